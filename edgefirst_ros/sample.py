@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.detection import ModelInfo
@@ -75,17 +76,38 @@ class EgoPose:
         return is_complete and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
 
 
+class Look(NamedTuple):
+    """What a picture looks like.
+
+    Attributes:
+        luminance: mean level, 0 to 255.
+        contrast: standard deviation of levels.
+        sharpness: mean difference between neighbouring pixels in the middle.
+        clipped: share of pixels that are black or white.
+        lit: share of pixels that are bright enough for something to be seen.
+        fingerprint: of its pixels; of still pictures it says nothing.
+    """
+
+    luminance: float
+    contrast: float
+    sharpness: float
+    clipped: float
+    lit: float
+    fingerprint: int
+
+
 @dataclass(frozen=True, slots=True)
 class CameraImage:
     """An encoded camera picture without EXIF, shared by all writers.
 
-    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels.
+    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked.
     """
 
     format: str
     data: bytes
     width: int
     height: int
+    look: Look | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +149,7 @@ class Sample:
         ego: pose of the rig at ``time_ns``.
         calibration: the calibration in force.
         image: the encoded camera picture; None if the sample has none.
+        content: by role, measures of what a companion holds.
     """
 
     sequence: SequenceInfo
@@ -137,6 +160,7 @@ class Sample:
     ego: EgoPose
     calibration: Calibration
     image: CameraImage | None = None
+    content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ MAY_IMPORT = {
     "view": "codecs diagnosis errors formats messages model naming sample",
     "simulation": "errors messages",
     "api": "codecs config errors formats model offline sources view",
-    "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation sources "
-    "video view",
+    "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
+    "sources video view",
     "nodes": "config diagnosis errors faults hints live messages naming offline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Ordered
 
+from edgefirst_ros.diagnosis.content import is_frozen
 from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
 from edgefirst_ros.diagnosis.report import Companion, Report, Sequence, Stream
 
@@ -26,7 +27,7 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of each sequence, named with it."""
     for sequence in report.sequences:
         yield from (*_samples(sequence), *_pairs(sequence), *_poses(sequence))
-        if sequence.mounting:
+        if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
             yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
 

@@ -24,6 +24,12 @@ class Code(StrEnum):
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
     RECORDING_DAMAGED = "recording_damaged"
+    FROZEN = "frozen"
+    BLACK = "black"
+    BLANK = "blank"
+    DARK = "dark"
+    ZERO_POINTS = "zero_points"
+    EMPTY_SECTORS = "empty_sectors"
     # Of a live capture.
     SILENT = "silent"
     SLOW = "slow"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.diagnosis.content import content_now
 from edgefirst_ros.diagnosis.finding import Finding
 from edgefirst_ros.diagnosis.flow import refused_whole
 from edgefirst_ros.hints import FIRST_S, Hint
@@ -102,7 +103,7 @@ class LiveStatus:
     help: str = ""
     """What would help against the overload; empty while nothing is shed."""
     findings: Mapping[str, Finding] = field(default_factory=dict)
-    """By topic what the last seconds have shown: that nearly everything was refused."""
+    """By topic what the last seconds have shown: that all was refused, or what is wrong with its content."""
 
     @property
     def minutes_left(self) -> float | None:
@@ -237,7 +238,10 @@ def build_status(
         shed={} if overload is None else overload.shed,
         shedding=shedding,
         help=advice(overload, disk.config) if overload is not None and shedding else "",
-        findings=meter.refusing(found),
+        findings={
+            **content_now({topic: each.current() for topic, each in pipeline.contents.items()}),
+            **meter.refusing(found),
+        },
     )
 
 

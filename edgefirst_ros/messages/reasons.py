@@ -35,7 +35,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
 
     def __str__(self) -> str:
         """The text."""
-        return self.value
+        return str(self.value)
 
     def __format__(self, spec: str) -> str:
         """The text, formatted."""

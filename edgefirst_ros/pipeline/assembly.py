@@ -20,6 +20,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, Window, decoded_for, envelope_of, unwanted
@@ -392,6 +393,16 @@ class Pipeline:
         run = self._sequencer.current
         known = [summary.result.stats for summary in self.sequences] + ([] if run is None else [run.stats])
         return [stats for each in known for stats in list(each.values())]
+
+    @property
+    def contents(self) -> dict[str, StreamContent]:
+        """By topic, what is watched in the sequence under way; any thread."""
+        run = self._sequencer.current
+        return (
+            {}
+            if run is None
+            else {run.stats[n].topic: c for n, c in list(run.content.items()) if c.is_watched}
+        )
 
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""

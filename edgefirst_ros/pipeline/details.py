@@ -24,7 +24,10 @@ LIBRARIES = ("av", "numpy", "pillow", "polars", "simplejpeg")
 
 def streams(result: SequenceResult) -> dict[str, Any]:
     """Each topic's messages, span, pauses and latencies, by its name."""
-    return {stats.topic: _stream(stats) for stats in result.stats.values()}
+    return {
+        stats.topic: {**_stream(stats), **result.content[name].summary()}
+        for name, stats in result.stats.items()
+    }
 
 
 def _stream(stats: StreamStats) -> dict[str, Any]:

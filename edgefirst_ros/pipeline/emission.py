@@ -121,6 +121,8 @@ class Emission:
     def reject(self, frame: _Frame) -> None:
         """Count a reference frame that became no sample, and give its companions the reason."""
         self._count(frame.reference.time_ns, Outcome(frame.kind, frame.reason))
+        own: tuple[Stage, str]
+        theirs: tuple[Stage, str]
         if frame.kind == "skipped":
             own = (Stage.SKIPPED, Reason.NOT_SELECTED)
             theirs = (Stage.SKIPPED, Reason.FRAME_NOT_SELECTED)
@@ -229,6 +231,7 @@ class Emission:
             {role: envelope.time_ns - reference.time_ns for role, envelope in by_role.items()},
             ego,
             calibration,
+            content={role: envelope.content_measures for role, envelope in by_role.items()},
         )
         image = None
         if camera is not None:

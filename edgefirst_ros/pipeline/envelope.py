@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Self
@@ -60,6 +61,7 @@ class Envelope(MessageTimes):
         unusable: why its picture cannot be decoded, None if it can.
         size: width and height of its picture in pixels, as the headers say.
         image: the encoded picture, once it has been requested.
+        content_measures: of what it holds, see ``StreamContent.message``.
     """
 
     arrival: int
@@ -76,6 +78,7 @@ class Envelope(MessageTimes):
     parts: tuple[Self, ...] = ()
     slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None
+    content_measures: Mapping[str, float] = field(default_factory=dict)
     measurement: Measurement = field(init=False)
 
     def place(self, time_ns: int) -> None:

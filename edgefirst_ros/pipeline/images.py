@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
@@ -12,9 +12,10 @@ from typing import Literal
 from edgefirst_ros.messages.calibration import split_tile
 from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
-from edgefirst_ros.sample import Calibration, CameraImage
+from edgefirst_ros.sample import Calibration, CameraImage, Look
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
@@ -127,6 +128,11 @@ class Images:
         self._released_ns: int | None = None
         self._sizes: dict[str, tuple[int, int]] = {}
         """Size of every camera's first picture, which is that of the whole sequence."""
+        self._content: Mapping[str, StreamContent] = {}
+
+    def watch(self, content: Mapping[str, StreamContent]) -> None:
+        """Have pictures looked at, by the configured topics of their cameras."""
+        self._content = content
 
     def push(self, envelope: Envelope) -> None:
         """Take a camera message in order of arrival, which is a video's order of decoding."""
@@ -190,7 +196,17 @@ class Images:
     def request(self, envelope: Envelope) -> Future[CameraImage]:
         """The encoded picture of a judged message or of its tiles; requested twice, it is encoded once."""
         if envelope.image is None:
-            envelope.image = self._stitched(envelope) if envelope.parts else self._single(envelope)
+            datum, content = envelope.measurement.datum, self._content.get(envelope.route.name)
+            looks = content is not None and (
+                not isinstance(datum, CompressedImage) or content.is_due(envelope.time_ns, len(datum.data))
+            )
+            whole = bool(envelope.parts)
+            image = envelope.image = (
+                self._stitched(envelope) if whole else self._single(envelope, looked_at=looks)
+            )
+            if content is not None and looks:
+                slot, moving = content.expect(envelope.time_ns), isinstance(datum, VideoPacket)
+                image.add_done_callback(lambda done: content.look(slot, _look_of(done), moving=moving))
         return envelope.image
 
     def is_behind(self, envelope: Envelope) -> bool:
@@ -240,10 +256,10 @@ class Images:
     def _encode_raw(self, image: RawImage, significant_bits: int) -> CameraImage:
         return self._encode(picture_of(image, significant_bits))
 
-    def _single(self, envelope: Envelope) -> Future[CameraImage]:
+    def _single(self, envelope: Envelope, *, looked_at: bool) -> Future[CameraImage]:
         datum = envelope.measurement.datum
         if isinstance(datum, CompressedImage):
-            return self._pool.submit(passthrough, datum)
+            return self._pool.submit(passthrough, datum, looked_at=looked_at)
         if isinstance(datum, RawImage):
             # At once, since pictures that wait to be encoded take as much memory as the messages.
             return self._pool.submit(self._encode_raw, datum, self._bits.of(envelope))
@@ -259,6 +275,11 @@ class Images:
         if isinstance(datum, RawImage):
             return self._pool.submit(picture_of, datum, self._bits.of(envelope))
         return self._streams[envelope.topic].request(envelope.time_ns)
+
+
+def _look_of(done: Future[CameraImage]) -> Look | None:
+    """The look of a picture, None if it could not be made."""
+    return None if done.cancelled() or done.exception() is not None else done.result().look
 
 
 @dataclass(frozen=True, slots=True)

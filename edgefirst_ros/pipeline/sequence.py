@@ -13,6 +13,7 @@ from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope, Window
@@ -28,6 +29,9 @@ from edgefirst_ros.timing.selection import Selection
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
+WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS})
+"""Roles whose messages show by what they hold whether the sensor is sound."""
+
 
 @dataclass(frozen=True, slots=True)
 class SequenceResult:
@@ -41,6 +45,7 @@ class SequenceResult:
     frames: FrameCounts
     poses: PoseAccount
     stats: Mapping[str, StreamStats]
+    content: Mapping[str, StreamContent]
     lacking: Mapping[str, int]
     paired: Mapping[str, int]
     missing: Mapping[str, int]
@@ -74,6 +79,7 @@ class SequenceRun:
         frames: reference frames by outcome.
         poses: for how long the rig's poses are based on what.
         stats: by configured topic.
+        content: likewise, what its messages hold.
         motion_notes: what the estimate of the rig's motion found, once it is finished.
         mounting: how the IMU is rotated against its configuration, if it is; known once it is finished.
     """
@@ -101,6 +107,7 @@ class SequenceRun:
         self._images = images
         self._ledger = ledger
         self.stats: dict[str, StreamStats] = {}
+        self.content: dict[str, StreamContent] = {}
         self.motion_notes: list[str] = []
         self.mounting: Mounting | None = None
         reference_role, reference_topics = reference
@@ -127,6 +134,7 @@ class SequenceRun:
             window=self._window,
         )
         self._emission = Emission(info, config, ledger, images=images, context=self._context, fanout=fanout)
+        images.watch(self.content)
         self._emission.reference_topics = reference_topics
         self.frames, self.poses = self._emission.frames, self._emission.poses
         self._unjudged: dict[int, Envelope] = {}
@@ -155,7 +163,7 @@ class SequenceRun:
     @property
     def result(self) -> SequenceResult:
         """What is kept once it has ended; samples that are not written yet are counted in it later."""
-        counts = self.frames, self.poses, self.stats
+        counts = self.frames, self.poses, self.stats, self.content
         pairs = dict(self.lacking), dict(self._aligner.paired), dict(self._aligner.missing)
         found = self.reference_topics, self.mounting, self.calibration
         return SequenceResult(self.info, *counts, *pairs, *found)
@@ -285,7 +293,11 @@ class SequenceRun:
             if stats is None:
                 stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
                 stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
+                self.content[envelope.route.name] = StreamContent()
             stats.add(time_ns, envelope.receive_ns, counts_gaps=not is_context)
+            if role in WATCHED:
+                content = self.content[envelope.route.name]
+                envelope.content_measures = content.message(time_ns, envelope.measurement.datum)
         if is_context:
             self._learn(envelope, observe=True)
         elif role in EGO_ROLES:

@@ -83,6 +83,11 @@ class SimulatedDrive:
     def _seconds(self, time_ns: int) -> float:
         return (time_ns - self.options.start_ns) / 1e9
 
+    def _shown(self, topic: str, index: int, time_s: float, hz: float) -> tuple[int, float]:
+        """Number and time of the message that one repeats: of a frozen topic those of the span's begin."""
+        shown_s = self.options.shown_s(topic, time_s)
+        return max(0, index - round((time_s - shown_s) * hz)), shown_s
+
     def _pose(self, time_ns: int) -> list[float]:
         state = self.world.rig.state(self._seconds(time_ns))
         return [time_ns, *state.position_m.tolist(), *navigation.orientation(state)]
@@ -107,6 +112,7 @@ class SimulatedDrive:
         world, schedule, options = self.world, self._schedule, self.options
 
         def imu(index: int, stamp_ns: int, time_s: float) -> bytes:
+            index, time_s = self._shown("imu", index, time_s, options.imu_hz)
             noise = np.random.default_rng([options.seed, 4, index])
             return wire.imu(stamp_ns, navigation.imu_reading(world.rig.state(time_s), options.imu, noise))
 
@@ -121,12 +127,17 @@ class SimulatedDrive:
         self._epochs_ns = schedule.periodic("gps", options.gps_hz, 35.0)
         epochs_s = (self._epochs_ns - options.start_ns) / 1e9
         noise = schedule.random("gps errors")
+
+        def gps(index: int, stamp_ns: int, time_s: float) -> bytes:
+            epoch, _ = self._shown("gps", index // 2, time_s, options.gps_hz)
+            return wire.gps(stamp_ns, self._fixes.sent[epoch, index % 2], options.gps.said_sigma_m)
+
         self._fixes = navigation.fixes(world, epochs_s, options.gps_no_fix, options.gps, noise)
         yield schedule.channel(
             "gps",
             "sensor_msgs/msg/NavSatFix",
             (self._epochs_ns[:, None] + np.array([0, EPOCH_GAP_NS])).ravel(),
-            lambda i, stamp, _: wire.gps(stamp, self._fixes.sent[i // 2, i % 2], options.gps.said_sigma_m),
+            gps,
             sensor="gps",
         )
 
@@ -179,7 +190,12 @@ class SimulatedDrive:
         lidar, options = Lidar(self.world, self.options), self.options
 
         def sweep(index: int, stamp_ns: int, time_s: float) -> bytes:
-            taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 3, index]))
+            share = options.zero_share(time_s)
+            number, time_s = self._shown("lidar/points", index, time_s, options.lidar_hz)
+            taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 3, number]))
+            lost = np.random.default_rng([options.seed, 5, number]).random(len(taken.points)) < share
+            for axis in "xyz":
+                taken.points[axis][lost] = 0.0
             self._hash("lidar/points", np.stack([taken.points[axis] for axis in "xyz"], axis=1))
             return wire.cloud(stamp_ns, "lidar", taken.points, taken.height, is_dense=taken.is_dense)
 
@@ -203,7 +219,13 @@ class SimulatedDrive:
 
         @lru_cache(maxsize=4)  # the encoders of tiles ask for the same few pictures at nearly the same time
         def picture(number: int) -> Pixels:
-            drawn = renderer.picture(self._seconds(int(self._pictures_ns[number])))
+            time_s = self._seconds(int(self._pictures_ns[number]))
+            number, shown_s = self._shown("camera", number, time_s, options.fps)
+            drawn = renderer.picture(shown_s)
+            if options.is_black(time_s):
+                return np.zeros_like(drawn)
+            if options.brightness < 1.0:
+                drawn = (drawn * options.brightness).astype(np.uint8)
             return drawn if grain is None else grain.added(drawn, number)
 
         if options.tiles:

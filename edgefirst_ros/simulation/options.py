@@ -127,6 +127,11 @@ class DriveOptions:
         same_stamp: share of pictures that carry the stamp of the picture before.
         duplicate: share of messages by topic that are recorded twice.
         silent: when a topic sends nothing, by topic; the truth covers these times, too.
+        frozen: when a topic (camera, lidar/points, imu, gps) repeats what it said at the span's begin, under
+            new stamps.
+        black: when the camera's picture is black.
+        brightness: of the camera's pictures; 0.1 is night.
+        zero_points: when a share of the lidar's points is 0, 0, 0: begin, end, share.
         tiles: four half-size video topics instead of one, as the device sends 4K.
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
@@ -177,6 +182,10 @@ class DriveOptions:
     same_stamp: float = 0.0
     duplicate: Mapping[str, float] = field(default_factory=dict)
     silent: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    frozen: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    black: tuple[Span, ...] = ()
+    brightness: float = 1.0
+    zero_points: tuple[tuple[float, float, float], ...] = ()
     tiles: bool = False
     jpeg: bool = False
     prefix: str = ""
@@ -268,6 +277,15 @@ class DriveOptions:
             "silent must be spans from earlier to later": all(
                 _ascending(spans) for spans in self.silent.values()
             ),
+            "frozen must be spans from earlier to later": all(
+                _ascending(spans) for spans in self.frozen.values()
+            ),
+            "black must be spans from earlier to later": _ascending(self.black),
+            "brightness must be 0 to 1": 0 <= self.brightness <= 1,
+            "zero_points must be spans from earlier to later, each with a share of 0 to 1": all(
+                0 <= share <= 1 for *_, share in self.zero_points
+            )
+            and _ascending([span[:2] for span in self.zero_points]),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
             "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
             "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
@@ -298,6 +316,19 @@ class DriveOptions:
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""
         return any(start <= time_s < end for start, end in of_topic(self.silent, topic, ()))
+
+    def shown_s(self, topic: str, time_s: float) -> float:
+        """The time of what a topic (without prefix) says then: of a frozen one the begin of its span."""
+        spans = of_topic(self.frozen, topic, ())
+        return next((start for start, end in spans if start <= time_s < end), time_s)
+
+    def is_black(self, time_s: float) -> bool:
+        """Whether the camera's picture is black at that time."""
+        return any(start <= time_s < end for start, end in self.black)
+
+    def zero_share(self, time_s: float) -> float:
+        """Share of the lidar's points that is 0, 0, 0 at that time."""
+        return next((share for start, end, share in self.zero_points if start <= time_s < end), 0.0)
 
 
 def drive_options(values: Mapping[str, Any]) -> DriveOptions:

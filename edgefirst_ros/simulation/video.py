@@ -15,7 +15,7 @@ from av.video.reformatter import VideoReformatter
 from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.simulation.camera import Pixels, burn_number, number_cell_px
 from edgefirst_ros.simulation.options import DriveOptions
-from edgefirst_ros.simulation.schedule import Channel
+from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS, Channel
 
 JPEG_QUALITY = 90
 SLICE_HEADER_BYTES = 24
@@ -127,7 +127,7 @@ class Video:
     def units(self, picture: Callable[[int], Pixels]) -> Iterator[tuple[int, EncodedPicture]]:
         """Every unit with its number in decode order."""
         options, (width, height) = self._options, self._size
-        numbered = (burn_number(picture(number), number) for number in range(self._frames))
+        numbered = (self._numbered(picture(number), number) for number in range(self._frames))
         if options.jpeg:
             yield from enumerate(jpegs(numbered))
             return
@@ -142,6 +142,14 @@ class Video:
                 mbit_s=options.mbit_s,
             )
         )
+
+    def _numbered(self, pixels: Pixels, number: int) -> Pixels:
+        """A picture with its number: a frozen one shows an old number, a black one none."""
+        options = self._options
+        time_s = (CAMERA_FIRST_NS + number * 1_000_000_000 // options.fps) / 1e9
+        if options.is_black(time_s):
+            return pixels
+        return burn_number(pixels, number - round((time_s - options.shown_s("camera", time_s)) * options.fps))
 
     def send(self, number: int, unit: EncodedPicture) -> EncodedPicture:
         """Record that a unit is sent, and return its bytes as sent, possibly damaged."""

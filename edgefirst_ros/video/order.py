@@ -191,7 +191,7 @@ class GapDetector:
 
     def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
         """Walk to a time: the frames passed, each with the reason why it is rejected, if it is."""
-        passed = []
+        passed: list[tuple[int, str | None]] = []
         while self._marks and self._marks[0].time_ns <= time_ns:
             mark = self._marks[0]
             if mark.key:

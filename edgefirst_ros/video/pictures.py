@@ -18,6 +18,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.pixels import ENCODINGS
 from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.video.look import look_at
 
 Rgb = npt.NDArray[np.uint8]
 """(height, width, 3) uint8, C-contiguous."""
@@ -179,12 +180,15 @@ def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) 
     """
     planes = picture.planes() if format == "jpeg" else None
     if planes is not None:
-        data = simplejpeg.encode_jpeg_yuv_planes(*planes, quality, fastdct=False)
-    elif format == "jpeg":
-        data = simplejpeg.encode_jpeg(picture.rgb(), quality, "RGB", "420", fastdct=False)
+        look, data = look_at(planes[0]), simplejpeg.encode_jpeg_yuv_planes(*planes, quality, fastdct=False)
     else:
-        data = encode_rgb(picture.rgb())
-    return CameraImage(format, bytes(data), picture.width, picture.height)
+        rgb = picture.rgb()
+        look = look_at(rgb[:, :, 1])  # green is most of luma
+        is_jpeg = format == "jpeg"
+        data = (
+            simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=False) if is_jpeg else encode_rgb(rgb)
+        )
+    return CameraImage(format, bytes(data), picture.width, picture.height, look)
 
 
 def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:

@@ -15,6 +15,7 @@ from edgefirst_ros.codecs.png import SIGNATURE, PngHeader, chunks, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.video.look import look_at_jpeg
 
 _SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
@@ -44,14 +45,15 @@ class _JpegHead(NamedTuple):
     segments: bytes
 
 
-def passthrough(image: CompressedImage) -> CameraImage:
-    """The camera's own JPEG or PNG, unchanged, with its size.
+def passthrough(image: CompressedImage, *, looked_at: bool = False) -> CameraImage:
+    """The camera's own JPEG or PNG, unchanged, with its size, and if it is a JPEG with its look.
 
     Raises:
         DecodeError: it is not a complete image of the stated format, or no reader could open it.
     """
     width, height = _jpeg_size(image.data) if image.format == "jpeg" else _png_size(image.data)
-    return CameraImage(image.format, image.data, width, height)
+    look = look_at_jpeg(image.data) if looked_at and image.format == "jpeg" else None
+    return CameraImage(image.format, image.data, width, height, look)
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.findings import Check
 
 _TABLE, _ARCHIVE, _JOURNAL, _MANIFEST = ".arrow", ".zip", ".journal.part", ".manifest"
+_QUALITY = "quality.arrow"
 
 
 class EdgeFirstFormat(Format[EdgeFirstOptions]):
@@ -90,6 +91,8 @@ def _dataset(file: Path, *, is_given: bool) -> Path | None:
     folder = file.parent
     if file.name == REPORT:
         return folder
+    if file.name == _QUALITY and not is_given:
+        return None  # beside a dataset, which is found by its other files
     if file.name.endswith(_JOURNAL):
         from edgefirst_ros.formats.crashsafe.journal import journal_format
 

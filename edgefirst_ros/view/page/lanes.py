@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgefirst_ros.diagnosis.content import Condition
 from edgefirst_ros.diagnosis.report import Histogram, Report, Timeline, end_of
 from edgefirst_ros.diagnosis.shortfalls import is_repeated
 from edgefirst_ros.diagnosis.silence import NOT_JUDGED, silences
@@ -98,7 +99,7 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         found.append(
             Lane(
                 topic,
-                {**plot, "gaps": sorted(gaps.get(topic, set()))},
+                {**plot, "gaps": sorted(gaps.get(topic, set())), "spells": _spells(report, topic, axis)},
                 roles.get(topic, ""),
                 _sum(counts),
                 rate_hz,
@@ -120,6 +121,63 @@ def _gaps(report: Report, axis: TimeAxis) -> dict[str, set[tuple[float, float]]]
     for topic, spans in silences(report).gaps_ns.items():
         gaps.setdefault(topic, set()).update((axis.place_s(a), axis.place_s(b)) for a, b in spans)
     return gaps
+
+
+def _spells(report: Report, topic: str, axis: TimeAxis) -> list[tuple[float, float]]:
+    """Where something was wrong with what a topic showed."""
+    spans = {
+        span
+        for sequence in report.sequences
+        if (stream := (sequence.streams or {}).get(topic)) is not None
+        for name, spells in stream.spells.items()
+        if name != Condition.DARK
+        for span in spells.longest_ns
+    }
+    return sorted((axis.place_s(a), axis.place_s(b)) for a, b in spans)
+
+
+CURVES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "camera": (("luminance", "luminance, 0 to 255"), ("sharpness", "sharpness, levels between neighbours")),
+    "lidar_points": (
+        ("points", "points"),
+        ("zeros", "share of points at 0,0,0"),
+        ("sectors", "directions of 36"),
+    ),
+    "imu": (("acceleration_spread", "spread of the acceleration within a second, m/s²"),),
+}
+"""By role the measures that are drawn, with their names."""
+
+
+def content_curves(report: Report, axis: TimeAxis) -> list[tuple[str, str, dict[str, Any]]]:
+    """Topic, name of the measure, and what the script draws: what sensors showed over time."""
+    found: dict[tuple[str, str], list[tuple[float, float | None]]] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            profile = stream.profile
+            for measure, label in CURVES.get(stream.role, ()) if profile is not None else ():
+                values = profile.means.get(measure, []) if profile is not None else []
+                if profile is None or not values:
+                    continue
+                curve = found.setdefault((topic, label), [])
+                for number, value in zip(profile.bins, values, strict=False):
+                    curve.append((axis.place_s(profile.start_ns + number * profile.bin_ns), value))
+                curve.append((curve[-1][0] + 1e-3, None))
+    return [
+        (
+            topic,
+            label,
+            {
+                "x": [x for x, _ in sorted(c, key=_place)],
+                "y": [y for _, y in sorted(c, key=_place)],
+                "least": 1e-3,
+            },
+        )
+        for (topic, label), c in found.items()
+    ]
+
+
+def _place(each: tuple[float, float | None]) -> float:
+    return each[0]
 
 
 def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str, list[int]]:
@@ -200,7 +258,9 @@ def speed(report: Report, axis: TimeAxis) -> dict[str, Any] | None:
             places.append(places[-1] + 1e-3)
             speeds.append(None)
     ordered = sorted(zip(places, speeds, strict=True), key=lambda pair: pair[0])
-    return {"x": [x for x, _ in ordered], "y": [y for _, y in ordered]} if ordered else None
+    if not ordered:
+        return None
+    return {"x": [x for x, _ in ordered], "y": [y for _, y in ordered], "least": 10}
 
 
 def _near(points: list[Any], number: int, step: int) -> Any:  # noqa: ANN401 - a point of a track

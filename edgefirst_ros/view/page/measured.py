@@ -10,13 +10,14 @@ from edgefirst_ros.diagnosis.figures import distance
 from edgefirst_ros.diagnosis.report import Pairing, Report
 from edgefirst_ros.diagnosis.silence import found_losses
 from edgefirst_ros.view.page.html import Html, joined, missing, section, tag
-from edgefirst_ros.view.page.lanes import bars, clocks, latencies, speed
+from edgefirst_ros.view.page.lanes import bars, clocks, content_curves, latencies, speed
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import Place, places, track_map
 
 MOST_CARDS = 50
 """Histograms of one kind."""
+MOST_CURVES = 20
 MOST_TOPICS = 200
 """Names of topics in one line or list."""
 LEAST_ERROR_MS = 0.05
@@ -102,6 +103,22 @@ def latency(report: Report, data: dict[str, Any]) -> Html:
         if by_receipt
         else None,
     )
+
+
+def content(report: Report, axis: TimeAxis, data: dict[str, Any]) -> Html | None:
+    """What the sensors showed over time; nothing where no report says it."""
+    curves = content_curves(report, axis)[:MOST_CURVES]
+    if not curves:
+        return None
+    data["content"] = [plot for _, _, plot in curves]
+    parts = [
+        joined(
+            tag("h4", f"{topic}: {label}"),
+            tag("div", class_="plot content-plot", data_content=number),
+        )
+        for number, (topic, label, _) in enumerate(curves)
+    ]
+    return section("content", "What the sensors showed", *parts)
 
 
 def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: dict[str, Any]) -> Html:

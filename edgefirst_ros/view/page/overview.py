@@ -76,7 +76,7 @@ def header(report: Report, verdict: Verdict, title: str) -> Html:
 def attention(report: Report, verdict: Verdict) -> Html:
     """Every loss, warning, hint and note."""
     groups = (
-        ("lost", "Lost", verdict.details),
+        ("lost", "Found", verdict.details),
         ("warning", "Warnings", [text for text in report.warnings if text not in verdict.details]),
         ("hint", "Hints", report.hints),
         ("note", "Notes", report.notes),
@@ -126,6 +126,7 @@ _KEYS = (
     ("dropped", "dropped, or frame without a sensor"),
     ("refused", "refused"),
     ("gap", "nothing sent"),
+    ("odd", "frozen, black, or points missing"),
 )
 
 

@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
+from edgefirst_ros.diagnosis.content import content_findings
 from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
 from edgefirst_ros.errors import DatasetError, EdgeFirstError
@@ -51,7 +52,7 @@ class Thumbnail:
 
 
 def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:
-    """Start, end, those with the worst pairing, and some at random, the same each time; in order of time."""
+    """Start, end, the worst pairings, what sensors showed wrongly, and some at random, the same each time."""
     if not moments:
         return []
     picked: dict[int, str] = {0: "start", len(moments) - 1: "end"}
@@ -66,6 +67,11 @@ def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]
             number = min(timed[max(0, at - 1) : at + 1], key=lambda pair: abs(pair[0] - each.time_ns))[1]
         if number is not None and number not in picked:
             picked[number] = f"worst pairing: {topic.strip('/')} {each.error_ms:+.1f} ms off"
+    odd = sorted(content_findings(report), key=lambda each: -each.share)
+    for finding in odd[:WORST] if timed else ():
+        middle_ns = ((finding.begin_ns or 0) + (finding.end_ns or 0)) // 2
+        number = timed[min(bisect_left(timed, (middle_ns, 0)), len(timed) - 1)][1]
+        picked.setdefault(number, f"{finding.code.replace('_', ' ')}: {', '.join(finding.topics).strip('/')}")
     rng = random.Random(crc32(report.dataset.encode("utf-8", "surrogatepass")))
     for part in range(RANDOM):  # one in each third of the drive
         first, last = (len(moments) * at // RANDOM for at in (part, part + 1))

@@ -17,7 +17,7 @@ from edgefirst_ros.formats.edgefirst.check.samples import FILES, Samples
 from edgefirst_ros.formats.edgefirst.check.table import check_table
 from edgefirst_ros.formats.edgefirst.finish.dataset import MADE_BY
 from edgefirst_ros.formats.edgefirst.read.dataset import ANNOTATIONS, EdgeFirstDataset
-from edgefirst_ros.formats.edgefirst.store.paths import MANIFEST, TABLE
+from edgefirst_ros.formats.edgefirst.store.paths import MANIFEST, QUALITY, TABLE
 from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular
 from edgefirst_ros.naming import REPORT
@@ -84,9 +84,12 @@ def _check_parts(name: str, table: Path, archive: Path, plain: Path, findings: F
 
 
 def _conclude(comparison: Comparison, manifest: Path, table: Path, findings: Findings) -> None:
-    """Hold the table against the manifest, too, and say what differs in all."""
+    """Hold the tables against the manifest, too, and say what differs in all."""
     if table.is_file():
         comparison.add(TABLE, table.stat().st_size, table)
+    quality = table.with_name(QUALITY)
+    if quality.is_file():
+        comparison.add(QUALITY, quality.stat().st_size, quality)
     for fault in comparison.faults():
         findings.error(manifest.name, fault)
 

@@ -69,7 +69,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     rows = 0
     remove(path)  # a link to elsewhere is not written through
     with path.open("xb") as file:
-        summed = _Summed(file)
+        summed = Summed(file)
         with pa.ipc.new_file(summed, schema) as writer:
             for batch in _batches(journal, splits, summary.looked):
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
@@ -79,7 +79,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     return TableFile(rows, summed.size, summed.crc)
 
 
-class _Summed(io.RawIOBase):
+class Summed(io.RawIOBase):
     """Passes on what is written, and knows the size and CRC-32 of all of it."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -87,9 +87,11 @@ class _Summed(io.RawIOBase):
         self.size = self.crc = 0
 
     def writable(self) -> bool:
+        """It is."""
         return True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        """Write all of it."""
         self.crc = crc32(data, self.crc)
         written = self._file.write(data)
         self.size += written

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
 from edgefirst_ros.formats.edgefirst.prepare.pcd import EncodedCloud, encode_lidar, encode_radar
 from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeFiles, RangeGrid, range_files
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
-from edgefirst_ros.formats.edgefirst.store.journal import SampleRecord
+from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.measurement import Measurement
 from edgefirst_ros.messages.pointcloud import PointCloud
@@ -146,6 +146,7 @@ def prepare_sample(
         pose=sample.ego.rpy_deg,
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
+        quality=_quality(sample),
     )
     return PreparedSample(
         sequence=sequence,
@@ -157,6 +158,16 @@ def prepare_sample(
         annotations=annotations.stored,
         refused=(*out.refused, *annotations.refused, *_empty(annotations)),
     )
+
+
+def _quality(sample: Sample) -> dict[str, float] | None:
+    """What the sensors showed, as far as anybody looked."""
+    found: dict[str, float] = {}
+    if sample.image is not None and (look := sample.image.look) is not None:
+        found = {f"camera_{name}": float(value) for name, value in look._asdict().items()}
+    for role, sensor in ((Role.CAMERA, "camera"), (Role.LIDAR_POINTS, "lidar")):
+        found |= {f"{sensor}_{name}": value for name, value in sample.content.get(role, {}).items()}
+    return {name: found[name] for name in MEASURES if name in found} or None
 
 
 def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:

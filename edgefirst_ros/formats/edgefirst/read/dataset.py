@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import ConfigError, DatasetError
+from edgefirst_ros.formats.edgefirst.finish.quality import Quality
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
 from edgefirst_ros.model.untrusted import refusing
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 Sample = dict[str, Any]
 ANNOTATIONS = ("boxes2d", "boxes3d", "masks")
-KEYS = (*DECODERS, *ANNOTATIONS)
+QUALITY_KEY = "quality"
+KEYS = (*DECODERS, *ANNOTATIONS, QUALITY_KEY)
 """What ``keys`` may name; the other keys are in every sample."""
 _PARTS = {
     "boxes2d": ("boxes2d", "labels2d", "scores2d", "ignore2d"),
@@ -72,6 +75,7 @@ class EdgeFirstDataset:
     masks         list of lists        by mask, its rings (P, 2) float32: x, y as fractions of the picture
     labels_masks  (N,) int64           as labels2d
     ignore_masks  (N,) bool            as ignore2d
+    quality       dict                 what its sensors showed, by measure; see docs/edgefirst.md
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
@@ -118,6 +122,7 @@ class EdgeFirstDataset:
         self._files = DatasetFiles(self.path, name)
         self._table = AnnotationTable(self._files.table, len(self._files.names))
         self._keys = _known(keys)
+        self._quality: Quality | None = None
         self._group, self._transform = group, transform
         groups = {found for _, _, found in self._table.samples if found is not None}
         if group is not None and group not in groups:
@@ -226,6 +231,10 @@ class EdgeFirstDataset:
                 # What was added to such a sample later on was looked for.
                 if key in facts.unlabelled & self._keys and not len(sample[key]):
                     sample.update(dict.fromkeys(_PARTS[key]))
+        if QUALITY_KEY in self._keys:
+            if self._quality is None:
+                self._quality = Quality(self.path / QUALITY, len(self._files.names))
+            sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 
     def _add_files(self, sample: Sample, entry: Entry) -> None:

@@ -65,6 +65,13 @@ class Looked(StrEnum):
     BOXES_3D = "boxes3d"
 
 
+MEASURES = (
+    *("camera_luminance", "camera_contrast", "camera_sharpness", "camera_clipped", "camera_fingerprint"),
+    *("camera_repeated", "lidar_points", "lidar_zeros", "lidar_sectors", "lidar_repeated"),
+)
+"""Names that a sample's measures have."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
     """A committed sample: its name, the values that all its rows share, and its annotations.
@@ -78,6 +85,7 @@ class SampleRecord:
         pose: roll, pitch and yaw in signed degrees.
         annotations: one per row.
         looked: what was looked for in it, ``Looked``.
+        quality: measures of what its sensors showed, of ``MEASURES``.
     """
 
     sequence: str
@@ -88,6 +96,7 @@ class SampleRecord:
     pose: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | None = None
     annotations: tuple[Annotation, ...] = ()
     looked: tuple[str, ...] = ()
+    quality: dict[str, FiniteFloat] | None = None
 
     def to_json(self) -> str:
         """JSON; fields that are None are left out. Read back, sequences are tuples."""

@@ -10,6 +10,8 @@ from edgefirst_ros.formats.edgefirst.options import Container
 
 MANIFEST, TABLE = ".manifest", ".arrow"
 """How the names of manifest and table go on behind the dataset's."""
+QUALITY = "quality.arrow"
+"""Name of the table of what sensors showed, in every dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,13 @@ class DatasetPaths:
 
     @property
     def manifest(self) -> Path:
-        """Size and CRC-32 of every sensor file and of the table, which is ``.arrow`` there."""
+        """Size and CRC-32 of every sensor file and of the tables; that of annotations is ``.arrow`` there."""
         return self.folder / f"{self.name}{MANIFEST}"
+
+    @property
+    def quality(self) -> Path:
+        """What each sample's sensors showed; earlier versions wrote none."""
+        return self.folder / QUALITY
 
     def finished(self) -> list[Path]:
         """All paths that a finished dataset may have, and by which it is one."""
@@ -53,5 +60,5 @@ class DatasetPaths:
 
     def unfinished(self) -> list[Path]:
         """All paths that a crash may leave, the journal last."""
-        growing = map(part_path, (*self.finished(), self.manifest))
+        growing = map(part_path, (*self.finished(), self.manifest, self.quality))
         return [*growing, old_path(self.container("folder")), self.note, self.journal]

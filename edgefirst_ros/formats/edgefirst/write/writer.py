@@ -62,7 +62,8 @@ class EdgeFirstWriter:
         self._warnings: list[str] = []
         self.paths = DatasetPaths(root / safe_name(dataset))
         self._overwrite = overwrite
-        refuse_links(root, *self.paths.finished(), self.paths.manifest, *self.paths.unfinished())
+        tables = (self.paths.manifest, self.paths.quality)
+        refuse_links(root, *self.paths.finished(), *tables, *self.paths.unfinished())
         refuse_busy(self.paths.journal)
         if not overwrite:
             _refuse_existing(self.paths)

@@ -55,13 +55,15 @@
     const gaps = (u) => {
       const { ctx } = u, height = u.bbox.height, y = u.bbox.top;
       ctx.save();
-      ctx.fillStyle = colour("gap")();
-      for (const [a, b] of plot.gaps) {
-        const left = u.valToPos(a, "x", true), width = Math.max(u.valToPos(b, "x", true) - left, 2);
-        ctx.globalAlpha = 0.16;
-        ctx.fillRect(left, y, width, height);
-        ctx.globalAlpha = 1;
-        ctx.fillRect(left, y + height - 3 * devicePixelRatio, width, 3 * devicePixelRatio);
+      for (const [kind, spans] of [["gap", plot.gaps], ["dropped", plot.spells || []]]) {
+        ctx.fillStyle = colour(kind)();
+        for (const [a, b] of spans) {
+          const left = u.valToPos(a, "x", true), width = Math.max(u.valToPos(b, "x", true) - left, 2);
+          ctx.globalAlpha = 0.16;
+          ctx.fillRect(left, y, width, height);
+          ctx.globalAlpha = 1;
+          ctx.fillRect(left, y + height - 3 * devicePixelRatio, width, 3 * devicePixelRatio);
+        }
       }
       ctx.restore();
     };
@@ -114,17 +116,17 @@
     }, [whole(), [null, null]]);
   }
 
-  function speed(host) {
+  function curve(host, plot) {
     make(host, {
       padding: [8, 12, 0, 0],
       cursor: { sync: { key: sync.key, setSeries: false }, y: false, drag: { x: true, y: false } },
       scales: { x: { ...time, range: (u, low, high) => (u.zoomed ? [low, high] : whole()) },
-                y: { range: (u, low, high) => [0, Math.max(high * 1.1, 10)] } },
+                y: { range: (u, low, high) => [0, Math.max(high * 1.1, plot.least)] } },
       axes: [timeAxis({ size: 30 }),
              { stroke: colour("soft"), font, size: 44, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } }],
       series: [{}, { stroke: colour("used"), width: 2, points: { show: false }, spanGaps: false }],
       hooks: { setSelect: [zoomed] },
-    }, [data.speed.x, data.speed.y]);
+    }, [plot.x, plot.y]);
   }
 
   function histogram(host, bins) {
@@ -149,7 +151,8 @@
     for (const host of document.querySelectorAll(`[data-${kind}]`)) histogram(host, data[kind][host.dataset[kind]]);
   }
   if (document.getElementById("axis")) axis(document.getElementById("axis"));
-  if (data.speed) speed(document.getElementById("speed"));
+  if (data.speed) curve(document.getElementById("speed"), data.speed);
+  for (const host of document.querySelectorAll("[data-content]")) curve(host, data.content[host.dataset.content]);
 
   let due = 0;
   const fit = () => {

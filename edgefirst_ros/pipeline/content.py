@@ -1,0 +1,335 @@
+"""Watches what the messages of one topic hold: cheaply, in order of time, and in bounded memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from edgefirst_ros.diagnosis.content import Condition
+from edgefirst_ros.messages.camera import CompressedImage, RawImage
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.measurement import Datum
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.sample import Look
+
+LEAST_NS, LEAST_MESSAGES = 1_000_000_000, 3
+"""A condition that holds for less is none: a single picture may be black, an epoch be sent twice."""
+LEAST_FIX_NS = 10_000_000_000
+"""A receiver holds the position of a rig that stops at a light."""
+HOLE_NS = 2_000_000_000
+"""After so long without a message nobody knows what a sensor showed."""
+KEY_FRAMES = 2
+"""Pictures of frozen video that differ in a row: a key frame is coded anew, and the next one mends it."""
+MOST_SPELLS = 32
+MOST_BINS = 240
+FINEST_NS = 1_000_000_000
+POINTS = 2048
+"""Points of a cloud that are looked at, evenly chosen: they tell shares to a hundredth."""
+SECTORS = 36
+LEAST_POINTS = 500
+"""Of fewer the share of directions with points is chance."""
+ZEROS, MORE_ZEROS = 0.45, 0.25
+"""Share of points at 0,0,0: of a list, in which rays that met nothing are left out, and how much more than
+usual of one that has them."""
+FEWER_SECTORS = 0.6
+USUAL = 0.1
+"""The quantile that is the usual share of zeros, and, from above, of directions."""
+VISIBLE = 0.002
+"""Share of a picture's pixels that are lit if anything can be seen: a lamp at night."""
+BLANK_CONTRAST = 2.0
+"""Levels; fog has more."""
+DARK_LUMINANCE = 25.0
+"""Levels; a lit street at night has more."""
+LOOK_NS = 1_000_000_000
+"""Stills are decoded to be looked at once in so long ..."""
+OTHER_SIZE = 1.5
+"""... and whenever their size in bytes changes by this factor, as it does when they go black."""
+
+
+class SpellCounter:
+    """Spells in which a condition holds; times come in order."""
+
+    def __init__(self, least_ns: int = LEAST_NS, forgiven: int = 0) -> None:
+        self._least_ns = least_ns
+        self._forgiven = forgiven
+        """Messages in a row for which it does not hold without ending a spell."""
+        self._missed_ns: list[int] = []
+        self._begin_ns: int | None = None
+        self._last_ns = self._messages = 0
+        self.count = self.total_ns = 0
+        self._longest: list[tuple[int, int]] = []
+        """Length and begin."""
+
+    def add(self, time_ns: int, *, holds: bool, begin_ns: int | None = None) -> None:
+        """Take the next message; ``begin_ns`` is of an earlier one for which it is known to hold as well."""
+        if self._begin_ns is not None and time_ns - self._last_ns > HOLE_NS:
+            self._end(self._last_ns)
+        if not holds:
+            self._missed_ns.append(time_ns)
+            if len(self._missed_ns) > self._forgiven:
+                self._end(self._missed_ns[0])
+            return
+        self._missed_ns.clear()
+        if self._begin_ns is None:
+            if begin_ns is not None and time_ns - begin_ns > HOLE_NS:
+                begin_ns = None
+            self._begin_ns = time_ns if begin_ns is None else begin_ns
+            self._messages = int(begin_ns is not None)
+        self._messages += 1
+        self._last_ns = time_ns
+
+    def _end(self, end_ns: int) -> None:
+        span = self.current(end_ns)
+        self._begin_ns = None
+        self._missed_ns.clear()
+        if span is None:
+            return
+        self.count += 1
+        self.total_ns += span[1] - span[0]
+        heapq.heappush(self._longest, (span[1] - span[0], span[0]))
+        if len(self._longest) > MOST_SPELLS:
+            heapq.heappop(self._longest)
+
+    def current(self, end_ns: int | None = None) -> tuple[int, int] | None:
+        """The spell that goes on, if it is one already."""
+        begin_ns, end_ns = self._begin_ns, self._last_ns if end_ns is None else end_ns
+        if begin_ns is None or self._messages < LEAST_MESSAGES or end_ns - begin_ns < self._least_ns:
+            return None
+        return begin_ns, end_ns
+
+    def summary(self) -> dict[str, Any] | None:
+        """How many, how long in all, and begin and end of the longest ones; None if there is none."""
+        current = self.current()
+        spans = [(begin, begin + length) for length, begin in self._longest]
+        total_ns = self.total_ns
+        if current is not None:
+            spans.append(current)
+            total_ns += current[1] - current[0]
+        if not spans:
+            return None
+        return {
+            "count": self.count + (current is not None),
+            "total_s": round(total_ns / 1e9, 3),
+            "longest_ns": [list(span) for span in sorted(spans)],
+        }
+
+
+class Profile:
+    """Means of measures over time in a bounded number of bins, whose width doubles when there are more."""
+
+    def __init__(self) -> None:
+        self.bin_ns = FINEST_NS
+        self._bins: dict[int, dict[str, tuple[float, int]]] = {}
+
+    def add(self, time_ns: int, measures: Mapping[str, float]) -> None:
+        """Take measures of one time."""
+        _merge(self._bins.setdefault(time_ns // self.bin_ns, {}), {n: (v, 1) for n, v in measures.items()})
+        while len(self._bins) > MOST_BINS:
+            self.bin_ns *= 2
+            wider: dict[int, dict[str, tuple[float, int]]] = {}
+            for number, sums in self._bins.items():
+                _merge(wider.setdefault(number // 2, {}), sums)
+            self._bins = wider
+
+    def summary(self) -> dict[str, Any] | None:
+        """Bins that hold something, and the mean of each measure in them; None without any."""
+        if not self._bins:
+            return None
+        numbers = sorted(self._bins)
+        names = sorted({name for sums in self._bins.values() for name in sums})
+        return {
+            "start_ns": numbers[0] * self.bin_ns,
+            "bin_ns": self.bin_ns,
+            "bins": [number - numbers[0] for number in numbers],
+            "means": {name: [_mean(self._bins[number].get(name)) for number in numbers] for name in names},
+        }
+
+
+def _merge(sums: dict[str, tuple[float, int]], more: Mapping[str, tuple[float, int]]) -> None:
+    for name, (value, count) in more.items():
+        before, counted = sums.get(name, (0.0, 0))
+        sums[name] = before + value, counted + count
+
+
+def _mean(each: tuple[float, int] | None) -> float | None:
+    return None if each is None else round(each[0] / each[1], 4)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A picture that was requested, and its look once that is known."""
+
+    time_ns: int
+    look: Look | None = None
+    is_known: bool = False
+
+
+@dataclass(slots=True)
+class StreamContent:
+    """What one topic's messages hold; fed in order of time, pictures' looks from any thread."""
+
+    spells: dict[Condition, SpellCounter] = field(default_factory=dict)
+    profile: Profile = field(default_factory=Profile)
+    is_watched: bool = False
+    """Whether its messages are of a kind whose repetition is noticed."""
+    _before: tuple[int, Any] | None = None
+    """Time and content of the message before."""
+    _zeros: Counter[int] = field(default_factory=Counter)
+    _sectors: Counter[int] = field(default_factory=Counter)
+    _forces: list[tuple[float, ...]] = field(default_factory=list)
+    _forces_ns: int = 0
+    _slots: deque[_Slot] = field(default_factory=deque)
+    _fingerprint: tuple[int, int] | None = None
+    _looked: tuple[int, int] = (-(2**63), 0)
+    """When a still was looked at last, and its size in bytes."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def message(self, time_ns: int, datum: Datum) -> dict[str, float]:
+        """Take the next message; what is worth noting of it beside its sample."""
+        if isinstance(datum, Imu):
+            self._imu(time_ns, datum)
+        elif isinstance(datum, PointCloud):
+            return self._cloud(time_ns, datum)
+        elif isinstance(datum, NavSatFix):
+            place = datum.latitude_deg, datum.longitude_deg, datum.altitude_m
+            if datum.status >= 0 and any(place[:2]):
+                self._compare(time_ns, place, LEAST_FIX_NS)
+        elif isinstance(datum, CompressedImage):
+            return {"repeated": float(self._compare(time_ns, datum.data))}
+        elif isinstance(datum, RawImage):
+            return {"repeated": float(self._compare(time_ns, datum.pixels.data))}
+        return {}
+
+    def _compare(self, time_ns: int, content: object, least_ns: int = LEAST_NS) -> bool:
+        """Whether a message says the same as the one before, byte by byte up to the first difference."""
+        before, self._before, self.is_watched = self._before, (time_ns, content), True
+        same = before is not None and before[1] == content
+        self._note(Condition.FROZEN, time_ns, same, None if before is None else before[0], least_ns)
+        return same
+
+    def _note(
+        self,
+        condition: Condition,
+        time_ns: int,
+        holds: bool,
+        begin_ns: int | None = None,
+        least_ns: int = LEAST_NS,
+        forgiven: int = 0,
+    ) -> None:
+        spells = self.spells.get(condition)
+        if spells is None:
+            if not holds:
+                return
+            spells = self.spells[condition] = SpellCounter(least_ns, forgiven)
+        spells.add(time_ns, holds=holds, begin_ns=begin_ns)
+
+    def _imu(self, time_ns: int, imu: Imu) -> None:
+        self._compare(time_ns, imu)
+        if self._forces and time_ns - self._forces_ns >= FINEST_NS:
+            values = np.array(self._forces)
+            with np.errstate(invalid="ignore"):
+                spread = values.std(axis=0)
+            if np.isfinite(spread).all():
+                turning, forces = float(spread[:3].max()), float(spread[3:].max())
+                measures = {"rotation_spread": round(turning, 5), "acceleration_spread": round(forces, 4)}
+                self.profile.add(self._forces_ns, measures)
+            self._forces = []
+        if not self._forces:
+            self._forces_ns = time_ns
+        self._forces.append((*imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
+
+    def _cloud(self, time_ns: int, cloud: PointCloud) -> dict[str, float]:
+        count = len(cloud.points)
+        if not count or not cloud.has("x", "y", "z"):
+            return {"points": float(count)}
+        some = PointCloud(cloud.points[:: max(1, count // POINTS)], 1, 0).xyz()
+        repeated = self._compare(time_ns, (count, some.tobytes()))
+        at_zero = ~some.any(axis=1)
+        zeros = float(at_zero.mean())
+        returned = some[~at_zero & np.isfinite(some).all(axis=1)]
+        angles = np.arctan2(returned[:, 1], returned[:, 0])
+        sectors = len(np.unique(((angles / (2 * np.pi) % 1.0) * SECTORS).astype(np.int16)))
+        usual_zeros = _quantile(self._zeros, USUAL, round(100 * zeros)) / 100
+        usual_sectors = _quantile(self._sectors, 1 - USUAL, sectors)
+        self._zeros[round(100 * zeros)] += 1
+        self._sectors[sectors] += 1
+        is_list = cloud.height <= 1
+        many = zeros >= usual_zeros + MORE_ZEROS or (is_list and zeros >= ZEROS) or zeros > 1 - USUAL
+        self._note(Condition.ZERO_POINTS, time_ns, many)
+        few = count >= LEAST_POINTS and sectors < FEWER_SECTORS * usual_sectors
+        self._note(Condition.EMPTY_SECTORS, time_ns, few)
+        measures = {"points": float(count), "zeros": round(zeros, 3), "sectors": float(sectors)}
+        self.profile.add(time_ns, measures)
+        return {**measures, "repeated": float(repeated)}
+
+    def is_due(self, time_ns: int, size: int) -> bool:
+        """Whether a still of so many bytes is to be looked at."""
+        then_ns, before = self._looked
+        other = not before / OTHER_SIZE <= size <= before * OTHER_SIZE
+        if not other and time_ns - then_ns < LOOK_NS:
+            return False
+        self._looked = time_ns, size
+        return True
+
+    def expect(self, time_ns: int) -> _Slot:
+        """A picture was requested; its look comes later, by ``look``."""
+        slot = _Slot(time_ns)
+        with self._lock:
+            self._slots.append(slot)
+        return slot
+
+    def look(self, slot: _Slot, look: Look | None, *, moving: bool) -> None:
+        """The look of a picture is known, or will never be; ``moving`` if it is of video."""
+        with self._lock:
+            slot.look, slot.is_known = look, True
+            while self._slots and self._slots[0].is_known:
+                first = self._slots.popleft()
+                if first.look is not None:
+                    self._seen(first.time_ns, first.look, moving=moving)
+
+    def _seen(self, time_ns: int, look: Look, *, moving: bool) -> None:
+        if moving:
+            before, self._fingerprint = self._fingerprint, (time_ns, look.fingerprint)
+            self.is_watched = True
+            same = before is not None and before[1] == look.fingerprint
+            since_ns = None if before is None else before[0]
+            self._note(Condition.FROZEN, time_ns, same, since_ns, forgiven=KEY_FRAMES)
+        black = look.lit < VISIBLE
+        self._note(Condition.BLACK, time_ns, black)
+        self._note(Condition.BLANK, time_ns, not black and look.contrast < BLANK_CONTRAST)
+        self._note(Condition.DARK, time_ns, not black and look.luminance < DARK_LUMINANCE)
+        names = ("luminance", "contrast", "sharpness", "clipped")
+        self.profile.add(time_ns, {name: getattr(look, name) for name in names})
+
+    def current(self) -> dict[str, tuple[int, int]]:
+        """The conditions that hold now, each with its begin and the newest message; any thread."""
+        with self._lock:
+            spells = ((name.value, each.current()) for name, each in list(self.spells.items()))
+            return {name: span for name, span in spells if span is not None}
+
+    def summary(self) -> dict[str, Any]:
+        """What is said of it in the report."""
+        with self._lock:
+            spells = {name.value: found for name, each in self.spells.items() if (found := each.summary())}
+            return {
+                "spells": dict(sorted(spells.items())),
+                "profile": self.profile.summary(),
+                "is_watched": self.is_watched,
+            }
+
+
+def _quantile(counts: Counter[int], share: float, otherwise: int) -> int:
+    """The value below which a share of the counted ones lies."""
+    left = share * counts.total()
+    for value in sorted(counts):
+        left -= counts[value]
+        if left < 0:
+            return value
+    return max(counts, default=otherwise)

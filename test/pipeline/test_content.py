@@ -1,0 +1,199 @@
+"""What the messages of a topic hold: spells in which something is wrong, and measures over time."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from edgefirst_ros.diagnosis.content import Condition
+from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.messages.navsat import NavSatFix
+from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.pipeline.content import MOST_BINS, MOST_SPELLS, Profile, SpellCounter, StreamContent
+from edgefirst_ros.sample import Look
+from edgefirst_ros.video.look import look_at, look_at_jpeg
+
+S = 1_000_000_000
+RNG = np.random.default_rng(1)
+
+
+def spans(content: StreamContent, condition: Condition) -> list[tuple[float, float]]:
+    """Begin and end in seconds."""
+    found = content.summary()["spells"].get(condition)
+    return [] if found is None else [(a / S, b / S) for a, b in found["longest_ns"]]
+
+
+def cloud(points: np.ndarray, *, height: int = 1) -> PointCloud:
+    made = np.zeros(len(points), [(axis, "f4") for axis in "xyz"])
+    for number, axis in enumerate("xyz"):
+        made[axis] = points[:, number]
+    return PointCloud(made, height, len(points) // height)
+
+
+def around(count: int = 2000, zeros: float = 0.0, sectors: float = 1.0) -> np.ndarray:
+    angles = RNG.random(count) * 2 * np.pi * sectors
+    points = np.stack([10 * np.cos(angles), 10 * np.sin(angles), RNG.random(count)], axis=1)
+    points[RNG.random(count) < zeros] = 0
+    return points
+
+
+class TestFrozen:
+    def test_a_still_whose_bytes_repeat_has_a_begin_and_an_end(self) -> None:
+        content = StreamContent()
+        for n in range(100):
+            shown = n if not 30 <= n < 70 else 30
+            content.message(n * S // 10, CompressedImage("jpeg", b"picture %05d" % shown))
+        assert spans(content, Condition.FROZEN) == [(3.0, 7.0)]
+
+    def test_one_that_goes_on_ends_with_its_last_message(self) -> None:
+        content = StreamContent()
+        for n in range(50):
+            content.message(n * S // 10, CompressedImage("jpeg", b"picture %05d" % min(n, 20)))
+        assert spans(content, Condition.FROZEN) == [(2.0, 4.9)]
+        assert content.current() == {"frozen": (2 * S, round(4.9 * S))}
+
+    def test_a_hole_ends_it(self) -> None:
+        content = StreamContent()
+        for n in (*range(20), *range(200, 220)):
+            content.message(n * S // 10, CompressedImage("jpeg", b"same"))
+        assert spans(content, Condition.FROZEN) == [(0.0, 1.9), (20.0, 21.9)]
+
+    def test_twice_the_same_is_nothing(self) -> None:
+        content = StreamContent()
+        for n in range(100):
+            content.message(n * S, CompressedImage("jpeg", b"picture %05d" % (n // 2)))
+        assert content.summary()["spells"] == {}
+
+    def test_a_cloud(self) -> None:
+        content, kept = StreamContent(), around()
+        for n in range(60):
+            content.message(n * S // 10, cloud(kept if 20 <= n < 40 else around()))
+        assert spans(content, Condition.FROZEN) == [(2.0, 4.0)]
+
+    def test_an_imu_and_the_spread_of_its_axes(self) -> None:
+        content = StreamContent()
+        for n in range(600):
+            noise = RNG.normal(size=6) if not 200 <= n < 400 else np.ones(6)
+            content.message(n * S // 100, Imu(None, tuple(noise[:3]), tuple(noise[3:])))
+        ((begin, end),) = spans(content, Condition.FROZEN)
+        assert (begin, end) == (pytest.approx(2.0), pytest.approx(4.0))
+        found = content.summary()["profile"]
+        assert found["means"]["acceleration_spread"][0] == pytest.approx(1.0, rel=0.4)
+        assert found["means"]["acceleration_spread"][3] == 0
+
+    def test_fixes_that_are_held_at_a_light_are_not(self) -> None:
+        for held, expected in ((80, []), (300, [(5.0, 35.0)])):
+            content = StreamContent()
+            for n in range(50 + held + 50):
+                place = 50.0 if n < 50 or n >= 50 + held else 0.0
+                content.message(n * S // 10, NavSatFix(0, 48.0 + (place and n * 1e-6), 11.0, 400.0, None))
+            assert spans(content, Condition.FROZEN) == expected
+
+    def test_video_by_the_look_of_its_pictures_in_whatever_order_they_are_made(self) -> None:
+        content = StreamContent()
+        looks = [Look(90, 40, 3, 0, 1, n if not 20 <= n < 50 else 20) for n in range(80)]
+        slots = [content.expect(n * S // 10) for n in range(80)]
+        for n in RNG.permutation(80):
+            content.look(slots[n], looks[n], moving=True)
+        assert spans(content, Condition.FROZEN) == [(2.0, 5.0)]
+
+    def test_pictures_that_could_not_be_made_hold_nothing_up(self) -> None:
+        content = StreamContent()
+        slots = [content.expect(n * S // 10) for n in range(40)]
+        for n, slot in enumerate(slots):
+            content.look(slot, None if n % 7 == 0 else Look(0, 0, 0, 1, 0, 5), moving=True)
+        assert spans(content, Condition.BLACK) == [(0.1, 3.9)]
+
+
+class TestPictures:
+    def seen(self, *pictures: np.ndarray) -> StreamContent:
+        content = StreamContent()
+        for n, picture in enumerate(pictures):
+            content.look(content.expect(n * S // 5), look_at(picture.astype(np.uint8)), moving=True)
+        return content
+
+    def test_black_blank_and_dark_are_told_apart(self) -> None:
+        scene = RNG.integers(40, 200, (90, 160))
+        night = RNG.integers(0, 12, (90, 160))
+        night[40:44, 70:78] = 200  # a lamp
+        for picture, condition in (
+            (RNG.integers(0, 6, (90, 160)), Condition.BLACK),
+            (np.full((90, 160), 128), Condition.BLANK),
+            (night, Condition.DARK),
+        ):
+            found = self.seen(*[scene] * 3, *[picture] * 10).summary()["spells"]
+            assert set(found) - {"frozen"} == {condition.value}
+
+    def test_measures_are_those_of_the_picture(self) -> None:
+        picture = RNG.integers(0, 256, (96, 128), dtype=np.uint8)
+        look = look_at(picture)
+        assert look.luminance == pytest.approx(float(picture.mean()), abs=0.01)
+        assert look.contrast == pytest.approx(float(picture.std()), abs=0.01)
+        smooth = look_at(np.asarray(Image.fromarray(picture).resize((64, 48)).resize((128, 96))))
+        assert smooth.sharpness < look.sharpness / 2
+
+    def test_a_jpeg_is_measured_by_its_blocks(self) -> None:
+        picture = Image.fromarray(RNG.integers(0, 256, (360, 640), dtype=np.uint8)).resize((640, 360))
+        written = io.BytesIO()
+        picture.save(written, "JPEG")
+        look = look_at_jpeg(written.getvalue())
+        assert look is not None
+        assert look.luminance == pytest.approx(float(np.asarray(picture).mean()), abs=1)
+        assert look_at_jpeg(b"no picture") is None
+
+    def test_stills_are_looked_at_once_a_second_and_when_their_size_changes(self) -> None:
+        content = StreamContent()
+        due = [n for n in range(40) if content.is_due(n * S // 10, 90_000 if n < 25 else 9_000)]
+        assert due == [0, 10, 20, 25, 35]
+
+
+class TestClouds:
+    @pytest.mark.parametrize("height", [1, 8])
+    def test_zeros_that_begin_are_found(self, height: int) -> None:
+        content = StreamContent()
+        for n in range(100):
+            content.message(n * S // 10, cloud(around(zeros=0.5 if n >= 60 else 0.1), height=height))
+        assert spans(content, Condition.ZERO_POINTS) == [(6.0, 9.9)]
+
+    def test_of_a_list_half_of_zeros_is_too_much_from_the_start(self) -> None:
+        content = StreamContent()
+        for n in range(30):
+            content.message(n * S // 10, cloud(around(zeros=0.5)))
+        assert spans(content, Condition.ZERO_POINTS) == [(0.0, 2.9)]
+
+    def test_rows_and_columns_have_zeros_for_rays_that_met_nothing(self) -> None:
+        content = StreamContent()
+        for n in range(30):
+            content.message(n * S // 10, cloud(around(zeros=0.55), height=8))
+        assert content.summary()["spells"] == {}
+
+    def test_directions_that_are_covered(self) -> None:
+        content = StreamContent()
+        for n in range(100):
+            content.message(n * S // 10, cloud(around(sectors=0.4 if n >= 60 else 1.0)))
+        assert spans(content, Condition.EMPTY_SECTORS) == [(6.0, 9.9)]
+
+    def test_a_sensor_that_looks_ahead_has_no_others(self) -> None:
+        content = StreamContent()
+        measures = [content.message(n * S // 10, cloud(around(sectors=0.3))) for n in range(50)]
+        assert content.summary()["spells"] == {}
+        assert measures[0]["points"] == 2000
+        assert 10 <= measures[0]["sectors"] <= 12
+
+
+def test_what_is_kept_of_a_long_drive_is_bounded() -> None:
+    spells, profile = SpellCounter(), Profile()
+    for n in range(40_000):
+        spells.add(n * S // 2, holds=n % 10 < 6)
+        profile.add(n * S // 2, {"points": float(n)})
+    found, kept = spells.summary(), profile.summary()
+    assert found is not None
+    assert kept is not None
+    assert (found["count"], len(found["longest_ns"])) == (4000, MOST_SPELLS)
+    assert found["total_s"] == pytest.approx(4000 * 3.0)
+    assert len(kept["bins"]) <= MOST_BINS
+    assert kept["means"]["points"] == sorted(kept["means"]["points"])
