@@ -36,6 +36,8 @@ class UnitPart(NamedTuple):
     leading: bool
     reference: bool
     back: int | None
+    order: int | None
+    doubtful: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class BatchingWorker(Worker):
         with self.changed:
             first = self.first_of(last) or last
             units = [
-                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back)
+                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back, u.order, u.doubtful)
                 for u in self._way(first, last)
             ]
         gop = first.gop
@@ -195,7 +197,7 @@ def decode_batch(batch: Batch) -> list[Encoded]:
             decoder.prime(batch.primer)
         for unit in units:
             validator.feed(unit)
-            unit.damaged = syntax is not None and not syntax.is_sound(unit.data)
+            unit.damaged = syntax is not None and syntax.is_damaged(unit)
             keep(validator.show(decoder.feed(unit.number, unit.data)))
     finally:
         rest = decoder.drain()
@@ -211,7 +213,7 @@ def _rebuilt(batch: Batch) -> list[AccessUnit]:
             part.gop,
             Gop(part.gop, batch.codec, batch.hidden_reorder, linked=True, start_kind=batch.start_kind),
         )
-        units.append(AccessUnit(part.number, 0, part.data, gop, part.leading, part.reference, part.back))
+        units.append(AccessUnit(part.number, 0, part.data, gop, *part[3:]))
     return units
 
 

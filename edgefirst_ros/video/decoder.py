@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 
 import av
 from av.codec.context import Flags
@@ -106,7 +107,9 @@ class FrameValidator:
     its own start.
 
     Args:
-        patience: a unit without a picture is given up when this many more have been fed.
+        patience: a unit without a picture is given up when more than this many have been fed that are
+            shown later. Those shown earlier do not count: of a pyramid, the first picture decoded may be the
+            last one shown.
     """
 
     def __init__(self, patience: int) -> None:
@@ -126,9 +129,12 @@ class FrameValidator:
         certain = []
         while self._inside:
             unit = self._inside[0]
-            overdue = self._inside[-1].number - unit.number > self._patience
-            if unit.number not in self._shown and not overdue:
-                break
+            if unit.number not in self._shown:
+                later = len(self._inside) - 1
+                if later > self._patience:
+                    later = sum(unit.precedes(other) for other in islice(self._inside, 1, None))
+                if later <= self._patience:
+                    break
             certain.append((unit, self._result(self._inside.popleft())))
         return certain
 

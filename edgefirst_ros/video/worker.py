@@ -14,7 +14,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video.backends import DecoderKind, held_pictures
 from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265, wait_compiled
+from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture
 
 NOT_KEPT = "its key frame is no longer kept"
@@ -24,7 +24,7 @@ KEPT_BYTES = 64 << 20
 """Compressed bytes kept of released frames before they are decoded ahead and deleted."""
 _NEVER = -(1 << 63)
 MAX_REORDER = 16
-"""At most this many pictures are decoded between a picture and its display (H.264 and H.265, annex A)."""
+"""At most this many decoded pictures wait to be shown (MaxDpbFrames and MaxDpbSize, annex A of both)."""
 
 
 _Request = tuple[AccessUnit, Future[Picture]]
@@ -182,13 +182,11 @@ class Worker:
                 decoder.drain()
 
     def _is_damaged(self, unit: AccessUnit) -> bool:
-        """Whether a unit of H.265 is damaged; libavcodec finds that for H.264 only."""
+        """Whether a doubtful unit of H.265 is damaged; libavcodec finds that for H.264 only."""
         if unit.gop.codec != "h265" or not judges_h265():
             return False
-        if self._syntax is None:
-            wait_compiled()
-            self._syntax = H265Syntax()
-        return not self._syntax.is_sound(unit.data)
+        self._syntax = self._syntax or H265Syntax()
+        return self._syntax.is_damaged(unit)
 
     def _decoder(self, decoder: VideoDecoder | None, unit: AccessUnit) -> VideoDecoder:
         gop = unit.gop
