@@ -16,7 +16,6 @@ from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.decoder import DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, StartKind
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture, Rgb, encode
 from edgefirst_ros.video.worker import MAX_REORDER, Worker, resolve
 
@@ -183,7 +182,6 @@ def decode_batch(batch: Batch) -> list[Encoded]:
     units = _rebuilt(batch)
     decoder = VideoDecoder(batch.codec, 1, hidden_reorder=batch.hidden_reorder, start_kind=batch.start_kind)
     validator = FrameValidator(MAX_REORDER + 1)
-    syntax = H265Syntax() if batch.codec == "h265" and judges_h265() else None
     wanted = frozenset(batch.wanted)
     found: dict[int, Encoded] = {}
 
@@ -197,8 +195,7 @@ def decode_batch(batch: Batch) -> list[Encoded]:
             decoder.prime(batch.primer)
         for unit in units:
             validator.feed(unit)
-            unit.damaged = syntax is not None and syntax.is_damaged(unit)
-            keep(validator.show(decoder.feed(unit.number, unit.data)))
+            keep(validator.show(decoder.feed(unit)))
     finally:
         rest = decoder.drain()
     keep(validator.drain(rest))

@@ -25,6 +25,9 @@ class H264SequenceSet:
         reorder: how many pictures may precede another in decode order and follow it on display, None if the
             stream does not say.
         size: width and height in pixels, cropped.
+        columns: macroblocks in a row.
+        rows: of macroblocks, in a frame.
+        rows_at: where the code of their number begins in the set's bits, and where it ends.
     """
 
     ident: int
@@ -39,6 +42,9 @@ class H264SequenceSet:
     frames_only: bool
     reorder: int | None
     size: tuple[int, int]
+    columns: int
+    rows: int
+    rows_at: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class H264PictureSet:
         references: default numbers of entries of both lists.
         weighted: for P slices and, explicitly, for B slices.
         redundant: slices may say that they are copies.
+        cabac: slices are coded by CABAC.
+        groups: macroblocks belong to slice groups.
+        init_qp: the quantiser that slices are relative to.
+        deblocking: slices say whether they are deblocked.
     """
 
     ident: int
@@ -58,6 +68,10 @@ class H264PictureSet:
     references: tuple[int, int]
     weighted: tuple[bool, bool]
     redundant: bool
+    cabac: bool
+    groups: bool
+    init_qp: int
+    deblocking: bool
 
 
 def sequence_set(data: bytes) -> H264SequenceSet:
@@ -67,6 +81,7 @@ def sequence_set(data: bytes) -> H264SequenceSet:
         DecodeError: it is malformed.
     """
     bits = BitReader(unescape(data[1:]))
+    total = bits.left
     profile = bits.u(8)
     bits.u(16)
     ident = bits.ue()
@@ -85,19 +100,23 @@ def sequence_set(data: bytes) -> H264SequenceSet:
         raise DecodeError("the H.264 sequence parameter set is malformed")
     references = min(bits.ue(), _MAX_PICTURES)
     gaps = bits.flag()
-    width, height = (16 * (bits.ue() + 1) for _ in range(2))
+    columns = bits.ue() + 1
+    rows_from = total - bits.left
+    rows = bits.ue() + 1
+    rows_at = rows_from, total - bits.left
     frames_only = bits.flag()
     if not frames_only:
         bits.flag()
     bits.flag()
     left, right, top, bottom = [bits.ue() for _ in range(4)] if bits.flag() else (0, 0, 0, 0)
     unit_x, unit_y = 2 if chroma in (1, 2) else 1, 2 if chroma == 1 else 1
-    size = (width - unit_x * (left + right), (2 - frames_only) * (height - unit_y * (top + bottom)))
+    height = (2 - frames_only) * (16 * rows - unit_y * (top + bottom))
+    size = (16 * columns - unit_x * (left + right), height)
     stated = _stated_reorder(bits) if bits.flag() else None
     reorder = 0 if poc_type == 2 or profile == _BASELINE else stated
     return H264SequenceSet(
         ident, separate_planes, max(chroma, 0), frame_num_bits, poc_type, poc_bits, poc_deltas, references,
-        gaps, frames_only, reorder, size,
+        gaps, frames_only, reorder, size, columns, rows, rows_at,
     )  # fmt: skip
 
 
@@ -109,16 +128,18 @@ def picture_set(data: bytes) -> H264PictureSet:
     """
     bits = BitReader(unescape(data[1:]))
     ident, sequence = bits.ue(), bits.ue()
-    bits.flag()
-    field_order = bits.flag()
+    cabac, field_order = bits.flag(), bits.flag()
     if groups := bits.ue():
         _skip_groups(bits, groups)
     references = bits.ue() + 1, bits.ue() + 1
     weighted = bits.flag(), bits.u(2) == 1
-    for _ in range(3):
-        bits.se()
-    bits.u(2)
-    return H264PictureSet(ident, sequence, field_order, references, weighted, bits.flag())
+    init_qp = 26 + bits.se()
+    bits.se()
+    bits.se()
+    deblocking, _, redundant = bits.flag(), bits.flag(), bits.flag()
+    return H264PictureSet(
+        ident, sequence, field_order, references, weighted, redundant, cabac, groups > 0, init_qp, deblocking
+    )
 
 
 def _skip_groups(bits: BitReader, groups: int) -> None:

@@ -36,6 +36,8 @@ class H264SliceHeader:
         poc: display order modulo ``poc_modulus``, None for a stream of pic_order_cnt_type 1.
         frame_num_left: bits of the payload after frame_num.
         first_mb: its first macroblock.
+        sets: identifier of its picture parameter set.
+        idr_ident: tells successive IDR pictures apart.
         lists: how many entries each of both reference lists has.
         changes: by list, how its initial order is changed: (operation, operand).
         marking: (operation, operand, operand) of each memory management command; None where the oldest
@@ -56,6 +58,8 @@ class H264SliceHeader:
     size: tuple[int, int]
     frame_num_left: int
     first_mb: int
+    sets: int
+    idr_ident: int | None
     kind: int
     lists: tuple[int, int]
     changes: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
@@ -132,6 +136,8 @@ def any_slice_header(unit: NalUnit, sets: H264ParameterSets) -> H264SliceHeader:
         sequence.size,
         frame_num_left,
         first_mb,
+        ident,
+        idr_ident,
         kind,
         lists,
         changes,

@@ -229,8 +229,8 @@ class VideoStream:
         if frame is not None and picture:
             frame.reason, frame.size, frame.prefix = found.reason, found.size, found.prefix
         self._remarks.breach(self._topic, self._continuity.breach)
-        doubtful = codec == "h265" and (found.fewer_slices or not arrival.vouched)
-        if doubtful and found.decodable:
+        doubtful = found.fewer_slices or not arrival.vouched
+        if doubtful and found.decodable and codec == "h265":
             self._remarks.judge(self._topic, judgeable=found.judgeable)
         if not found.decodable:
             return

@@ -14,7 +14,6 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video.backends import DecoderKind, held_pictures
 from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture
 
 NOT_KEPT = "its key frame is no longer kept"
@@ -68,7 +67,6 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._failure: Exception | None = None
-        self._syntax: H265Syntax | None = None
 
     def request(self, unit: AccessUnit) -> Future[Picture]:
         """The picture of a unit; must be called in order of time."""
@@ -164,8 +162,7 @@ class Worker:
                     decoder = self._decoder(decoder, action)
                     if self._playback.first is action and action.gop.primer:
                         decoder.prime(action.gop.primer)
-                    action.damaged = self._is_damaged(action)
-                    self._deliver(decoder.feed(action.number, action.data))
+                    self._deliver(decoder.feed(action))
                 elif isinstance(action, Future):
                     resolve(action, NOT_KEPT)
                 elif decoder is not None:
@@ -180,13 +177,6 @@ class Worker:
         finally:
             if decoder is not None:
                 decoder.drain()
-
-    def _is_damaged(self, unit: AccessUnit) -> bool:
-        """Whether a doubtful unit of H.265 is damaged; libavcodec finds that for H.264 only."""
-        if unit.gop.codec != "h265" or not judges_h265():
-            return False
-        self._syntax = self._syntax or H265Syntax()
-        return self._syntax.is_damaged(unit)
 
     def _decoder(self, decoder: VideoDecoder | None, unit: AccessUnit) -> VideoDecoder:
         gop = unit.gop
