@@ -21,6 +21,7 @@ class RawMessage(NamedTuple):
         definition: text of the ROS message definition; empty if the source has none (MCAP files have).
         fault: why its bytes may be damaged, such as a wrong checksum; empty if nothing is known.
         repeated: received before the recording began and stored at its beginning, because it is still valid.
+        vouched: a checksum or the transport vouches for its bytes.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class RawMessage(NamedTuple):
     definition: str = ""
     fault: str = ""
     repeated: bool = False
+    vouched: bool = False
 
 
 class Measurement(NamedTuple):

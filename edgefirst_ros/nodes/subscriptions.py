@@ -277,7 +277,7 @@ class Subscriptions:
         def on_message(data: bytes, info: Mapping[str, int]) -> None:
             self._newest_s = time.monotonic()
             times = info["received_timestamp"], info["source_timestamp"]
-            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition), put)
+            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, vouched=True), put)
 
         message_class = self._graph.message_class(kind)
         subscription = self._node.create_subscription(

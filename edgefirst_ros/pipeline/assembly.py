@@ -40,7 +40,6 @@ from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.topics import TF, full_type
-from edgefirst_ros.video.integrity import UNJUDGED, judges_h265
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
 """Items, and bytes of messages, under way for each group of pictures that a process decodes."""
@@ -283,8 +282,6 @@ class Pipeline:
         if raw.topic not in self._heard:
             self._heard.add(raw.topic)
             self._clock.rule(raw.topic, rule.times)
-            if isinstance(decoded.datum, VideoPacket) and decoded.datum.codec == "h265" and not judges_h265():
-                self.notes.append(UNJUDGED)
         envelope = envelope_of(raw, decoded, ticket, route)
         repeat = self._duplicates.received(route, raw.receive_ns, envelope.digest)
         if repeat is not None:
@@ -414,7 +411,7 @@ class Pipeline:
             self.sequences,
             outputs={n: each for n, each in self.outputs.items() if n not in self._fanout.given_up},
             samples=self._fanout.samples,
-            notes=self.notes,
+            notes=[*self.notes, *self._sequencer.remarks.notes],
             unread=self.unread,
             hints=[hint.text for hint in self.hints(counts)],
             missing=missing,

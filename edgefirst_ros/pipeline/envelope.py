@@ -53,6 +53,7 @@ class Envelope(MessageTimes):
 
     Attributes:
         arrival: running number over the whole source.
+        vouched: as ``RawMessage.vouched``.
         content: what a packet of video holds.
         unshown: final stage and reason of a packet that only the decoder needs.
         instead: the topic that samples take for its role; empty if it is this one's.
@@ -69,6 +70,7 @@ class Envelope(MessageTimes):
     decoded: Stamped[Datum]
     ticket: Ticket
     route: Route
+    vouched: bool = False
     content: Content = Content.PICTURE
     unshown: tuple[Stage, str] | None = None
     instead: str = ""
@@ -92,8 +94,9 @@ class Envelope(MessageTimes):
     def fresh(self, ticket: Ticket) -> Envelope:
         """The same message at the same time, as before a sequence took it."""
         times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
-        other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route, self.content)
-        other.unshown, other.held_bytes, other.instead = self.unshown, self.held_bytes, self.instead
+        other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route)
+        other.vouched, other.content, other.instead = self.vouched, self.content, self.instead
+        other.unshown, other.held_bytes = self.unshown, self.held_bytes
         other.place(self.time_ns)
         return other
 
@@ -115,7 +118,7 @@ class Envelope(MessageTimes):
 def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route: Route) -> Envelope:
     """The envelope of a decoded message; its time is set later."""
     times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
-    envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route)
+    envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route, raw.vouched)
     envelope.held_bytes = len(raw.data)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)

@@ -20,7 +20,7 @@ from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
-from edgefirst_ros.video.stream import VideoStream
+from edgefirst_ros.video.stream import Remarks, VideoStream
 
 TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
 
@@ -97,6 +97,7 @@ class Images:
         sent: called after each of them; may wait until there is room for more.
         decoder: what decodes video.
         bits: of wide samples, in all sequences.
+        remarks: on the video of all sequences.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Images:
         sent: Callable[[], None] = lambda: None,
         decoder: DecoderKind = "software",
         bits: SampleBits | None = None,
+        remarks: Remarks | None = None,
     ) -> None:
         self._pool = pool
         self._workers = workers
@@ -119,6 +121,7 @@ class Images:
         self._lookahead_ns = lookahead_ns
         self._decoder = decoder
         self._bits = bits or SampleBits()
+        self._remarks = remarks
         self._elsewhere = (
             Elsewhere(send, sent, image_format, quality)
             if send is not None and decoder == "software"
@@ -149,8 +152,9 @@ class Images:
                     # The pictures of tiles are joined before they are encoded.
                     elsewhere=None if envelope.route.rule.tile else self._elsewhere,
                     decoder=self._decoder,
+                    remarks=self._remarks,
                 )
-            envelope.keyframe = stream.push(envelope.time_ns, datum)
+            envelope.keyframe = stream.push(envelope.time_ns, datum, vouched=envelope.vouched)
 
     def join(self, first: Envelope, part: Envelope) -> bool:
         """Add a further slice to a picture that was pushed; False if that has gone to the decoder already."""

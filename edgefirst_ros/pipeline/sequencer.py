@@ -22,6 +22,7 @@ from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding
 from edgefirst_ros.video.batches import Send
+from edgefirst_ros.video.stream import Remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Sequencer:
         self.done: list[SequenceSummary] = []
         self.notes: list[str] = []
         self._bits = SampleBits(self.notes.append)
+        self.remarks = Remarks()
         self._config = config
         self._pool = pool
         self._send = send
@@ -211,6 +213,7 @@ class Sequencer:
             sent=self._fanout.backlog.settle,
             decoder=config.decoder,
             bits=self._bits,
+            remarks=self.remarks,
         )
         self._fanout.backlog.gatherer = self._images
         run = self.current = SequenceRun(

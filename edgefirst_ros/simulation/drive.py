@@ -119,7 +119,10 @@ def _write(
     stream: BinaryIO, drive: SimulatedDrive, messages: Messages, written: Callable[[int], None]
 ) -> None:
     """Write one file; in a recording ordered by topic each chunk has one topic."""
-    writer = Writer(stream, compression=COMPRESSIONS[drive.options.compression])
+    options = drive.options
+    # What is damaged in a recording is damaged behind the checksums, unless it has none.
+    has_checksums = not options.damage_video
+    writer = Writer(stream, compression=COMPRESSIONS[options.compression], enable_crcs=has_checksums)
     writer.start(profile="", library="edgefirst_ros simulation")
     schemas: dict[str, int] = {}
     ids = []

@@ -123,7 +123,8 @@ class DriveOptions:
         grain: standard deviation of the camera's noise in levels of 255: pictures of the drawn world have far
             less detail than real ones, and cost less to decode and to encode.
         drop_video: share of access units (or JPEGs) lost before they are recorded.
-        damage_video: share of access units whose picture bytes were overwritten, cut short or cut out.
+        damage_video: share of access units whose picture bytes were overwritten, cut short or cut out; the
+            recording then has no checksums.
         same_stamp: share of pictures that carry the stamp of the picture before.
         duplicate: share of messages by topic that are recorded twice.
         silent: when a topic sends nothing, by topic; the truth covers these times, too.

@@ -159,8 +159,8 @@ class ZenohSource:
             key = str(sample.key_expr)
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = self._foreign("/" + key)
-        data = sample.payload.to_bytes()
-        self._put(RawMessage(displayed(name), schema, data, receive_ns, receive_ns, 0, fault=fault))
+        data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
+        self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
         """Handle a key that several regular expressions may match; only the first that does passes it on."""
@@ -174,8 +174,8 @@ class ZenohSource:
             return
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
-            data = sample.payload.to_bytes()
-            self._put(RawMessage(displayed(name), schema, data, receive_ns, receive_ns, 0, fault=fault))
+            data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
+            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
 
     def _name(self, pattern: str, key: str) -> str | None:
         """The topic of a key that a regular expression matches; None if it does not, or for other devices."""

@@ -16,7 +16,6 @@ from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.sample import CameraImage
 from edgefirst_ros.video.decoder import DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, StartKind
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture, Rgb, encode
 from edgefirst_ros.video.worker import MAX_REORDER, Worker, resolve
 
@@ -36,6 +35,8 @@ class UnitPart(NamedTuple):
     leading: bool
     reference: bool
     back: int | None
+    order: int | None
+    doubtful: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class BatchingWorker(Worker):
         with self.changed:
             first = self.first_of(last) or last
             units = [
-                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back)
+                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back, u.order, u.doubtful)
                 for u in self._way(first, last)
             ]
         gop = first.gop
@@ -181,7 +182,6 @@ def decode_batch(batch: Batch) -> list[Encoded]:
     units = _rebuilt(batch)
     decoder = VideoDecoder(batch.codec, 1, hidden_reorder=batch.hidden_reorder, start_kind=batch.start_kind)
     validator = FrameValidator(MAX_REORDER + 1)
-    syntax = H265Syntax() if batch.codec == "h265" and judges_h265() else None
     wanted = frozenset(batch.wanted)
     found: dict[int, Encoded] = {}
 
@@ -195,8 +195,7 @@ def decode_batch(batch: Batch) -> list[Encoded]:
             decoder.prime(batch.primer)
         for unit in units:
             validator.feed(unit)
-            unit.damaged = syntax is not None and not syntax.is_sound(unit.data)
-            keep(validator.show(decoder.feed(unit.number, unit.data)))
+            keep(validator.show(decoder.feed(unit)))
     finally:
         rest = decoder.drain()
     keep(validator.drain(rest))
@@ -211,7 +210,7 @@ def _rebuilt(batch: Batch) -> list[AccessUnit]:
             part.gop,
             Gop(part.gop, batch.codec, batch.hidden_reorder, linked=True, start_kind=batch.start_kind),
         )
-        units.append(AccessUnit(part.number, 0, part.data, gop, part.leading, part.reference, part.back))
+        units.append(AccessUnit(part.number, 0, part.data, gop, *part[3:]))
     return units
 
 

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
 
+MIXED = "slices of several pictures in one packet"
 _START = b"\x00\x00\x01"
 _EMULATION = re.compile(b"\x00\x00(?=[\x00-\x03])")
 _SLICE_HEADER_BYTES = 512
@@ -21,6 +22,8 @@ _SLICE_HEADER_BYTES = 512
 
 H264_SLICE, H264_PARTITION_C, H264_IDR, H264_SEI, H264_SPS, H264_PPS = 1, 4, 5, 6, 7, 8
 H265_FIRST_IRAP, H265_LAST_IRAP, H265_LAST_VCL, H265_VPS, H265_SPS, H265_PPS = 16, 23, 31, 32, 33, 34
+H264_PARTITIONS = frozenset({3, 4})
+"""Further data of a slice, whose header is in another unit."""
 _SEI_RECOVERY_POINT = 6
 _INTRA_SLICE_TYPES = frozenset({2, 7})
 
@@ -82,6 +85,21 @@ def head(packet: VideoPacket) -> list[NalUnit]:
         if kind is not None:
             units.append(NalUnit(kind, data[start : at if at >= 0 else len(data)].rstrip(b"\x00")))
     return units
+
+
+def slice_heads(packet: VideoPacket) -> list[NalUnit]:
+    """All slices of an access unit, cut behind their headers, without those of enhancement layers."""
+    data, codec = packet.data, packet.codec
+    found = []
+    at = data.find(_START)
+    while 0 <= at < len(data) - len(_START):
+        start = at + len(_START)
+        kind = _kind(codec, data[start : start + 2])
+        at = data.find(_START, start)
+        if kind is not None and is_slice(codec, kind):
+            end = start + _SLICE_HEADER_BYTES
+            found.append(NalUnit(kind, data[start : min(end, at) if at >= 0 else end]))
+    return found
 
 
 def nal_units(codec: Codec, data: bytes) -> Iterator[NalUnit]:

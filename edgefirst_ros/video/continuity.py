@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.messages.camera import Codec, VideoPacket
 from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.video import h264, h265slices
+from edgefirst_ros.video import h264, h264slices, h265slices
 from edgefirst_ros.video.bitstream import (
     H264_PPS,
     H264_SPS,
@@ -21,10 +23,21 @@ from edgefirst_ros.video.bitstream import (
     is_key_head,
     is_parameter_set,
     is_slice,
+    slice_heads,
 )
+from edgefirst_ros.video.h264refs import KeptPictures
+from edgefirst_ros.video.h264slices import H264SliceHeader
 from edgefirst_ros.video.h265sets import parameter_sets
 
+REPEATED = "frame_num does not count up after some pictures"
+OVERCOUNTED = "frame_num counts pictures that nothing refers to"
+
 _LONG_START = b"\x00\x00\x00\x01"
+_NEVER_DUE = -1
+_LAYOUTS = 32
+"""Pictures whose slices are remembered: about a second, as one of them may have been lost with its slices."""
+_EPOCH_BITS = 40
+"""More than any display order within one has."""
 _KEPT_STARTS = 4
 """Complete starts remembered: pictures shown before the newest may need the one before it."""
 _NO_LEAP = 2
@@ -49,6 +62,9 @@ class Assessment(NamedTuple):
         start_ns: time of the access unit where decoding must start, None for that of the last key frame.
         poc: display order modulo ``poc_modulus``, None if the stream does not number it simply.
         poc_modulus: where ``poc`` wraps.
+        order: its place in display order, None if ``poc`` is.
+        fewer_slices: its slices begin where some of another picture's do, so that the rest may be lost.
+        judgeable: the profile of H.265 is one that ``H265Syntax`` parses.
         size: width and height of the picture in pixels, None if there is none.
         prefix: parameter sets that the decoder must be given before it.
         primer: what a decoder that starts here must be fed first to have pictures to refer to, if anything.
@@ -66,6 +82,9 @@ class Assessment(NamedTuple):
     start_ns: int | None = None
     poc: int | None = None
     poc_modulus: int = 1
+    order: int | None = None
+    fewer_slices: bool = False
+    judgeable: bool = True
     size: tuple[int, int] | None = None
     prefix: bytes = b""
     primer: bytes = b""
@@ -76,13 +95,17 @@ class _Follower(Protocol):
 
     reason: str | None
     """Why pictures cannot be trusted until decoding has started again, None while they can."""
+    breach: str
+    """How the stream breaks its standard without harm, empty if it does not."""
 
     @property
     def sets(self) -> ParameterSets[Any, Any]:
         """The parameter sets in force."""
 
-    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
-        """Assess the next picture by its first slice; ``gradual`` is its recovery point if it has one."""
+    def assess(
+        self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
+    ) -> Assessment:
+        """Assess the next picture by its slices; ``gradual`` is its recovery point if it has one."""
 
     def lose(self, reason: str) -> None:
         """Note that an access unit is missing or unreadable."""
@@ -96,6 +119,33 @@ class _StartPoint:
     """frame_num of the reference picture that completes it, None once it is complete."""
     since_ns: int = 0
     """Pictures shown from then on are correct, once it is complete."""
+
+
+class _DisplayOrder:
+    """Counts pictures in display order, across the wraps and fresh starts of the stream's own count."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._anchor = 0
+
+    def place(self, poc: int | None, modulus: int, *, anew: bool, anchors: bool) -> int | None:
+        """The place of the next picture in decode order, None if ``poc`` is.
+
+        Args:
+            poc: its display order modulo ``modulus``.
+            modulus: where that wraps.
+            anew: everything before is shown before it.
+            anchors: later ones count from it.
+        """
+        if anew:
+            self._epoch += 1
+            self._anchor = 0
+        if poc is None:
+            return None
+        full = 0 if anew else h265slices.nearest(poc, self._anchor, modulus)
+        if anchors:
+            self._anchor = full
+        return (self._epoch << _EPOCH_BITS) + full
 
 
 class _StartPoints:
@@ -134,6 +184,11 @@ class _StartPoints:
                 start.due, start.since_ns = None, time_ns
         self._prune()
 
+    def spoil(self) -> None:
+        """A picture was lost: the points that are not complete never will be."""
+        for start in self._starts:
+            start.due = None if start.due is None else _NEVER_DUE
+
     def reach(self, time_ns: int) -> tuple[int, int] | None:
         """The start that makes a picture correct: how many groups back, and its time. None if none does."""
         for back, start in enumerate(reversed(self._starts)):
@@ -152,10 +207,10 @@ class _StartPoints:
 
 
 class _H264Follower:
-    """Counts frame_num: each reference picture increments it, so a lost one leaves a gap (clause 7.4.3).
+    """Counts frame_num, which each reference picture increments (clause 7.4.3), and the pictures kept.
 
-    A picture that resets the count by a memory management operation looks like a gap. That costs the
-    pictures up to the next start, but never passes a damaged one.
+    A gap in the count is a loss. What refers to a lost picture, or to one that does, cannot be trusted. A
+    count that does not move, or moves at every picture, breaks the standard, but nothing is lost.
 
     Decoding starts at key frames and, in a stream without them, at recovery points. What follows a recovery
     point is decoded, but not trusted until the point is complete.
@@ -164,21 +219,35 @@ class _H264Follower:
     def __init__(self) -> None:
         self.sets = ParameterSets(h264.sequence_set, h264.picture_set)
         self.reason: str | None = Reason.BEFORE_KEY
-        self._expected = -1
+        self.breach = ""
         self._starts = _StartPoints()
         self._earlier_reason: str | None = None
         """Why pictures shown before the start cannot be trusted, None if they can."""
+        self._kept = KeptPictures()
+        self._recovering = False
+        self._latest: H264SliceHeader | None = None
+        self._reference_num = -1
+        """frame_num of the latest reference picture."""
+        self._counts_all: bool | None = None
+        """Whether other pictures increment frame_num, too; None while that is not known."""
+        self._order = _DisplayOrder()
 
     def lose(self, reason: str) -> None:
         """Note that an access unit is missing or unreadable."""
         self.reason = self.reason or reason
         self._starts.lose()
 
-    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
+    def assess(
+        self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
+    ) -> Assessment:
         """Assess the next picture."""
-        header = h264.slice_header(unit, self.sets)
-        follows = header.idr or header.frame_num == self._expected
-        self._expected = (header.frame_num + header.reference) % header.frame_num_modulus
+        fields = h264slices.fields([h264slices.any_slice_header(unit, self.sets) for unit in slices])
+        header = fields[0][0]
+        second = self._latest is not None and h264slices.are_paired(self._latest, header)
+        missing = 0 if header.idr or second else self._missing(header)
+        order = self._order.place(
+            header.poc, header.poc_modulus, anew=header.idr or header.resets, anchors=header.reference
+        )
         found = Assessment(
             None,
             decodable=True,
@@ -187,40 +256,92 @@ class _H264Follower:
             reference=header.reference,
             poc=header.poc,
             poc_modulus=header.poc_modulus,
+            order=order,
             size=header.size,
         )
+        if missing:
+            self._kept.skip(self._reference_num + 1, missing, header)
+            if self._recovering:
+                self.lose(Reason.AFTER_LOSS)
         if key:
-            return self._key(found, time_ns, whole=follows and self.reason is None)
-        if not follows:
-            self.lose(Reason.AFTER_LOSS)
+            found, sound = self._key(found, time_ns), True
+        else:
+            suffice = all(self._kept.suffice(field, order) for field in fields)
+            if gradual is not None:
+                found = self._gradual(found, slices[0], header, time_ns, gradual)
+            found, sound = self._other(found, header, time_ns, suffice=suffice)
+        for place, field in enumerate(fields):
+            if field[0].reference:
+                self._kept.decoded(field[0], order, sound=sound, second=second or place > 0)
+                self._reference_num = 0 if field[0].resets else field[0].frame_num
+        self._latest = None if second or len(fields) > 1 else header
+        return found
+
+    def _missing(self, header: H264SliceHeader) -> int:
+        """How many reference pictures are missing before one, by frame_num."""
+        steps = (header.frame_num - self._reference_num) % header.frame_num_modulus
+        if steps == 0 and self._reference_num >= 0:
+            self.breach = REPEATED
+            return 0
+        latest = self._latest
+        if latest is not None and not latest.reference and header.reference:
+            counts = (header.frame_num - latest.frame_num) % header.frame_num_modulus == 1
+            if steps == 1:
+                self._counts_all = False
+            elif counts and self._counts_all is None:
+                self._counts_all = True
+            if counts and self._counts_all:
+                self.breach = OVERCOUNTED
+                return 0
+        return steps - 1
+
+    def _key(self, found: Assessment, time_ns: int) -> Assessment:
+        whole = self._kept.sound and self.reason is None
+        self._earlier_reason = None if whole else self.reason or Reason.AFTER_LOSS
+        if not whole:
+            self._starts.lose()
+            self._kept.trust()
+        self.reason = None
+        self._recovering = False
+        self._starts.key(time_ns)
+        return found._replace(linked=whole, start_ns=time_ns)
+
+    def _gradual(
+        self, found: Assessment, unit: NalUnit, header: H264SliceHeader, time_ns: int, point: RecoveryPoint
+    ) -> Assessment:
+        if not self._recovering and not self._kept.sound:
+            self._starts.lose()
         linked = self._starts.any
-        if gradual is not None:
-            self._starts.gradual(time_ns, (header.frame_num + gradual.frames) % header.frame_num_modulus)
-            if header.frame_num < _NO_LEAP:
-                found = found._replace(primer=h264.renumbered(unit, header))
+        self._recovering = self._recovering or not linked
+        self._starts.gradual(time_ns, (header.frame_num + point.frames) % header.frame_num_modulus)
+        primer = h264slices.renumbered(unit, header) if header.frame_num < _NO_LEAP else b""
+        return found._replace(linked=linked, primer=primer)
+
+    def _other(
+        self, found: Assessment, header: H264SliceHeader, time_ns: int, *, suffice: bool
+    ) -> tuple[Assessment, bool]:
+        """Assess a picture that is no key frame; also whether pictures that refer to it may be trusted."""
         if not self._starts.any:
-            return found._replace(reason=self.reason, decodable=False)
+            return found._replace(reason=self.reason or Reason.AFTER_LOSS, decodable=False), False
         if header.reference:
             self._starts.decoded(time_ns, header.frame_num)
         reach = self._starts.reach(time_ns)
         leading = self._starts.is_leading(time_ns)
         if reach is None:
+            # Nothing that is shown after a key frame refers to what leads up to it.
             reason = self.reason or self._earlier_reason or Reason.AFTER_LOSS
-            return found._replace(reason=reason, linked=linked, leading=leading, back=None)
+            return found._replace(reason=reason, leading=leading, back=None), leading
+        back, start_ns = reach
+        found = found._replace(leading=leading, back=back, start_ns=start_ns)
+        if self._recovering:
+            self._recovering = False
+            self._kept.trust()
+        elif not suffice:
+            self._starts.spoil()
+            return found._replace(reason=Reason.AFTER_LOSS, decodable=False), False
         if self.reason is not None:
             self.reason, self._earlier_reason = None, self.reason
-        back, start_ns = reach
-        return found._replace(linked=linked, leading=leading, back=back, start_ns=start_ns)
-
-    def _key(self, found: Assessment, time_ns: int, *, whole: bool) -> Assessment:
-        if not whole:
-            self._earlier_reason = self.reason or Reason.AFTER_LOSS
-            self._starts.lose()
-        else:
-            self._earlier_reason = None
-        self.reason = None
-        self._starts.key(time_ns)
-        return found._replace(linked=whole, start_ns=time_ns)
+        return found, True
 
 
 class _H265Follower:
@@ -229,20 +350,29 @@ class _H265Follower:
     def __init__(self) -> None:
         self.sets = parameter_sets()
         self.reason: str | None = Reason.BEFORE_KEY
+        self.breach = ""
         self._leading_reason: str | None = None
         self._anchor = 0
+        self._epoch = 0
+        self._layouts: deque[frozenset[int]] = deque(maxlen=_LAYOUTS)
         self._present: set[int] = set()
 
     def lose(self, reason: str) -> None:
         """Note that an access unit is missing or unreadable."""
         self.reason = self.reason or reason
 
-    def assess(self, unit: NalUnit, time_ns: int, *, key: bool, gradual: RecoveryPoint | None) -> Assessment:
+    def assess(
+        self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
+    ) -> Assessment:
         """Assess the next picture."""
         del time_ns, gradual
-        header = h265slices.slice_header(unit, self.sets)
+        header = h265slices.slice_header(slices[0], self.sets)
+        addresses = h265slices.addresses(slices, header, self.sets)
+        fewer = any(addresses < known for known in self._layouts)
+        self._layouts.append(addresses)
         fresh = key and (header.kind != h265slices.CRA_KIND or self.reason is not None)
         poc = header.poc if fresh else h265slices.nearest(header.poc, self._anchor, header.poc_modulus)
+        self._epoch += fresh
         needed, kept = h265slices.referenced(header, poc)
         linked = key and self.reason is None and not header.discards
         leading = header.kind in h265slices.RASL_KINDS
@@ -270,6 +400,9 @@ class _H265Follower:
             back=1 if leading else 0,
             poc=header.poc,
             poc_modulus=header.poc_modulus,
+            order=(self._epoch << _EPOCH_BITS) + poc,
+            fewer_slices=fewer,
+            judgeable=header.judgeable,
             size=header.size,
         )
 
@@ -283,8 +416,14 @@ class Continuity:
         self._sets: dict[tuple[int, int], bytes] = {}
         self._loose: list[bytes] = []
 
-    def assess(self, codec: Codec, units: list[NalUnit], time_ns: int) -> Assessment:
+    @property
+    def breach(self) -> str:
+        """How the stream breaks its standard without harm, empty if it does not."""
+        return self._follower.breach
+
+    def assess(self, packet: VideoPacket, units: list[NalUnit], time_ns: int) -> Assessment:
         """Assess the next access unit, given the result of ``bitstream.head``."""
+        codec = packet.codec
         if codec != self._codec:
             began = self._codec is not None
             self._codec = codec
@@ -302,7 +441,8 @@ class Continuity:
         prefix = self._prefix(codec, {unit.kind for unit in own}, starts=starts)
         self._loose = []
         try:
-            found = self._follower.assess(units[-1], time_ns, key=key, gradual=gradual)
+            slices = slice_heads(packet)
+            found = self._follower.assess(slices, time_ns, key=key, gradual=gradual)
             primer = found.primer
             if not (primer or prefix):
                 return found

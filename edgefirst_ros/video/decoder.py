@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 
 import av
 from av.codec.context import Flags
@@ -12,6 +13,8 @@ from av.codec.context import Flags
 from edgefirst_ros.messages.camera import Codec
 from edgefirst_ros.video.backends import DecoderKind, decoding_context
 from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.h264ends import H264Ends
+from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture
 
 _STRICT = "1"
@@ -53,12 +56,16 @@ class VideoDecoder:
         start_kind: StartKind = "key",
         kind: DecoderKind = "software",
     ) -> None:
-        options = {"strict": _STRICT} if hidden_reorder else {}
+        options: dict[str, str] = {"strict": _STRICT} if hidden_reorder else {}
         if start_kind == "point":
             options["err_detect"] = "explode"
         flags = Flags.output_corrupt if start_kind != "key" else None
         self._context = decoding_context(codec, kind, threads, flags, options)
         self._made_for = codec, hidden_reorder, start_kind
+        self._options = options
+        self._is_empty = True
+        self._syntax = H265Syntax() if codec == "h265" and judges_h265() else None
+        self._ends: H264Ends | None = None
 
     def fits(self, codec: Codec, *, hidden_reorder: bool, start_kind: StartKind = "key") -> bool:
         """Whether the decoder was made with these arguments."""
@@ -71,16 +78,17 @@ class VideoDecoder:
         with suppress(av.FFmpegError):
             self._context.decode(packet)
 
-    def feed(self, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def feed(self, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
         """Decode an access unit: the pictures that are ready now, possibly of earlier ones.
 
-        Data that libavcodec refuses gives none.
+        Whether it is damaged is known when its picture is. Data that libavcodec refuses gives none.
         """
+        self._judge(unit)
         # A packet that borrows Python's memory needs the interpreter to be freed, which a decoder
         # thread may have to wait for while the interpreter waits for it.
-        packet = av.Packet(len(data))
-        packet.update(data)
-        packet.pts = number
+        packet = av.Packet(len(unit.data))
+        packet.update(unit.data)
+        packet.pts = unit.number
         with suppress(av.FFmpegError):
             return _numbered(self._context.decode(packet))
         return []
@@ -88,10 +96,25 @@ class VideoDecoder:
     def drain(self) -> list[tuple[int, av.VideoFrame]]:
         """The pictures held back so far; decoding must then start again at a key frame."""
         frames = []
+        if self._ends is not None:
+            self._ends.drain()
         with suppress(av.FFmpegError):
             frames = _numbered(self._context.decode(None))
         self._context.flush_buffers()
+        self._is_empty = True
         return frames
+
+    def _judge(self, unit: AccessUnit) -> None:
+        codec, _, start_kind = self._made_for
+        if self._syntax is not None:
+            unit.damaged = self._syntax.is_damaged(unit)
+        elif codec == "h264" and start_kind == "key":
+            if self._is_empty:
+                # All from the start on is judged, or nothing, as pictures refer to earlier ones.
+                self._ends = (self._ends or H264Ends(self._options)) if unit.doubtful else None
+            if self._ends is not None:
+                self._ends.feed(unit)
+        self._is_empty = False
 
 
 def _numbered(frames: list[av.VideoFrame]) -> list[tuple[int, av.VideoFrame]]:
@@ -106,7 +129,9 @@ class FrameValidator:
     its own start.
 
     Args:
-        patience: a unit without a picture is given up when this many more have been fed.
+        patience: a unit without a picture is given up when more than this many have been fed that are
+            shown later. Those shown earlier do not count: of a pyramid, the first picture decoded may be the
+            last one shown.
     """
 
     def __init__(self, patience: int) -> None:
@@ -126,9 +151,12 @@ class FrameValidator:
         certain = []
         while self._inside:
             unit = self._inside[0]
-            overdue = self._inside[-1].number - unit.number > self._patience
-            if unit.number not in self._shown and not overdue:
-                break
+            if unit.number not in self._shown:
+                later = len(self._inside) - 1
+                if later > self._patience:
+                    later = sum(unit.precedes(other) for other in islice(self._inside, 1, None))
+                if later <= self._patience:
+                    break
             certain.append((unit, self._result(self._inside.popleft())))
         return certain
 

@@ -22,7 +22,8 @@ class AccessUnit:
 
     Attributes:
         number: counts the topic's access units in decode order.
-        leading: as in ``continuity.Assessment``, like ``reference`` and ``back``.
+        leading: as in ``continuity.Assessment``, like ``reference``, ``back`` and ``order``.
+        doubtful: nothing vouches for its bytes, or some may be missing.
         damaged: its bytes were changed since the encoder wrote them; known once it was fed.
     """
 
@@ -33,7 +34,13 @@ class AccessUnit:
     leading: bool = False
     reference: bool = True
     back: int | None = 0
+    order: int | None = None
+    doubtful: bool = True
     damaged: bool = False
+
+    def precedes(self, later: AccessUnit) -> bool:
+        """Whether it is shown before a unit that is decoded later."""
+        return self.order is None or later.order is None or self.order < later.order
 
     @property
     def start(self) -> int | None:
@@ -96,11 +103,19 @@ class Gops:
         self._begun += 1
 
     def append(
-        self, time_ns: int, data: bytes, *, leading: bool, reference: bool, back: int | None
+        self,
+        time_ns: int,
+        data: bytes,
+        *,
+        leading: bool,
+        reference: bool,
+        back: int | None,
+        order: int | None,
+        doubtful: bool,
     ) -> AccessUnit:
         """Add an access unit to the newest group."""
         gop = self._gops[-1]
-        unit = AccessUnit(self._units, time_ns, data, gop, leading, reference, back)
+        unit = AccessUnit(self._units, time_ns, data, gop, leading, reference, back, order, doubtful)
         start = None if unit.start is None else self.numbered(unit.start)
         if start is not None and start.since_ns is None:
             start.since_ns = time_ns

@@ -1,17 +1,16 @@
-"""H.264 parameter sets and slice headers, as far as loss detection needs them."""
+"""H.264 sequence and picture parameter sets, as far as loss detection needs them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.bitstream import H264_IDR, BitReader, NalUnit, ParameterSets, escape, unescape
+from edgefirst_ros.video.bitstream import BitReader, unescape
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _BASELINE = 66
 _EXTENDED_SAR = 255
-_HEADER_BYTES = 64
-"""More than a slice header takes up to its display order: eight codes, the longest of 65 bits."""
+_MAX_PICTURES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,46 +18,60 @@ class H264SequenceSet:
     """A sequence parameter set (clause 7.3.2.1.1).
 
     Attributes:
+        chroma: chroma_format_idc, 0 where the colour planes are coded apart.
+        poc_deltas: whether slices of pic_order_cnt_type 1 carry differences.
+        references: the most pictures kept for reference.
+        gaps: the encoder may leave reference pictures out, and count them.
         reorder: how many pictures may precede another in decode order and follow it on display, None if the
             stream does not say.
         size: width and height in pixels, cropped.
+        columns: macroblocks in a row.
+        rows: of macroblocks, in a frame.
+        rows_at: where the code of their number begins in the set's bits, and where it ends.
     """
 
     ident: int
     separate_planes: bool
+    chroma: int
     frame_num_bits: int
     poc_type: int
     poc_bits: int
+    poc_deltas: bool
+    references: int
+    gaps: bool
     frames_only: bool
     reorder: int | None
     size: tuple[int, int]
+    columns: int
+    rows: int
+    rows_at: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class H264PictureSet:
-    """A picture parameter set (clause 7.3.2.2): its identifier and its sequence parameter set's."""
+    """A picture parameter set (clause 7.3.2.2).
+
+    Attributes:
+        field_order: slices of frames say how far apart the two fields are shown.
+        references: default numbers of entries of both lists.
+        weighted: for P slices and, explicitly, for B slices.
+        redundant: slices may say that they are copies.
+        cabac: slices are coded by CABAC.
+        groups: macroblocks belong to slice groups.
+        init_qp: the quantiser that slices are relative to.
+        deblocking: slices say whether they are deblocked.
+    """
 
     ident: int
     sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class H264SliceHeader:
-    """The header of a picture's first slice (clause 7.3.3).
-
-    Attributes:
-        poc: display order modulo ``poc_modulus``, None for a stream of pic_order_cnt_type 1.
-        frame_num_left: bits of the payload after frame_num.
-    """
-
-    idr: bool
-    reference: bool
-    frame_num: int
-    frame_num_modulus: int
-    poc: int | None
-    poc_modulus: int
-    size: tuple[int, int]
-    frame_num_left: int
+    field_order: bool
+    references: tuple[int, int]
+    weighted: tuple[bool, bool]
+    redundant: bool
+    cabac: bool
+    groups: bool
+    init_qp: int
+    deblocking: bool
 
 
 def sequence_set(data: bytes) -> H264SequenceSet:
@@ -68,6 +81,7 @@ def sequence_set(data: bytes) -> H264SequenceSet:
         DecodeError: it is malformed.
     """
     bits = BitReader(unescape(data[1:]))
+    total = bits.left
     profile = bits.u(8)
     bits.u(16)
     ident = bits.ue()
@@ -75,32 +89,35 @@ def sequence_set(data: bytes) -> H264SequenceSet:
     separate_planes = chroma < 0
     frame_num_bits = bits.ue() + 4
     poc_type = bits.ue()
-    poc_bits = 0
-    if poc_type == 0:
-        poc_bits = bits.ue() + 4
-    elif poc_type == 1:
-        bits.flag()
+    poc_bits = bits.ue() + 4 if poc_type == 0 else 0
+    poc_deltas = poc_type == 1 and not bits.flag()
+    if poc_type == 1:
         for _ in range(2):
             bits.se()
         for _ in range(bits.ue()):
             bits.se()
     if max(frame_num_bits, poc_bits) > 16 or poc_type > 2:
         raise DecodeError("the H.264 sequence parameter set is malformed")
-    bits.ue()
-    bits.flag()
-    width, height = (16 * (bits.ue() + 1) for _ in range(2))
+    references = min(bits.ue(), _MAX_PICTURES)
+    gaps = bits.flag()
+    columns = bits.ue() + 1
+    rows_from = total - bits.left
+    rows = bits.ue() + 1
+    rows_at = rows_from, total - bits.left
     frames_only = bits.flag()
     if not frames_only:
         bits.flag()
     bits.flag()
     left, right, top, bottom = [bits.ue() for _ in range(4)] if bits.flag() else (0, 0, 0, 0)
     unit_x, unit_y = 2 if chroma in (1, 2) else 1, 2 if chroma == 1 else 1
-    size = (width - unit_x * (left + right), (2 - frames_only) * (height - unit_y * (top + bottom)))
+    height = (2 - frames_only) * (16 * rows - unit_y * (top + bottom))
+    size = (16 * columns - unit_x * (left + right), height)
     stated = _stated_reorder(bits) if bits.flag() else None
     reorder = 0 if poc_type == 2 or profile == _BASELINE else stated
     return H264SequenceSet(
-        ident, separate_planes, frame_num_bits, poc_type, poc_bits, frames_only, reorder, size
-    )
+        ident, separate_planes, max(chroma, 0), frame_num_bits, poc_type, poc_bits, poc_deltas, references,
+        gaps, frames_only, reorder, size, columns, rows, rows_at,
+    )  # fmt: skip
 
 
 def picture_set(data: bytes) -> H264PictureSet:
@@ -109,8 +126,36 @@ def picture_set(data: bytes) -> H264PictureSet:
     Raises:
         DecodeError: it is malformed.
     """
-    bits = BitReader(unescape(data[1:64]))
-    return H264PictureSet(bits.ue(), bits.ue())
+    bits = BitReader(unescape(data[1:]))
+    ident, sequence = bits.ue(), bits.ue()
+    cabac, field_order = bits.flag(), bits.flag()
+    if groups := bits.ue():
+        _skip_groups(bits, groups)
+    references = bits.ue() + 1, bits.ue() + 1
+    weighted = bits.flag(), bits.u(2) == 1
+    init_qp = 26 + bits.se()
+    bits.se()
+    bits.se()
+    deblocking, _, redundant = bits.flag(), bits.flag(), bits.flag()
+    return H264PictureSet(
+        ident, sequence, field_order, references, weighted, redundant, cabac, groups > 0, init_qp, deblocking
+    )
+
+
+def _skip_groups(bits: BitReader, groups: int) -> None:
+    """A slice group map. One that changes from slice to slice adds bits to headers, but behind all else."""
+    kind = bits.ue()
+    if kind == 0:
+        for _ in range(groups + 1):
+            bits.ue()
+    elif kind == 2:
+        for _ in range(2 * groups):
+            bits.ue()
+    elif kind in (3, 4, 5):
+        bits.flag()
+        bits.ue()
+    elif kind == 6:
+        bits.u((bits.ue() + 1) * groups.bit_length())
 
 
 def _skip_chroma(bits: BitReader) -> int:
@@ -176,44 +221,3 @@ def _skip_reference_decoder(bits: BitReader) -> bool:
         bits.flag()
     bits.u(20)
     return True
-
-
-def renumbered(unit: NalUnit, header: H264SliceHeader) -> bytes:
-    """The slice, possibly cut behind its header, with its frame_num lowered by two."""
-    payload = unescape(unit.data[1:])
-    change = (header.frame_num - 2) % header.frame_num_modulus - header.frame_num
-    changed = int.from_bytes(payload, "big") + (change << header.frame_num_left)
-    return unit.data[:1] + escape(changed.to_bytes(len(payload), "big"))
-
-
-def slice_header(unit: NalUnit, sets: ParameterSets[H264SequenceSet, H264PictureSet]) -> H264SliceHeader:
-    """Read the header of a picture's first slice.
-
-    Raises:
-        DecodeError: it is malformed, no first slice, or its parameter sets are unknown.
-    """
-    payload = unescape(unit.data[1:])
-    bits = BitReader(payload[:_HEADER_BYTES])
-    if bits.ue():
-        raise DecodeError("the picture's first slice is missing")
-    bits.ue()
-    sequence, _ = sets.used_by(bits.ue())
-    if sequence.separate_planes:
-        bits.u(2)
-    frame_num = bits.u(sequence.frame_num_bits)
-    frame_num_left = bits.left + 8 * len(payload[_HEADER_BYTES:])
-    if not sequence.frames_only and bits.flag():
-        bits.flag()
-    idr = unit.kind == H264_IDR
-    if idr:
-        bits.ue()
-    reference = unit.data[0] >> 5 & 3 != 0
-    poc: int | None = None
-    poc_modulus = 1 << sequence.poc_bits
-    if sequence.poc_type == 0:
-        poc = bits.u(sequence.poc_bits)
-    elif sequence.poc_type == 2:
-        poc_modulus = 2 << sequence.frame_num_bits
-        poc = (2 * frame_num - (not reference)) % poc_modulus
-    modulus, size = 1 << sequence.frame_num_bits, sequence.size
-    return H264SliceHeader(idr, reference, frame_num, modulus, poc, poc_modulus, size, frame_num_left)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.bitstream import H265_FIRST_IRAP, H265_LAST_IRAP, BitReader, NalUnit, unescape
+from edgefirst_ros.video.bitstream import (
+    H265_FIRST_IRAP,
+    H265_LAST_IRAP,
+    MIXED,
+    BitReader,
+    NalUnit,
+    unescape,
+)
 from edgefirst_ros.video.h265sets import (
     MAX_PICTURES,
     H265ParameterSets,
@@ -23,6 +31,8 @@ B_SLICE, P_SLICE, I_SLICE = range(3)
 _LAST_SUB_LAYER_NON_REFERENCE = 14
 _MAX_REFERENCES = 15
 _MAX_HEADER_BYTES = 4096
+_SHORT_BYTES = 64
+"""More than a header takes up to its display order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,7 @@ class H265SliceHeader:
         poc: display order modulo ``poc_modulus``.
         anchor: later pictures count their display order from this one (clause 8.3.1).
         discards: the encoder asks to discard earlier pictures that were not shown yet.
+        judgeable: ``H265Syntax`` can parse its slices.
         size: of the picture, width and height in pixels.
     """
 
@@ -52,6 +63,7 @@ class H265SliceHeader:
     long_term: tuple[LongTerm, ...]
     anchor: bool
     discards: bool
+    judgeable: bool
     size: tuple[int, int]
 
 
@@ -113,8 +125,45 @@ def slice_header(unit: NalUnit, sets: H265ParameterSets) -> H265SliceHeader:
     base_sub_layer = unit.data[1] & 7 == 1
     sub_layer_reference = unit.kind > _LAST_SUB_LAYER_NON_REFERENCE or unit.kind % 2 == 1
     anchor = base_sub_layer and sub_layer_reference and unit.kind not in RADL_KINDS | RASL_KINDS
-    modulus, size = 1 << sequence.poc_bits, sequence.size
-    return H265SliceHeader(unit.kind, poc, modulus, references, long_term, anchor, discards, size)
+    return H265SliceHeader(
+        unit.kind,
+        poc,
+        1 << sequence.poc_bits,
+        references,
+        long_term,
+        anchor,
+        discards,
+        sequence.parsed and not sequence.pcm,
+        sequence.size,
+    )
+
+
+def addresses(slices: Sequence[NalUnit], header: H265SliceHeader, sets: H265ParameterSets) -> frozenset[int]:
+    """Where a picture's slice segments begin, given all of them and the header of the first.
+
+    Raises:
+        DecodeError: a header is malformed, or some are of another picture.
+    """
+    found = {0}
+    for unit in slices[1:]:
+        bits = BitReader(unescape(unit.data[2:_SHORT_BYTES]))
+        if bits.flag():
+            raise DecodeError(MIXED)
+        if H265_FIRST_IRAP <= unit.kind <= H265_LAST_IRAP:
+            bits.flag()
+        sequence, picture = sets.used_by(bits.ue())
+        dependent = picture.dependent_slices and bits.flag()
+        address = bits.u((sequence.columns * sequence.rows - 1).bit_length())
+        poc = header.poc
+        if not dependent and unit.kind not in IDR_KINDS:
+            bits.u(picture.extra_bits)
+            bits.ue()
+            bits.u(picture.output_flag + 2 * sequence.separate_planes)
+            poc = bits.u(sequence.poc_bits)
+        if address in found or (unit.kind, poc) != (header.kind, header.poc):
+            raise DecodeError(MIXED)
+        found.add(address)
+    return frozenset(found)
 
 
 def _references(

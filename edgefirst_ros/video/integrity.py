@@ -12,9 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,17 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video.bitstream import H265_LAST_VCL, H265_PPS, H265_SPS, nal_units, unescape
+from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.video.bitstream import (
+    H265_LAST_VCL,
+    H265_PPS,
+    H265_SPS,
+    NalUnit,
+    head,
+    nal_units,
+    unescape,
+)
+from edgefirst_ros.video.gops import AccessUnit
 from edgefirst_ros.video.h265sets import H265PictureSet, H265SequenceSet, parameter_sets
 from edgefirst_ros.video.h265slices import H265Segment, SegmentReader
 
@@ -36,11 +47,6 @@ PATIENCE_S = 600.0
 NICENESS = 10
 COMPILING = "compiling the H.265 damage check, once on this machine; H.265 pictures wait until it is done"
 COMPILED = "the H.265 damage check is compiled"
-
-UNJUDGED = (
-    "damaged H.265 packets go undetected and give corrupt pictures, because numba is not "
-    "installed (pip install numba)"
-)
 
 _lock = threading.Lock()
 _done: threading.Event | None = None
@@ -113,17 +119,29 @@ class H265Syntax:
     """
 
     def __init__(self) -> None:
-        # Only here: importing numba is slow, and streams of H.264 do without.
-        from edgefirst_ros.video import h265ctu  # noqa: PLC0415
-
-        self._ctu = h265ctu
         self._sets = parameter_sets()
         self._reader = SegmentReader(self._sets)
         self._shape: tuple[H265SequenceSet, H265PictureSet] | None = None
         self._order = self._tile = self._tile_left = self._owner = np.zeros(0, np.int64)
         self._depths = self._skipped = self._intra_modes = np.zeros((0, 0), np.uint8)
-        self._saved = np.zeros((2, h265ctu.CONTEXTS), np.uint8)
         self._slice = 0
+
+    @cached_property
+    def _parser(self) -> tuple[ModuleType, npt.NDArray[np.uint8]]:
+        """What parses, and its memory. Importing numba is slow, and most streams do without."""
+        from edgefirst_ros.video import h265ctu  # noqa: PLC0415
+
+        return h265ctu, np.zeros((2, h265ctu.CONTEXTS), np.uint8)
+
+    def is_damaged(self, unit: AccessUnit) -> bool:
+        """Whether a doubtful access unit is damaged; of others only the parameter sets are read."""
+        if unit.doubtful:
+            wait_compiled()
+            return not self.is_sound(unit.data)
+        for each in head(VideoPacket("h265", unit.data)):
+            with suppress(DecodeError):
+                self._take(each)
+        return False
 
     def is_sound(self, data: bytes) -> bool:
         """Whether the slices of the access unit cover its picture and each ends where its bytes end."""
@@ -135,11 +153,8 @@ class H265Syntax:
     def _covers(self, data: bytes) -> bool:
         done = judged = 0
         for unit in nal_units("h265", data):
-            if unit.kind == H265_SPS:
-                self._sets.add_sequence(unit.data)
-            elif unit.kind == H265_PPS:
-                self._sets.add_picture(unit.data)
-            elif unit.kind <= H265_LAST_VCL:
+            self._take(unit)
+            if unit.kind <= H265_LAST_VCL:
                 payload = unescape(unit.data[2:]).rstrip(b"\x00")
                 read = self._reader.read(unit.kind, payload)
                 if read is None or read[0].pcm:
@@ -153,6 +168,12 @@ class H265Syntax:
                 if done < 0:
                     return False
         return not judged or done == len(self._order)
+
+    def _take(self, unit: NalUnit) -> None:
+        if unit.kind == H265_SPS:
+            self._sets.add_sequence(unit.data)
+        elif unit.kind == H265_PPS:
+            self._sets.add_picture(unit.data)
 
     def _begin(self, sequence: H265SequenceSet, picture: H265PictureSet) -> None:
         if self._shape is None or self._shape != (sequence, picture):
@@ -180,11 +201,12 @@ class H265Syntax:
             return -1
         if not segment.dependent:
             self._slice = segment.address
-        parameters = self._ctu.parameters(sequence, picture, segment, self._slice)
+        parser, saved = self._parser
+        parameters = parser.parameters(sequence, picture, segment, self._slice)
         bytes_of = np.frombuffer(payload, np.uint8)
         tables = self._order, self._tile, self._tile_left, self._owner
-        grids = self._depths, self._skipped, self._intra_modes, self._saved
-        return int(self._ctu.segment(parameters, bytes_of, segment.data_at, segment.address, *tables, *grids))
+        grids = self._depths, self._skipped, self._intra_modes, saved
+        return int(parser.segment(parameters, bytes_of, segment.data_at, segment.address, *tables, *grids))
 
 
 def _tiles(s: H265SequenceSet, p: H265PictureSet) -> tuple[_Numbers, _Numbers, _Numbers]:

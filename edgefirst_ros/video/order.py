@@ -24,11 +24,12 @@ _NEVER = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A packet and the result of ``bitstream.head``."""
+    """A packet, the result of ``bitstream.head``, and whether something vouches for its bytes."""
 
     time_ns: int
     packet: VideoPacket
     units: list[NalUnit]
+    vouched: bool = False
 
 
 class DecodeOrder:

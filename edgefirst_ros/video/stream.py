@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self
@@ -14,11 +15,14 @@ from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.integrity import judges_h265
 from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.worker import Worker
 
 TOO_LATE = "arrived too late"
+NO_PARSER = "numba is not installed (pip install numba)"
+NO_PROFILE = "the check does not know their profile of H.265 (4:2:2, 4:4:4, 12 bits, intra profiles, pcm)"
 BEHIND = 8
 """With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
 UNKNOWN = "no packet of that time"
@@ -34,6 +38,32 @@ class _Frame:
     unit: AccessUnit | None = None
     size: tuple[int, int] | None = None
     prefix: bytes = b""
+
+
+class Remarks:
+    """What the report says of video topics: of all sequences, and without any effect on pictures."""
+
+    def __init__(self) -> None:
+        self._breaches: dict[tuple[str, str], None] = {}
+        self._unjudged: Counter[tuple[str, str]] = Counter()
+
+    def breach(self, topic: str, breach: str) -> None:
+        """Note how a stream breaks its standard, if it does."""
+        if breach:
+            self._breaches[topic, breach] = None
+
+    def judge(self, topic: str, *, judgeable: bool) -> None:
+        """Note that a picture of H.265 is to be judged, which its profile may not allow."""
+        if not (judgeable and judges_h265()):
+            self._unjudged[topic, NO_PARSER if judgeable else NO_PROFILE] += 1
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence each."""
+        said = [f"{topic}: {text}; decoders accept that" for topic, text in self._breaches]
+        for (topic, why), count in self._unjudged.items():
+            said.append(f"{topic}: damage would go undetected in {count:,} pictures, because {why}")
+        return said
 
 
 class VideoStream:
@@ -62,6 +92,7 @@ class VideoStream:
         lookahead_ns: how far past a frame packets have been pushed when it is judged.
         elsewhere: decodes and encodes whole groups, see ``BatchingWorker``; None for a thread here.
         decoder: what decodes.
+        remarks: takes what there is to say.
     """
 
     def __init__(
@@ -72,12 +103,15 @@ class VideoStream:
         lookahead_ns: int = 1_000_000_000,
         elsewhere: Elsewhere | None = None,
         decoder: DecoderKind = "software",
+        remarks: Remarks | None = None,
     ) -> None:
         self._workers = workers
         self._margin_ns = lookahead_ns // 4
         self._order = DecodeOrder()
         self._continuity = Continuity()
         self._gaps = GapDetector(self._margin_ns)
+        self._topic = topic
+        self._remarks = remarks or Remarks()
         self._frames: dict[int, _Frame] = {}
         self._oldest_ns = _NEVER_NS
         """Time of the first of them."""
@@ -94,8 +128,10 @@ class VideoStream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def push(self, time_ns: int, packet: VideoPacket) -> bool:
+    def push(self, time_ns: int, packet: VideoPacket, *, vouched: bool = False) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
+
+        The bits of H.265 are judged unless something else vouches for them.
 
         ``key`` is not used. A packet with the time of an earlier one is a repetition and is ignored; one
         without a picture (separate parameter sets) may share a picture's time.
@@ -109,7 +145,7 @@ class VideoStream:
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
             passed = walked_ns is not None and time_ns <= walked_ns
-            late = passed or not self._order.push(Arrival(time_ns, packet, units))
+            late = passed or not self._order.push(Arrival(time_ns, packet, units, vouched))
             if late and picture:
                 self._frames[time_ns].reason = TOO_LATE
         self._worker.make_room()
@@ -186,13 +222,17 @@ class VideoStream:
 
     def _place(self, arrival: Arrival) -> None:
         codec, time_ns = arrival.packet.codec, arrival.time_ns
-        found = self._continuity.assess(codec, arrival.units, time_ns)
+        found = self._continuity.assess(arrival.packet, arrival.units, time_ns)
         frame = self._frames.get(time_ns)
         if found.picture:
             self._gaps.add(FrameMark(time_ns, found.key, found.poc, found.poc_modulus, found.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
         if frame is not None and picture:
             frame.reason, frame.size, frame.prefix = found.reason, found.size, found.prefix
+        self._remarks.breach(self._topic, self._continuity.breach)
+        doubtful = found.fewer_slices or not arrival.vouched
+        if doubtful and found.decodable and codec == "h265":
+            self._remarks.judge(self._topic, judgeable=found.judgeable)
         if not found.decodable:
             return
         with self._worker.changed:
@@ -209,7 +249,13 @@ class VideoStream:
                 )
             data = found.prefix + arrival.packet.data
             unit = gops.append(
-                time_ns, data, leading=found.leading, reference=found.reference, back=found.back
+                time_ns,
+                data,
+                leading=found.leading,
+                reference=found.reference,
+                back=found.back,
+                order=found.order,
+                doubtful=doubtful,
             )
             self._worker.appended()
         if frame is not None and (picture or not frame.picture):

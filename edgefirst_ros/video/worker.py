@@ -14,7 +14,6 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video.backends import DecoderKind, held_pictures
 from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265, wait_compiled
 from edgefirst_ros.video.pictures import Picture
 
 NOT_KEPT = "its key frame is no longer kept"
@@ -24,7 +23,7 @@ KEPT_BYTES = 64 << 20
 """Compressed bytes kept of released frames before they are decoded ahead and deleted."""
 _NEVER = -(1 << 63)
 MAX_REORDER = 16
-"""At most this many pictures are decoded between a picture and its display (H.264 and H.265, annex A)."""
+"""At most this many decoded pictures wait to be shown (MaxDpbFrames and MaxDpbSize, annex A of both)."""
 
 
 _Request = tuple[AccessUnit, Future[Picture]]
@@ -68,7 +67,6 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._failure: Exception | None = None
-        self._syntax: H265Syntax | None = None
 
     def request(self, unit: AccessUnit) -> Future[Picture]:
         """The picture of a unit; must be called in order of time."""
@@ -164,8 +162,7 @@ class Worker:
                     decoder = self._decoder(decoder, action)
                     if self._playback.first is action and action.gop.primer:
                         decoder.prime(action.gop.primer)
-                    action.damaged = self._is_damaged(action)
-                    self._deliver(decoder.feed(action.number, action.data))
+                    self._deliver(decoder.feed(action))
                 elif isinstance(action, Future):
                     resolve(action, NOT_KEPT)
                 elif decoder is not None:
@@ -180,15 +177,6 @@ class Worker:
         finally:
             if decoder is not None:
                 decoder.drain()
-
-    def _is_damaged(self, unit: AccessUnit) -> bool:
-        """Whether a unit of H.265 is damaged; libavcodec finds that for H.264 only."""
-        if unit.gop.codec != "h265" or not judges_h265():
-            return False
-        if self._syntax is None:
-            wait_compiled()
-            self._syntax = H265Syntax()
-        return not self._syntax.is_sound(unit.data)
 
     def _decoder(self, decoder: VideoDecoder | None, unit: AccessUnit) -> VideoDecoder:
         gop = unit.gop

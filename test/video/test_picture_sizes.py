@@ -20,7 +20,7 @@ from edgefirst_ros.video.stream import VideoStream
 
 
 def size_said(packet: VideoPacket) -> tuple[int, int] | None:
-    return Continuity().assess(packet.codec, head(packet), 0).size
+    return Continuity().assess(packet, head(packet), 0).size
 
 
 SIZES = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rewrite import bits_to_bytes, escape, nal_units, se, ue
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.video import h264, h265sets, h265slices
+from edgefirst_ros.video import h264, h264slices, h265sets, h265slices
 from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, head
 from edgefirst_ros.video.h265sets import H265ParameterSets, parameter_sets
 
@@ -42,7 +42,7 @@ def test_reading_past_the_end_is_an_error() -> None:
 def test_display_order_is_what_the_encoder_gave(name: str) -> None:
     clip = make_clip(name)
     sets: ParameterSets[Any, Any] = h264_parameter_sets() if name.startswith("h264") else parameter_sets()
-    read: Callable[..., Any] = h264.slice_header if name.startswith("h264") else h265slices.slice_header
+    read: Callable[..., Any] = h264slices.slice_header if name.startswith("h264") else h265slices.slice_header
     sequence, picture = (7, 8) if name.startswith("h264") else (33, 34)
     step = 2 if name.startswith("h264") else 1
     origin = 0
@@ -91,7 +91,7 @@ def test_h264_sequence_sets_of_every_shape(params: str) -> None:
     for unit in units:
         if unit.kind in (7, 8):
             sets.add_sequence(unit.data) if unit.kind == 7 else sets.add_picture(unit.data)
-    assert h264.slice_header(units[-1], sets).idr
+    assert h264slices.slice_header(units[-1], sets).idr
 
 
 @pytest.mark.parametrize("pix_fmt", ["yuv422p", "yuv444p"])
@@ -157,7 +157,7 @@ def test_h264_display_order_of_every_type(poc: str, expected: int | None, modulu
     sets.add_picture(b"\x68" + bits_to_bytes(ue(4) + ue(0)))
     bits = ue(0) + ue(5) + ue(4) + "01" + f"{9:05b}" + "1" + "0" + f"{21:05b}"
     for header_byte, reference in ((0x01, False), (0x21, True), (0x61, True)):
-        header = h264.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)), sets)
+        header = h264slices.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)), sets)
         assert (header.frame_num, header.frame_num_modulus, header.reference) == (9, 32, reference)
         raised = reference and expected == 17
         assert (header.poc, header.poc_modulus) == (18 if raised else expected, modulus)
@@ -303,7 +303,7 @@ def test_cut_headers_are_refused_and_never_crash(codec: str) -> None:
 @given(st.binary(max_size=120))
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     for sets, slice_header in (
-        (h264_parameter_sets(), h264.slice_header),
+        (h264_parameter_sets(), h264slices.slice_header),
         (parameter_sets(), h265slices.slice_header),
     ):
         for read in (
@@ -325,6 +325,6 @@ def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: H265Par
     with pytest.raises(DecodeError, match="unknown reference picture set"):
         h265slices.slice_header(h265_slice(f"{7:08b}" + "111"), sets)
     with pytest.raises(DecodeError, match="first slice"):
-        h264.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))), h264_parameter_sets())
+        h264slices.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))), h264_parameter_sets())
     with pytest.raises(DecodeError, match="parameter sets"):
-        h264.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)), h264_parameter_sets())
+        h264slices.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)), h264_parameter_sets())
