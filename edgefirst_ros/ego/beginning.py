@@ -14,6 +14,8 @@ from edgefirst_ros.ego.graph import ANY_RAD, LEANING_RAD, Node, Optimum, Rolling
 
 WAY_M, WAY_SIGMAS = 6.0, 8.0
 """A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
+NEAR_M, NEAR_SIGMAS = 1.5, 60.0
+"""Good fixes show it sooner: after so many deviations, but not before this way."""
 BEFORE_NS, AFTER_NS = 10_000_000_000, 10_000_000_000
 """What is looked at around that time: a gyroscope turns by less than 5° of its bias during it."""
 HEADINGS = 3
@@ -140,7 +142,8 @@ def long_way(nodes: Sequence[Node]) -> int | None:
     if len(places) > 5:
         # A steady motion drops out of second differences, which have six times the variance.
         noise = 1.4826 * float(np.median(np.abs(np.diff(places, 2, axis=0)))) / math.sqrt(6)
-    far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > max(WAY_M, WAY_SIGMAS * noise)
+    way_m = max(NEAR_M, WAY_SIGMAS * noise, min(WAY_M, NEAR_SIGMAS * noise))
+    far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > way_m
     for number in range(1, len(having)):
         if far[number] and far[number - 1]:
             return having[number][0]
@@ -204,7 +207,7 @@ def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
         return None
     angles = []
     for node in nodes:
-        if node.segment is None or not (node.segment.turns and node.segment.feels):
+        if node.segment is None or node.segment.quiet or not (node.segment.turns and node.segment.feels):
             continue
         moved = rolling.travel.T @ node.pose.rotation().matrix().T @ node.velocity_m_s
         if abs(moved[0]) > STEERED_M_S:

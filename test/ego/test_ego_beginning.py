@@ -83,7 +83,9 @@ class Car:
             node = Node(len(made), times[index])
             if made:
                 inside = slice(index - NODE, index + 1, SAMPLE)
-                node.segment = inertia.segment(made[-1].time_ns, times[index], times[inside], rows[inside], G)
+                node.segment = inertia.segments(
+                    (made[-1].time_ns, times[index]), times[inside], rows[inside], G
+                )[0]
             fix = place[index] + rng.normal(0, self.noise_m, 3)
             node.place = Place(fix, np.full(3, max(self.noise_m, 0.05)), np.full(3, max(self.noise_m, 0.05)))
             made.append(node)

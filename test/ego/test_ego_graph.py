@@ -77,7 +77,7 @@ class Drive:
         for index, (time_s, place) in enumerate(zip(self.times_s.tolist(), self.places_m, strict=True)):
             node = Node(index, round(time_s * S))
             if made:
-                node.segment = inertia.segment(made[-1].time_ns, node.time_ns, times_ns, rows, G)
+                node.segment = inertia.segments((made[-1].time_ns, node.time_ns), times_ns, rows, G)[0]
             yaw = float(self.yaw(np.array(time_s)))
             node.pose = gtsam.Pose3(gtsam.Rot3.Rz(yaw), place)
             node.velocity_m_s = self.speed_m_s * np.array((math.cos(yaw), math.sin(yaw), 0.0))
@@ -320,7 +320,10 @@ class Dense:
                 (integrated(*samples, start_s, end_s, 1e-5 * unit) - moves[-1]) / 1e-5 for unit in np.eye(6)
             ]
             slopes.append(np.stack(bent, axis=1))
-            roots.append(np.linalg.inv(np.linalg.cholesky(node.segment.measured.preintMeasCov())))
+            root = np.diag(np.repeat((1 / graph.FORCE_WALK, 1 / graph.GYRO_WALK), 3))
+            root = np.pad(root, ((9, 0), (9, 0)))
+            root[:9, :9] = np.linalg.inv(np.linalg.cholesky(node.segment.measured.preintMeasCov()))
+            roots.append(root)
         having = [(index, node.place) for index, node in enumerate(nodes) if node.place is not None]
         fixed, place = np.array([index for index, _ in having]), having[0][1]
         covariance = process(times_s[fixed], place.wander_m[0], graph.WANDER_S)
@@ -453,9 +456,8 @@ def test_a_vehicle_that_stands_tells_the_bias() -> None:
     inertia, nodes = Preintegrator(None), [Node(0, 0)]
     for index, time_s in enumerate(drive.times_s.tolist()[1:], 1):
         node = Node(index, round(time_s * S), standing=True)
-        node.segment = inertia.segment(
-            nodes[-1].time_ns, node.time_ns, np.round(at_s * S).astype(int).tolist(), rows, G
-        )
+        times_ns = np.round(at_s * S).astype(int).tolist()
+        node.segment = inertia.segments((nodes[-1].time_ns, node.time_ns), times_ns, rows, G)[0]
         nodes.append(node)
     Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10).kept()
     assert nodes[-1].bias.gyroscope() == pytest.approx([0.004, -0.006, 0.008], abs=2e-4)
