@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,11 @@ nobody looked at has no annotations either, and is no picture without objects.""
 
 
 def _labelled() -> dict[str, Column]:
-    return {name: Column(pl.Boolean, lambda row, name=name: name in row.labelled) for name in LABELLED}
+    return {name: Column(pl.Boolean, partial(_is_labelled, name)) for name in LABELLED}
+
+
+def _is_labelled(name: str, row: TableRow) -> bool:
+    return name in row.labelled
 
 
 def labelled(looked: Collection[str], found: Collection[str]) -> frozenset[str]:
