@@ -57,8 +57,8 @@ MAX_DEFINITIONS = 16
 MAX_CHANNELS = 20_000
 """Most channels of a file, since each is compared with the configuration; the largest robots have 2,000."""
 MAX_DECLARED = 5 * MAX_CHANNELS
-"""Most schemas and channels that say something new. Nobody changes them often, and reading a million of them, which
-may compress to nothing, takes longer than anybody waits for a refusal."""
+"""Most schemas and channels that say something new. Nobody changes them often, and reading millions of them,
+which may compress to nothing, takes longer than anybody waits for a refusal."""
 MAX_INDEXED = 400_000
 """Most chunks that a summary may list; at 768 KiB, rosbag2's default, they make a file of 300 GB."""
 MAX_FAULTS = 1000

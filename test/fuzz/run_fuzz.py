@@ -34,8 +34,8 @@ SAY_S = 300.0
 """How often a long run says how far it is."""
 _ENDLESS = "without an end"
 _WAITING = 10
-"""A case ends within its limit of CPU time, and of so many times that of time, which it may spend waiting in vain
-for something, or for a CPU that others have."""
+"""A case ends within its limit of CPU time, and within so many times that of time, which it may spend waiting
+for what never comes, or for a CPU that others have."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Process:
     def run(self, target: Target, first: int, count: int, seconds: float = math.inf) -> Tally:
         """Run cases from a number on, as many as fit into that time, but one at least.
 
-        A case that does not end gets three times as long once more, as the first of a process loads libraries.
+        A case that does not end gets three times as long once more, as a process's first loads libraries.
         """
         said = self._ask(target, first, count, seconds)
         if isinstance(said, Tally):

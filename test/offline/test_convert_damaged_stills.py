@@ -1,4 +1,4 @@
-"""Pictures that come damaged: those that are kept are such that the check of what was written finds no fault."""
+"""Pictures that come damaged: in what is kept of them the check of what was written finds no fault."""
 
 from __future__ import annotations
 

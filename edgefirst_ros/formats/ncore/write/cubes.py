@@ -39,9 +39,9 @@ class HeldCubes:
     """At most one waiting cube a radar, in a file of its own: CRC-32 of what follows, CBOR, and zeros.
 
     No file is removed before the sequence ends: its name could come back with another file's inode after a
-    power cut, and each would need a flush of the folder. The next cube is written over one that is placed; one
-    that was synced only once the disk holds the store that it went to. Recovery passes over what is placed by
-    its time.
+    power cut, and each would need a flush of the folder. The next cube is written over one that is placed;
+    over one that was synced only once the disk holds the store that it went to. Recovery tells what is placed
+    by its time.
     """
 
     def __init__(self, files: SequenceFiles) -> None:
