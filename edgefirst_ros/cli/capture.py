@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.sessions import LEFT, Made, SessionReports
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -27,12 +28,11 @@ from edgefirst_ros.cli.shared import (
     exit_code,
     guarded,
     interruptible,
-    make_config,
     leave,
+    make_config,
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.sessions import LEFT, Made, SessionReports
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
 from edgefirst_ros.errors import TransportError
 from edgefirst_ros.live.signals import pausing
