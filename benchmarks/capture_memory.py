@@ -6,7 +6,8 @@
 First, one session after another in one process, each of which writes all formats of one simulated drive.
 Prints the resident memory, and the threads, after every ten of them; ends with 1 if there is more than 5 %
 more after the last than after the first ten. With ``--minutes``, one capture of all formats over Zenoh, of
-laps on the simulation's circuit; ends with 1 if there is more than 5 % more at its end than after five minutes.
+laps on the simulation's circuit; ends with 1 if there is more than 5 % more at its end than after five
+minutes.
 """
 
 from __future__ import annotations
