@@ -15,7 +15,7 @@ from contextlib import contextmanager
 SHARE = 0.25
 """Of one core's time, which work that waits takes."""
 SLICE_S = 0.002
-"""It computes for so long at once: less than the five milliseconds that the others would wait for the lock."""
+"""It computes for so long at once: less than the five milliseconds for which others would wait."""
 
 
 class Pace:

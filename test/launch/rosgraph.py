@@ -28,7 +28,7 @@ RADAR_INFO = "edgefirst_msgs/msg/RadarInfo (add msg/RadarInfo.msg to its CMakeLi
 
 
 def missing_of(packages: Sequence[str]) -> list[str]:
-    """What a workspace lacks of packages and messages; edgefirst_msgs as published does not build RadarInfo."""
+    """What a workspace lacks of packages and messages; edgefirst_msgs as published lacks RadarInfo."""
     lacking = [name for name in packages if importlib.util.find_spec(name) is None]
     if lacking:
         return lacking

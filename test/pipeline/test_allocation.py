@@ -42,9 +42,10 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 for thread in threads:
     thread.start()
 barrier.wait()
-reserved = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ..-. 0+ 00:00 0 *$", Path("/proc/self/maps").read_text(), re.M)
+maps = Path("/proc/self/maps").read_text()
+found = re.findall(r"^([0-9a-f]+)-[0-9a-f]+ ..-. 0+ 00:00 0 *$", maps, re.M)
 # Each heap of a thread begins at a multiple of 64 MiB.
-print(len([first for first, _ in reserved if int(first, 16) % (64 << 20) == 0]))
+print(len([first for first in found if int(first, 16) % (64 << 20) == 0]))
 barrier.wait()
 """
 

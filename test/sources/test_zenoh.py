@@ -334,9 +334,7 @@ def test_a_message_that_nobody_needs_takes_no_memory(monkeypatch: pytest.MonkeyP
         assert [message.data for message in listening.wait(2)] == [b"first", b"last"]
 
 
-def test_what_is_lost_for_its_size_shows_as_a_gap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_lost_for_its_size_shows_as_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zenoh says nothing of it; those before and after it do."""
     monkeypatch.setattr(zenohlink, "LARGEST_MB", 1)
     stamped = {name: {"clock": "stamp"} for name in Config().topics}

@@ -40,9 +40,9 @@ class NCoreWriter:
     """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter and CrashSafe.
 
     A sequence has the name of its SequenceInfo; its parts after a split append ``-001``, ``-002`` ...
-    Sequences are finished in a thread of their own, at the pace of work that waits while others follow them,
-    so that a split does not hold up a live capture. One that is followed by another gets its name then, unless
-    it replaces an earlier one, which stays until ``close``.
+    Sequences are finished in a thread of their own, at the pace of work that waits while others follow, so
+    that a split does not hold up a live capture. One that another follows gets its name then, unless it
+    replaces an earlier one, which stays until ``close``.
 
     Args:
         root: folder of all sequences.
