@@ -129,7 +129,8 @@ def solved(
             basis[known] = Heading.VIEWS
     extents = seen.lateral_m, seen.depth_m, seen.height_m
     length, width, height = size_of(extents, (headings - seen.bearings_rad, sigma), prior, sigma_m)
-    if standing is not None and Heading.VIEWS not in basis:
+    is_flat = not np.isfinite(seen.depth_m).any()  # else the depth tells more than the views
+    if standing is not None and is_flat and Heading.VIEWS not in basis:
         length, width = standing.length_m, standing.width_m
     return Solved(headings, basis, lies_across(seen.lateral_m, seen.depth_m, prior), (length, width, height))
 

@@ -241,8 +241,6 @@ class StoredRows:
             start += end - begin
         right = {copy for value, way in ways if value in (crc, None) for copy in way}
         for number in {copy.number for copy in right}:
-            settled = {copy for copy in right if copy.number == number and copy.is_settled}
-            right -= {copy for copy in right if settled and copy.number == number} - settled
             others = [copy for copy in self._copies[number] if copy not in right]
             self.refuted.update(copy.path for copy in others if copy.is_tail)
             self._copies[number] = [copy for copy in self._copies[number] if copy in right]
