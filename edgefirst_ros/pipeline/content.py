@@ -211,13 +211,15 @@ class StreamContent:
         """Whether a message says the same as the one before, byte by byte up to the first difference."""
         before, self._before, self.is_watched = self._before, (time_ns, content), True
         same = before is not None and before[1] == content
-        self._note(Condition.FROZEN, time_ns, same, None if before is None else before[0], least_ns)
+        since_ns = None if before is None else before[0]
+        self._note(Condition.FROZEN, time_ns, holds=same, begin_ns=since_ns, least_ns=least_ns)
         return same
 
     def _note(
         self,
         condition: Condition,
         time_ns: int,
+        *,
         holds: bool,
         begin_ns: int | None = None,
         least_ns: int = LEAST_NS,
@@ -262,9 +264,9 @@ class StreamContent:
         self._sectors[sectors] += 1
         is_list = cloud.height <= 1
         many = zeros >= usual_zeros + MORE_ZEROS or (is_list and zeros >= ZEROS) or zeros > 1 - USUAL
-        self._note(Condition.ZERO_POINTS, time_ns, many)
+        self._note(Condition.ZERO_POINTS, time_ns, holds=many)
         few = count >= LEAST_POINTS and sectors < FEWER_SECTORS * usual_sectors
-        self._note(Condition.EMPTY_SECTORS, time_ns, few)
+        self._note(Condition.EMPTY_SECTORS, time_ns, holds=few)
         measures = {"points": float(count), "zeros": round(zeros, 3), "sectors": float(sectors)}
         self.profile.add(time_ns, measures)
         return {**measures, "repeated": float(repeated)}
@@ -300,11 +302,11 @@ class StreamContent:
             self.is_watched = True
             same = before is not None and before[1] == look.fingerprint
             since_ns = None if before is None else before[0]
-            self._note(Condition.FROZEN, time_ns, same, since_ns, forgiven=KEY_FRAMES)
+            self._note(Condition.FROZEN, time_ns, holds=same, begin_ns=since_ns, forgiven=KEY_FRAMES)
         black = look.lit < VISIBLE
-        self._note(Condition.BLACK, time_ns, black)
-        self._note(Condition.BLANK, time_ns, not black and look.contrast < BLANK_CONTRAST)
-        self._note(Condition.DARK, time_ns, not black and look.luminance < DARK_LUMINANCE)
+        self._note(Condition.BLACK, time_ns, holds=black)
+        self._note(Condition.BLANK, time_ns, holds=not black and look.contrast < BLANK_CONTRAST)
+        self._note(Condition.DARK, time_ns, holds=not black and look.luminance < DARK_LUMINANCE)
         names = ("luminance", "contrast", "sharpness", "clipped")
         self.profile.add(time_ns, {name: getattr(look, name) for name in names})
 

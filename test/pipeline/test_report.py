@@ -96,7 +96,8 @@ def test_companions_are_counted_against_what_rates_promise(drive: Path, tmp_path
     report = report_of(drive, tmp_path)
     cubes = report["topics"]["/radar/cube"]["received"]
     found = report["sequences"][0]["companions"]
-    assert found["/radar/cube"] == {"paired": cubes, "missing": 30 - cubes, "promised": round(cubes / 30, 4)}
+    counts = {"paired": cubes, "missing": 30 - cubes, "promised": round(cubes / 30, 4)}
+    assert found["/radar/cube"].items() >= counts.items()
     assert found["/lidar/points"]["promised"] == pytest.approx(1.0, abs=0.01)
     assert report["companions"]["/radar/cube"] == cubes
 

@@ -75,7 +75,7 @@ class EdgeFirstDataset:
     masks         list of lists        by mask, its rings (P, 2) float32: x, y as fractions of the picture
     labels_masks  (N,) int64           as labels2d
     ignore_masks  (N,) bool            as ignore2d
-    quality       dict                 what its sensors showed, by measure; see docs/edgefirst.md
+    quality       dict                 what its sensors showed, by measure; see docs/datasets.md
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows

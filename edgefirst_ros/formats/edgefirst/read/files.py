@@ -165,7 +165,7 @@ class DatasetFiles:
             what = "is no dataset, nor its ZIP" if dataset.exists() else "no such dataset"
             raise DatasetNotFound(f"{dataset}: {what}")
         else:
-            below = sorted(p.parent for p in dataset.glob("**/*.arrow"))[:3]
+            below = sorted({p.parent for p in dataset.glob("**/*.arrow")})[:3]
             hint = f"; there is {', '.join(map(str, below))}" if below else ""
             raise DatasetNotFound(
                 f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"

@@ -113,7 +113,8 @@ def test_a_dataset_of_two_sequences(tmp_path: Path, container: str, version: str
         for kind in kinds
     }
     folder = tmp_path / "ds"
-    assert tree(folder) == {"ds.arrow", "ds.manifest", "ds" if container == "folder" else "ds.zip"}
+    container_name = "ds" if container == "folder" else "ds.zip"
+    assert tree(folder) == {"ds.arrow", "ds.manifest", "quality.arrow", container_name}
     if container == "folder":
         assert set(contents(folder / "ds")) == expected
     else:
@@ -340,6 +341,7 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     assert set(contents(tmp_path)) == {
         "out/up-ds/up-ds.arrow",
         "out/up-ds/up-ds.manifest",
+        "out/up-ds/quality.arrow",
         f"out/up-ds/up-ds/{safe}/{safe}_000.camera.jpeg",
     }
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]
