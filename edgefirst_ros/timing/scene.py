@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,7 +129,7 @@ class Scene:
         impossible &= topic.is_impossible(min(self._latencies(topic, self._since[best])))
         return GroupMove(group, names, best, not behind, by_ns, sure_ns, jumped, wall, impossible)
 
-    def is_usual_elsewhere(self, groups: Set[int], by_ns: int) -> bool:
+    def is_usual_elsewhere(self, groups: AbstractSet[int], by_ns: int) -> bool:
         """Whether topics of other clocks than these are present and none of them moved."""
         others = [
             move
