@@ -6,7 +6,8 @@ import io
 import json
 import struct
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sample import Sample
-from edgefirst_ros.simulation import DriveOptions, Truth
+from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.simulation.world import transform
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.finding import MessageTimes
 
 RARE = {"cube_hz": 0.0, "gps_hz": 2.0, "model_hz": 5.0}
 MASKS = {"masks": True, "mask_size": (96, 54), "lidar_hz": 0.0, "radar_hz": 0.0, "gps_hz": 1.0, "fps": 30}
@@ -242,3 +245,103 @@ def clock_steps(folder: Path) -> Iterator[Figure]:
         done = Stepped(list(McapRecording(made.mcap).messages()), 0, (), 0)
         yield exactly(f"{name}: sequences", done.sequences, 1)
         yield exactly(f"{name}: steps said", sum("stepped" in n or "jumped" in n for n in done.notes), 0)
+
+
+@dataclass(slots=True, eq=False)
+class Known(MessageTimes):
+    """A message that knows its true time."""
+
+    true_ns: int
+
+
+class Dated:
+    """The times that a drive's messages get, by topic: true time, and how far off the time found is."""
+
+    def __init__(self, made: Recording) -> None:
+        truth, config = Truth.read(made.truth), build_config({})
+        rules = {f"/{rule.topic.strip('/')}": rule.times for rule in config.topics.values() if rule.topic}
+        self._finder: ClockFinder[Known] = ClockFinder()
+        self.found: dict[str, list[tuple[int, int]]] = {}
+        self.refused = 0
+        self.boundaries = 0
+        true_ns = {topic: iter(truth.true_ns(topic)) for topic in truth.data["counts"]}
+        for m in McapRecording(made.mcap).messages():
+            if m.topic not in self.found and m.topic in rules:
+                self._finder.rule(m.topic, rules[m.topic])
+            self.found.setdefault(m.topic, [])
+            times = m.topic, stamp_ns(m), m.publish_ns, m.receive_ns
+            self._take(self._finder.feed(Known(*times, int(next(true_ns[m.topic])))))
+        self._take(self._finder.flush())
+
+    def _take(self, events: Iterable[Known | Boundary]) -> None:
+        for event in events:
+            if isinstance(event, Boundary):
+                self.boundaries += 1
+            elif event.refusal is not None:
+                self.refused += 1
+            else:
+                self.found[event.topic].append((event.true_ns, event.time_ns - event.true_ns))
+
+    def windows_held(self, topic: str) -> float:
+        """Share of windows of 10 s in which no time of a topic is farther off than stated in the end."""
+        (stated_ns,) = (f.uncertainty_ns for f in self._finder.findings if f.topic == topic)
+        worst: dict[int, int] = {}
+        for true_ns, off_ns in self.found[topic]:
+            window = true_ns // 10_000_000_000
+            worst[window] = max(worst.get(window, 0), abs(off_ns))
+        return sum(off_ns <= (stated_ns or 0) for off_ns in worst.values()) / len(worst)
+
+    def off_ms(self, topic: str) -> float:
+        """How far a topic's times are off at worst."""
+        return max(abs(off_ns) for _, off_ns in self.found[topic]) / 1e6
+
+    def stated_ms(self, topic: str) -> float:
+        """How far they are off by what is stated."""
+        return next(f.uncertainty_ns or 0 for f in self._finder.findings if f.topic == topic) / 1e6
+
+
+TINY = {"width": 192, "height": 108, "fps": 5, "lidar_points": 64, "cube_hz": 0.0, "model_hz": 0.0}
+
+
+@scenario("restarts", "a publisher that returns with other stamps loses nothing, and both parts are right")
+def restarts(folder: Path) -> Iterator[Figure]:
+    """Each kind of topic; with stamps of other clocks, and of one that begins anew."""
+    bounds_ms = {"camera/h264": 10, "lidar/points": 40, "imu": 10, "gps": 60, "radar/targets": 12}
+    for by_s in (37.0, -100.0, -2.0, 0.0):
+        for dead_s in (0.2, 1.0, 5.0):
+            refused, worst = 0, 0.0
+            for topic, bound_ms in bounds_ms.items():
+                anew_s = -1_777_625_000.0 if topic in {"camera/h264", "gps"} else -137.0
+                jump = (6.0, dead_s, by_s or anew_s)
+                made = simulated(
+                    folder / f"{by_s} {dead_s} {topic}",
+                    seconds=seconds(14),
+                    restarts={topic: (jump,)},
+                    **(TINY | {"gps_hz": 10.0, "imu_hz": 100.0}),
+                )
+                dated = Dated(made)
+                refused += dated.refused
+                worst = max(worst, dated.off_ms(f"/{topic}") / bound_ms)
+            what = f"{by_s:+g} s" if by_s else "anew"
+            yield exactly(f"{what} after {dead_s:g} s: refused", refused, 0)
+            yield at_most(f"{what} after {dead_s:g} s: off, of the bound by kind", worst, 1)
+
+
+@scenario("drift", "what is stated of another clock holds in 95 % of windows of 10 s, over ten minutes")
+def drift(folder: Path) -> Iterator[Figure]:
+    """A quartz of 50 ppm, a bad wireless link, both."""
+    cases: dict[str, dict[str, Any]] = {
+        "none": {},
+        "50 ppm": {"drift_ppm": 50.0},
+        "-50 ppm": {"drift_ppm": -50.0},
+        "WiFi": {"wifi_ms": (5.0, 5.0, 200.0)},
+        "WiFi and 50 ppm": {"wifi_ms": (5.0, 5.0, 200.0), "drift_ppm": 50.0},
+    }
+    for name, options in cases.items():
+        slow = TINY | {"gps_hz": 5.0, "imu_hz": 100.0, "lidar_hz": 5.0, "fps": 10}
+        dated = Dated(simulated(folder / name, seconds=seconds(600), **(slow | options)))
+        yield exactly(f"{name}: sequences", dated.boundaries + 1, 1)
+        for topic in ("/imu", "/lidar/points"):
+            yield at_least(f"{name}: {topic} holds", dated.windows_held(topic), 0.95)
+        yield told(f"{name}: /imu off by", dated.off_ms("/imu"), "ms")
+        yield told(f"{name}: /imu stated", dated.stated_ms("/imu"), "ms")

@@ -48,10 +48,8 @@ class Masks:
         for times in self._times.values():
             yield from self._dated(times, measurement.receive_ns)
         if rule.role is Role.MASK and not measurement.stamp_ns and rule.clock == "auto":
-            if self._is_repeated(envelope):
-                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.SAME_MASK)
-            else:
-                self._times[envelope.route.name].mask(envelope, measurement.receive_ns)
+            times = self._times[envelope.route.name]
+            times.mask(envelope, measurement.receive_ns, is_alike=self._is_like_the_last(envelope))
             return
         for times in self._times.values():
             if rule.role is Role.CAMERA:
@@ -66,8 +64,8 @@ class Masks:
             yield from self._dated(times, None)
         self._times = self._none_seen()
 
-    def _is_repeated(self, envelope: Envelope) -> bool:
-        """Whether it was sent twice: no model is so fast, and the copy would get another picture."""
+    def _is_like_the_last(self, envelope: Envelope) -> bool:
+        """Whether it may be the same mask again: no model is so fast, but what waited comes at once."""
         before, this = self._newest.get(envelope.route.topic), envelope.measurement
         self._newest[envelope.route.topic] = this
         if before is None or this.receive_ns - before.receive_ns > REPEATED_NS:
@@ -93,8 +91,11 @@ class Masks:
     def _dated(self, times: MaskTimes[Envelope], now_ns: int | None) -> Iterator[Envelope]:
         for envelope, time_ns in times.due(now_ns):
             self._explain(envelope, times)
-            if time_ns is None:
-                self._ledger.release(envelope.ticket, Stage.UNPAIRED, Reason.UNSURE_MASK)
+            if time_ns == "repeated":
+                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.SAME_MASK)
+            elif time_ns == "uncertain":
+                self._ledger.release(envelope.ticket, Stage.UNPAIRED, Reason.UNSURE_MASK, unplaced=True)
+            if isinstance(time_ns, str):
                 continue
             envelope.place(time_ns + envelope.route.rule.times.offset_ns)
             yield envelope

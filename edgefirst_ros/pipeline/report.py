@@ -124,6 +124,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
                 "source": f.source,
                 "offset_ns": f.offset_ns,
                 "uncertainty_ns": f.uncertainty_ns,
+                "drift_ppm": f.drift_ppm,
                 "latency_ns": f.latency_ns,
                 "clock": f.group,
                 "finding": f.text,

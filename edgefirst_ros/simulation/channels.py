@@ -251,10 +251,12 @@ class SimulatedDrive:
         )
         arriving = ((number, unit) for number, unit in video.units(picture) if not lost[number])
 
+        stamps_ns = self._pictures_ns + schedule.stamped_off_ns(name, self._pictures_ns)
+
         def encode(index: int, _: int, __: float) -> bytes:
             unit = video.send(*next(arriving))
             true_ns = int(self._pictures_ns[unit.picture])
-            stamp_ns = int(self._pictures_ns[max(unit.picture - int(early[unit.picture]), 0)])
+            stamp_ns = int(stamps_ns[max(unit.picture - int(early[unit.picture]), 0)])
             here = channel.made == index
             channel.true_ns[here], channel.stamp_ns[here] = true_ns, stamp_ns
             if options.jpeg:

@@ -158,6 +158,11 @@ class DriveOptions:
         latency_ms: least latency by topic, where it differs from its sensor's.
         jitter: factor of a topic's usual jitter, 15 % of the latency on average.
         stalls: share of a topic's messages that are delayed, and by how many milliseconds; later ones wait.
+        wifi_ms: what a bad wireless link adds to every latency: the least, and what is exceeded in 2.5 % and
+            in 97.5 % of the messages (log-normal); later messages of a topic wait.
+        restarts: by topic, when its publisher dies, after how many seconds it returns, and by how many its
+            stamps are off from then on.
+        drift_ppm: by how much CLOCK_MONOTONIC is slow on a mixed drive.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
@@ -221,6 +226,9 @@ class DriveOptions:
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     jitter: Mapping[str, float] = field(default_factory=dict)
     stalls: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    wifi_ms: tuple[float, float, float] | None = None
+    restarts: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
+    drift_ppm: float = 0.0
     start_ns: int = 1_777_626_000_000_000_000
 
     def __post_init__(self) -> None:
@@ -287,6 +295,14 @@ class DriveOptions:
                 0 <= share <= 1 for *_, share in self.zero_points
             )
             and _ascending([span[:2] for span in self.zero_points]),
+            "restarts must be one after the other, after 0.001 to 86400 s, within 2**31 s": all(
+                _ascending([(at_s, at_s + dead_s) for at_s, dead_s, _ in each])
+                and all(0.001 <= dead_s <= 86_400 and abs(by_s) <= 2**31 for _, dead_s, by_s in each)
+                for each in self.restarts.values()
+            ),
+            "drift_ppm must be -1000 to 1000": abs(self.drift_ppm) <= 1000,
+            "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
+            or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
             "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
             "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
@@ -316,7 +332,15 @@ class DriveOptions:
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""
-        return any(start <= time_s < end for start, end in of_topic(self.silent, topic, ()))
+        spans = (*of_topic(self.silent, topic, ()), *((at, at + dead) for at, dead, _ in self._lives(topic)))
+        return any(start <= time_s < end for start, end in spans)
+
+    def stamped_off_s(self, topic: str, time_s: float) -> float:
+        """By how much a topic's stamps are off at that time, as its publisher was restarted."""
+        return next((by for at, _, by in reversed(self._lives(topic)) if time_s >= at), 0.0)
+
+    def _lives(self, topic: str) -> tuple[tuple[float, float, float], ...]:
+        return of_topic(self.restarts, topic, ())
 
     def shown_s(self, topic: str, time_s: float) -> float:
         """The time of what a topic (without prefix) says then: of a frozen one the begin of its span."""

@@ -74,7 +74,20 @@ class Schedule:
         held_ns = np.rint(latency_ns * (1 + jitter)).astype(np.int64)
         share, stall_ms = of_topic(options.stalls, name, (0.0, 0.0))
         held_ns[self.random(name + " stalls").random(len(ready_ns)) < share] += round(stall_ms * 1e6)
+        if options.wifi_ms is not None:
+            least_ms, low_ms, high_ms = options.wifi_ms
+            middle, sigma = math.sqrt(low_ms * high_ms), math.log(high_ms / low_ms) / (2 * 1.96)
+            added_ms = least_ms + self.random(name + " wifi").lognormal(
+                math.log(middle), sigma, len(ready_ns)
+            )
+            held_ns += np.rint(added_ms * 1e6).astype(np.int64)
         return np.maximum.accumulate(ready_ns + held_ns)
+
+    def stamped_off_ns(self, name: str, true_ns: Times) -> Times:
+        """By how much stamps are off since a topic's publisher was restarted."""
+        since_s = (true_ns - self._options.start_ns) / 1e9
+        off_s = [self._options.stamped_off_s(name, float(time_s)) for time_s in since_s]
+        return np.rint(np.array(off_s) * 1e9).astype(np.int64)
 
     def sent(self, name: str, true_ns: Times, *, kept: bool) -> Times:
         """Indices of the measurements that are sent, in order; those of messages sent twice occur twice.
@@ -106,7 +119,12 @@ class Schedule:
         the service, 41 s before the drive; ``kept``: silent times have already been left out.
         """
         stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
-        stamp -= self._monotonic if monotonic else 0
+        if monotonic and self._monotonic:
+            stamp -= self._monotonic
+            if not frozen:
+                drift_ns = (true_ns - self._options.start_ns) * self._options.drift_ppm / 1e6
+                stamp -= np.rint(drift_ns).astype(np.int64)
+        stamp += 0 if frozen else self.stamped_off_ns(name, true_ns)
         since_s = (true_ns - self._options.start_ns) / 1e9
         made = self.sent(name, true_ns, kept=kept)
         again = np.diff(made, prepend=-1) == 0

@@ -1,12 +1,14 @@
-"""Distinguishes a drifting clock from late topics: drift affects all topics of a clock alike."""
+"""Tells a drifting clock, which is followed, from late topics: drift affects all topics of a clock alike."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import hypot
 
 from edgefirst_ros.timing.finding import seconds
+from edgefirst_ros.timing.rate import FASTEST_PPB, Correction, Level
 
 DRIFT_NS = 20_000_000
 WINDOW_NS = 5_000_000_000
@@ -17,8 +19,8 @@ LOWEST = 4
 AGREE_NS = 5_000_000
 """Topics of one clock agree on its drift to within this, plus their own noise."""
 LOOK_BACK = 4
-FASTEST_NS = 15_000_000
-"""Most that a clock drifts in ``LOOK_BACK`` windows (750 ppm; a quartz has 100); queues fill faster."""
+FASTEST_NS = LOOK_BACK * WINDOW_NS * FASTEST_PPB // 1_000_000_000
+"""Most that a clock drifts in ``LOOK_BACK`` windows; queues fill faster."""
 CONFIRM = 2
 """Number of consecutive windows that must agree."""
 IMPOSSIBLE_NS = 5_000_000
@@ -45,6 +47,8 @@ class _Series:
     noise_ns: int = 0
     moves: deque[int] = field(default_factory=lambda: deque([0], maxlen=LOOK_BACK + 1))
     """Least latency minus the baseline, for recent measurements."""
+    rebased_ns: int = 0
+    """By how much the baseline was moved in all."""
     apart: int = 0
     """Number of consecutive measurements in which it changed and its clock did not."""
     early: int = 0
@@ -84,17 +88,32 @@ class _Series:
     def rebase(self, by_ns: int) -> None:
         """Move the baseline by this amount."""
         self.baseline_ns = (self.baseline_ns or 0) + by_ns
+        self.rebased_ns += by_ns
         self.moves = deque([self.move_ns - by_ns], maxlen=LOOK_BACK + 1)
         self.apart = 0
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A clock's drift: what its topics show of it, and what is corrected."""
+
+    level: Level = field(default_factory=Level)
+    correction: Correction = field(default_factory=Correction)
+    move_ns: int = 0
+    """Change of its topics' latencies that correction leaves, as last measured."""
+    off: int = 0
+    """Number of consecutive windows in which it was far off."""
+    error_ns: int = 0
+    """Most that its times were off, as far as that was seen afterwards."""
 
 
 class DriftWatch:
     """Watches the latency, receive − time, of all topics whose stamps are set to the recording's clock.
 
     Every topic's least latency is compared with its first one. Drift of a clock changes all of its active
-    topics by the same amount, slowly, or at once if it was stepped. A topic that becomes late alone is
-    congested. If topics of all clocks become late together, the receiver is busy. The last two change no
-    times and are only reported.
+    topics by the same amount, slowly, in relation to those of the recording's own clock: it is corrected, and
+    the correction has no jumps. A topic that becomes late alone is congested. If topics of all clocks become
+    late together, the receiver is busy, or its clock drifts. These change no times and are only reported.
 
     Args:
         tell: called with a sentence for the user, once for each topic and once for the receiver.
@@ -109,13 +128,19 @@ class DriftWatch:
         """Forget everything, as the clocks are learnt anew."""
         self._series: dict[str, _Series] = {}
         self._start_ns: int | None = None
-        self._moves: dict[int, int] = {}
-        self._off: dict[int, int] = {}
+        self._clocks: dict[int, _Clock] = {}
+        self._stamps: dict[int, int] = {}
+        """Newest stamp by clock."""
         self._busy_ns = 0
 
-    def join(self, topic: str, group: int, uncertainty_ns: int, *, joined: bool) -> None:
-        """Start to watch a topic; ``joined`` if its clock was known before its first message."""
+    def join(self, topic: str, group: int, uncertainty_ns: int, *, joined: bool) -> Correction:
+        """Start to watch a topic; ``joined`` if its clock was known before its first message.
+
+        Returns:
+            What is to be added to the offset of its clock, from now on as well.
+        """
         self._series[topic] = _Series(group, -uncertainty_ns - IMPOSSIBLE_NS, joined)
+        return self._clocks.setdefault(group, _Clock()).correction
 
     def excuse(self, topic: str, by_ns: int) -> None:
         """Accept a change of a topic's latency that has been reported already."""
@@ -128,7 +153,21 @@ class DriftWatch:
         """Whether a message received then ends a window, at which something may be found."""
         return self._start_ns is not None and receive_ns - self._start_ns >= WINDOW_NS
 
-    def add(self, topic: str, receive_ns: int, latency_ns: int) -> str | None:
+    def error_ns(self, group: int) -> int:
+        """Most that a clock's times were off by drift, or by the latency of what it was found from."""
+        return self._clocks[group].error_ns if group in self._clocks else 0
+
+    def ppm(self, group: int) -> float | None:
+        """By how much a clock is slower than the recording's, None if that is too little to be corrected."""
+        clock = self._clocks.get(group)
+        return None if clock is None or not clock.correction.is_used else clock.level.ppb / 1000
+
+    def corrected_ns(self, group: int) -> int:
+        """What is added to a clock's offset at its newest stamp."""
+        clock = self._clocks.get(group)
+        return 0 if clock is None else clock.correction.at_ns(self._stamps.get(group, 0))
+
+    def add(self, topic: str, stamp_ns: int, receive_ns: int, latency_ns: int) -> str | None:
         """Add a message, in order of receipt; what happened to a clock, None unless it is certain."""
         series = self._series.get(topic)
         if series is None:
@@ -138,37 +177,65 @@ class DriftWatch:
             self._start_ns = receive_ns
         elif receive_ns - self._start_ns >= WINDOW_NS:
             self._start_ns = receive_ns
-            found = self._judge()
+            found = self._judge(receive_ns)
         series.add(latency_ns)
+        if stamp_ns > self._stamps.get(series.group, stamp_ns - 1):
+            self._stamps[series.group] = stamp_ns
         return found
 
-    def _judge(self) -> str | None:
+    def _judge(self, now_ns: int) -> str | None:
         """Compare all topics at the end of a window; what happened to a clock, if anything."""
         alive = {series.group for series in self._series.values() if series.heard}
         measured: dict[int, list[str]] = {}
         for topic, series in self._series.items():
-            series.complete(self._moves.get(series.group, 0))
+            series.complete(self._clocks[series.group].move_ns)
             if series.span:
                 measured.setdefault(series.group, []).append(topic)
         voters = {group: self._voters(topics) for group, topics in measured.items()}
-        self._moves.update({group: _shared([s.move_ns for s in each]) for group, each in voters.items()})
-        moves = {group: ns for group, ns in self._moves.items() if group in alive}
+        for group, each in voters.items():
+            self._clocks[group].move_ns = _shared([s.move_ns for s in each])
+        receiver_ns = self._follow(now_ns, voters)
+        moves = {group: self._clocks[group].move_ns - receiver_ns for group in alive}
         self._busy_ns = self._late_together(moves, voters)
         relieved = bool(moves) and max(moves.values()) < -DRIFT_NS
         found = None
         for group, topics in measured.items():
-            own_ns = moves[group] - self._busy_ns
+            clock, own_ns = self._clocks[group], moves[group] - self._busy_ns
             if not (relieved or _is_clock(voters[group])):
                 own_ns = 0
-            self._off[group] = self._off.get(group, 0) + 1 if abs(own_ns) > DRIFT_NS else 0
-            if self._off[group] >= CONFIRM:
+            clock.off = clock.off + 1 if abs(own_ns) > DRIFT_NS else 0
+            fallen_ns = receiver_ns - _shared([s.move_ns + s.rebased_ns for s in voters[group]])
+            clock.error_ns = max(clock.error_ns, fallen_ns)
+            if clock.off >= CONFIRM:
                 promptest = min(topics, key=lambda topic: (self._series[topic].least_ns, topic))
                 found = found or f"{promptest}'s clock drifted by {seconds(own_ns)}"
             else:
                 found = found or self._too_early(topics)
             if abs(self._busy_ns) <= DRIFT_NS:
-                self._tell_congested(topics, own_ns + self._busy_ns)
+                self._tell_congested(topics, own_ns + self._busy_ns + receiver_ns)
         return found
+
+    def _follow(self, now_ns: int, voters: Mapping[int, Sequence[_Series]]) -> int:
+        """Correct clocks for their drift; by how much the receiver's has drifted from the recording's."""
+        own = self._clocks.get(0)
+        if own is not None and 0 in voters:
+            own.level.add(now_ns, *_surest(voters[0]), voters[0][0].span * WINDOW_NS)
+        receiver = None if own is None or not own.level.is_clear else own.level
+        for group, each in voters.items():
+            clock, stamp_ns = self._clocks[group], self._stamps.get(group)
+            if group == 0 or stamp_ns is None or not _is_clock(each):
+                continue
+            move_ns, noise_ns = _surest(each)
+            half_ns = each[0].span * WINDOW_NS // 2
+            corrected_ns = clock.correction.at_ns(stamp_ns - half_ns)
+            if own is not None and own.level.count:
+                # What all latencies have in common is no matter of this clock.
+                move_ns -= own.level.raw_ns
+                noise_ns = round(hypot(noise_ns, own.level.noise_ns))
+            clock.level.add(now_ns - half_ns, move_ns + corrected_ns, noise_ns, 2 * half_ns)
+            error_ns = clock.correction.follow(clock.level, stamp_ns, now_ns, WINDOW_NS)
+            clock.error_ns = max(clock.error_ns, error_ns)
+        return 0 if receiver is None else receiver.at_ns(now_ns)
 
     def _voters(self, topics: Sequence[str]) -> list[_Series]:
         """Topics measured within this window; slow ones, which span several, only if there are no others."""
@@ -226,6 +293,13 @@ def _shared(moves_ns: Sequence[int]) -> int:
     if min(moves_ns) > 0:
         return min(moves_ns)
     return min(0, max(moves_ns))
+
+
+def _surest(voters: Sequence[_Series]) -> tuple[int, int]:
+    """The common change as the topic of least noise shows it, unless that is late alone; and its noise."""
+    surest, shared_ns = min(voters, key=lambda s: s.noise_ns), _shared([s.move_ns for s in voters])
+    agrees = abs(surest.move_ns - shared_ns) <= AGREE_NS + surest.noise_ns
+    return (surest.move_ns if agrees else shared_ns), surest.noise_ns
 
 
 def _is_clock(voters: Sequence[_Series]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import hypot
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,11 @@ SKEW_NS = 500_000_000
 """If even the promptest topic is later than this, the sender's clock is behind the receiver's."""
 STEADY_NS = 1_000_000_000
 """Spread of receive − stamp (10th to 90th percentile) above which stamps are useless."""
+LEAST_SHARE = 4
+"""No message comes in less than this part of its topic's usual least latency, on any device."""
+NEVER_NS = -(1 << 62)
+OTHER = "stamp of another clock, "
+STEPPED = "; the clock was stepped: "
 SAME_CLOCK_NS = 1_000_000_000
 """Topics share a clock if their least receive − stamp differ by less; latencies differ by less than this."""
 
@@ -46,9 +52,12 @@ class MessageTimes:
 class Finding:
     """A topic's clock, and which of its times is used.
 
-    ``offset_ns`` is added to the chosen time; ``group`` numbers the clock among those found (0 is the
-    recording's own), None where no stamp is used. ``uncertainty_ns`` is that of the offset, None if
-    unknown; ``latency_ns`` is the least receive − time of the messages that the clock was found from.
+    ``offset_ns`` is added to the chosen time, as far as the clock does not drift; ``group`` numbers the clock
+    among those found (0 is the recording's own), None where no stamp is used. ``uncertainty_ns`` is that of
+    the times found, for as long as the finding holds, None if unknown; ``latency_ns`` is the least receive −
+    time of the messages that the clock was found from. ``apart_ns`` is by how much more than it may the
+    topic's own latency contradicts the clock's offset; ``drift_ppm`` is by how much the clock is slow, if
+    that is corrected.
     """
 
     topic: str
@@ -58,6 +67,19 @@ class Finding:
     text: str
     uncertainty_ns: int | None = None
     latency_ns: int | None = None
+    apart_ns: int = 0
+    drift_ppm: float | None = None
+
+    def judged(self, clock: Clock, error_ns: int, drift_ppm: float | None) -> Finding:
+        """The finding once a clock's times were found to be off by up to ``error_ns``, by drift above all."""
+        known_ns, ppm = clock.uncertainty_ns, None if drift_ppm is None else round(drift_ppm, 1)
+        sure_ns = None if known_ns is None else round(hypot(max(known_ns, self.apart_ns), error_ns))
+        if (sure_ns, ppm) == (self.uncertainty_ns, self.drift_ppm):
+            return self
+        text, stepped, by = self.text.partition(STEPPED)
+        if text.startswith(OTHER):
+            text = _other(replace(clock, uncertainty_ns=sure_ns), ppm)
+        return replace(self, uncertainty_ns=sure_ns, drift_ppm=ppm, text=f"{text}{stepped}{by}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +174,7 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
     about = f"receive − stamp is {seconds(int(np.median(found.late_ns)))}"
     source: Source = "stamp"
     group: int | None = None
-    clock = Clock(0, None)
+    clock, apart_ns = Clock(0, None), 0
     if rule.choice != "auto":
         source = rule.choice
         group = 0 if source == "stamp" else None
@@ -163,7 +185,10 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
     elif topic in groups:
         group = groups[topic]
         clock = clocks[group]
-        text = f"stamp of another clock, {_offset(clock)} behind the recording's; shared offset added"
+        apart_ns = found.arrivals(RECORDINGS_OWN).apart_ns(clock)
+        if clock.uncertainty_ns is not None:
+            clock = replace(clock, uncertainty_ns=max(clock.uncertainty_ns, apart_ns))
+        text = _other(clock, None)
     else:
         source = "publish" if found.publishes and not found.is_frozen else "receive"
         latency_ns = rule.latency_ns or 0 if source == "receive" else 0
@@ -172,7 +197,13 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
         text = f"{source} time{less}: {_useless(found, about)}"
     offset_ns = clock.offset_ns + rule.offset_ns
     late_ns: int = min(t.receive_ns - getattr(t, f"{source}_ns") for t in found.times) - offset_ns
-    return Finding(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns)
+    return Finding(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns, apart_ns)
+
+
+def plausible_latency_ns(rule: Rule, finding: Finding) -> int:
+    """The least latency that a topic's messages can have by a clock as well known as this."""
+    sure_ns = finding.uncertainty_ns
+    return NEVER_NS if sure_ns is None else (rule.latency_ns or 0) // LEAST_SHARE - sure_ns
 
 
 def _useless(found: Evidence, about: str) -> str:
@@ -184,6 +215,11 @@ def _useless(found: Evidence, about: str) -> str:
     if len(found.times) == 1:
         return f"a single message whose stamp is far off ({about})"
     return f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(found.late_ns)))})"
+
+
+def _other(clock: Clock, ppm: float | None) -> str:
+    drift = "" if ppm is None else f"; it is {abs(ppm):.0f} ppm {'slow' if ppm > 0 else 'fast'}: corrected"
+    return f"{OTHER}{_offset(clock)} behind the recording's; shared offset added{drift}"
 
 
 def _offset(clock: Clock) -> str:

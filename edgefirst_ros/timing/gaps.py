@@ -25,7 +25,8 @@ SURE = 20.0
 """Log likelihood ratio at which a loss is believed: by chance once in 10^8 messages."""
 RECENT, OFTEN = 32, 16
 """Holes before more of the recent messages than this are another rate, not losses."""
-SOON = 4
+SETTLED = 16
+"""What is missing for so many messages, of which none made up for anything, does not come any more."""
 LATENCIES_MS = (-1_000, 10_000)
 """Latencies beyond these are counted with the nearest."""
 REFRESH = 64
@@ -86,7 +87,8 @@ class GapCounter:
     DDS overwrites and network losses raise no event, so holes in the times are all there is to see. But a
     hole alone is no loss: where stamps jitter, a bunch follows and makes up for it. A loss moves all that
     follows by a period, and is counted once that is likelier than jitter by far (a CUSUM test): with even
-    stamps at once, with stamps that jitter by 80 % of the period after some ten messages. Topics that send
+    stamps at once, with stamps that jitter by 80 % of the period after some ten messages. What comes in a
+    bunch thereafter, as after a stall, was not lost, and is taken from the count again. Topics that send
     in bursts or as they please give no count worth having, so none is made. A sensor that was switched to
     another rate is learnt anew.
     """
@@ -96,6 +98,10 @@ class GapCounter:
         self._fit: _Fit | None = None
         self._first: list[int] = []
         self._holes: deque[bool] = deque(maxlen=RECENT)
+        self._owed: deque[tuple[int, int]] = deque()
+        """Losses that a bunch may still make up for: after how many messages, and how many."""
+        self._number = self._made_up = 0
+        """Messages so far, and when the last that made up for something came."""
         self._late, self._early = _CALM_LATE, _CALM_EARLY
 
     @property
@@ -107,14 +113,16 @@ class GapCounter:
     def add(self, time_ns: int) -> int:
         """Take the next time in; how many messages more, or fewer, are known to be missing."""
         fit = self._fit
+        self._number += 1
+        while self._owed and self._number - max(self._owed[0][0], self._made_up) > RECENT:
+            self._owed.popleft()
         if fit is None:
             self._learn(time_ns)
             return 0
         self._fit = fit.went_on(time_ns, 0)
         self._holes.append(False)
         if fit.jitter > UNSTEADY:
-            self._forget()
-            return 0
+            return self._forget()
         if not fit.is_sure:
             self._calm()
             return 0
@@ -138,10 +146,23 @@ class GapCounter:
             elif len(self._first) == MANY:
                 self._first = []
 
-    def _forget(self) -> None:
+    def _forget(self) -> int:
+        """The rate changed, perhaps at what looked like losses; by how many fewer are missing."""
         self._fit = None
         self._holes.clear()
         self._calm()
+        return self._count(-self._take_back(self.lost, RECENT))
+
+    def _take_back(self, count: int, within: int) -> int:
+        """How many losses, ``count`` at most, of so many messages were none."""
+        left = count
+        while left and self._owed and self._number - max(self._owed[-1][0], self._made_up) <= within:
+            at, owed = self._owed.pop()
+            if owed > left:
+                self._owed.append((at, owed - left))
+            left -= min(owed, left)
+        self._made_up = self._number
+        return count - left
 
     def _moved(self, fit: _Fit, times_ns: tuple[int, ...]) -> int:
         """Everything since ``fit`` lies later, or earlier, by whole periods: count that, and go on."""
@@ -150,11 +171,13 @@ class GapCounter:
         self._calm()
         if missing > 0:
             self._holes[-1] = True
-        # A late stamp alone looks like a loss until the next message; what is longer ago was one.
-        lately = list(self._holes)[-2 * len(times_ns) - SOON :]
-        if sum(self._holes) > OFTEN or (missing < 0 and not any(lately)):
-            self._forget()
-            return self._count(max(0, missing))
+        if missing > 0:
+            self._owed.append((self._number, missing))
+        taken = self._take_back(-missing, SETTLED) if missing < 0 else 0
+        if taken < -missing:  # it is sent at a higher rate now
+            self._owed.clear()
+        if sum(self._holes) > OFTEN or taken < -missing:
+            return self._count(max(missing, -taken)) + self._forget()
         for number, time_ns in enumerate(times_ns):
             fit = fit.went_on(time_ns, missing if number == 0 else 0)
         self._fit = fit

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from math import inf
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ AHEAD = 24
 MOST = 1024
 LOST_MASK, LOST_OUTPUT, LOST_PICTURE, OFF_BEAT = 3.0, 6.0, 10.0, 6.0
 """-log p of a missing message, and of a model that is one picture off its usual beat."""
+RECENT = 256
+"""Receipts of masks and outputs that are compared."""
+EDGE_NS = 10_000_000
+"""The model's output and its mask are received within this."""
 MEASURED = 20
 """Number of outputs from which the variation of the latency is estimated."""
 ALIVE_NS = 1_000_000_000
@@ -69,7 +73,11 @@ class MaskTimes(Generic[Item]):
         self._hold_ns = hold_ns
         self._usual_ns = usual_ns
         self._beyond_ns = beyond_model_ns
-        self._held: deque[tuple[Item, int]] = deque()
+        self._held: deque[tuple[Item, int, bool]] = deque()
+        """Each mask with its receipt, and whether it may be the one before again."""
+        self._masks: deque[int] = deque(maxlen=RECENT)
+        self._answers: deque[int] = deque(maxlen=RECENT)
+        """Receipts of masks and of outputs."""
         self._pictures: list[int] = []
         """Times of pictures, including those known only from an output."""
         self._outputs: list[int] = []
@@ -93,21 +101,40 @@ class MaskTimes(Generic[Item]):
         _add(self._pictures, time_ns)
         _add(self._outputs, time_ns)
         self._latencies.append(receive_ns - time_ns)
+        self._answers.append(receive_ns)
 
-    def mask(self, item: Item, receive_ns: int) -> None:
-        """A mask came."""
-        self._held.append((item, receive_ns))
-        self._arrivals.append(receive_ns)
+    def mask(self, item: Item, receive_ns: int, *, is_alike: bool = False) -> None:
+        """A mask came; ``is_alike`` if it may be the one before, sent twice."""
+        self._held.append((item, receive_ns, is_alike))
+        self._masks.append(receive_ns)
+        if not is_alike:
+            self._arrivals.append(receive_ns)
 
-    def due(self, now_ns: int | None) -> Iterator[tuple[Item, int | None]]:
-        """Masks held long enough, or all if no time is given, with its picture's time, None if uncertain."""
+    def due(self, now_ns: int | None) -> Iterator[tuple[Item, int | Literal["uncertain", "repeated"]]]:
+        """Masks held long enough, or all if no time is given, with its picture's time, or why it has none."""
         while self._held and (now_ns is None or now_ns - self._held[0][1] >= self._hold_ns):
-            receive_ns = self._held[0][1]
+            item, receive_ns, is_alike = self._held[0]
             self._forget(receive_ns - KEEP_NS)
+            if is_alike and self._surplus(receive_ns):
+                self._masks.remove(receive_ns)
+                self._held.popleft()
+                yield item, "repeated"
+                continue
             time_ns = self._choose() if self._pictures else receive_ns - self._usual_ns
             if time_ns is not None:
                 self._last_ns = time_ns
-            yield self._held.popleft()[0], time_ns
+            self._held.popleft()
+            yield item, "uncertain" if time_ns is None else time_ns
+
+    def _surplus(self, receive_ns: int) -> int:
+        """How many masks came around then beyond the model's outputs, each of which has one mask.
+
+        Outputs are counted a little beyond the masks, as either may come first. Without any, all are surplus.
+        """
+        edge_ns = receive_ns - ALIVE_NS
+        masks = sum(ns >= edge_ns for ns in self._masks)
+        last_ns = self._masks[-1] if self._masks else receive_ns
+        return masks - sum(edge_ns - EDGE_NS <= ns <= last_ns + EDGE_NS for ns in self._answers)
 
     def _forget(self, before_ns: int) -> None:
         for times in (self._pictures, self._outputs):
@@ -124,7 +151,13 @@ class MaskTimes(Generic[Item]):
     def _choose(self) -> int | None:
         """The picture of the first mask held, None if no picture is clearly the most likely."""
         latency = self._latency()
-        arrivals = [receive_ns for _, receive_ns in islice(self._held, AHEAD)]
+        surplus = self._surplus(self._held[0][1])
+        arrivals = []
+        for _, receive_ns, is_alike in islice(self._held, AHEAD):
+            if is_alike and surplus > 0:
+                surplus -= 1
+            else:
+                arrivals.append(receive_ns)
         first_ns = arrivals[0] - latency.least_ns - LATE_NS
         slots = _without_holes([t for t in self._pictures if t >= first_ns], _period_ns(self._pictures))
         if not slots:

@@ -59,7 +59,20 @@ class Arrivals:
         count = len(self.receive_minus_stamp_ns)
         step = float(lowest[1] - lowest[0]) * (count - 1) / count if count > 1 else 0.0
         offset_ns = int(lowest[0]) - round(min(step, self.spread_ns)) - self.latency_ns
-        return offset_ns, float(np.hypot(self.spread_ns, lowest[-1] - lowest[0]))
+        return offset_ns, float(np.hypot(max(self.spread_ns, self.unsteady_ns), lowest[-1] - lowest[0]))
+
+    @property
+    def unsteady_ns(self) -> int:
+        """By how much even the promptest message may be later than usual, as most are later by twice that.
+
+        The least latency of a bad wireless link is not that of a cable, which the usual one is of.
+        """
+        return int(np.median(self.receive_minus_stamp_ns) - self.receive_minus_stamp_ns.min()) // 2
+
+    def apart_ns(self, clock: Clock) -> int:
+        """How much farther than the usual latency is certain the messages come from that by a clock."""
+        told = self.offset()
+        return 0 if told is None else max(0, abs(told[0] - clock.offset_ns) - round(told[1]))
 
 
 def estimate(topics: Sequence[Arrivals], own: Sequence[Arrivals] = ()) -> Clock:
@@ -72,8 +85,8 @@ def estimate(topics: Sequence[Arrivals], own: Sequence[Arrivals] = ()) -> Clock:
 
     Args:
         topics: of this clock, at least one.
-        own: topics of the recording's own clock, whose latencies can be measured. If all of them exceed their
-            usual latency, ``topics`` may do so as well, and the uncertainty grows.
+        own: topics of the recording's own clock, whose latencies can be measured. If all of them differ from
+            their usual latency, the receiver may be late or its clock be another, and the uncertainty grows.
     """
     latest_ns = min(each.least_ns for each in topics)
     told = [offset for each in topics if (offset := each.offset()) is not None]
@@ -85,9 +98,9 @@ def estimate(topics: Sequence[Arrivals], own: Sequence[Arrivals] = ()) -> Clock:
     weights = sigmas**-2.0
     mean = float(np.average(about, weights=weights))
     scatter = float(np.sqrt(np.average((about - mean) ** 2, weights=weights)))
-    seen = [each.least_ns - (each.latency_ns + each.spread_ns) for each in own if each.latency_ns is not None]
-    late_ns = max(0, min(seen)) if len(seen) > 1 else 0
+    seen = [each.least_ns - each.latency_ns for each in own if each.latency_ns is not None]
+    apart_ns = min(seen, key=abs) if seen else 0
     return Clock(
         min(latest_ns, told[0][0] + round(mean)),
-        round(max(float(sigmas.min()), scatter)) + late_ns,
+        round(float(np.hypot(max(float(sigmas.min()), scatter), apart_ns))),
     )

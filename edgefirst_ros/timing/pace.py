@@ -59,6 +59,8 @@ class Watched:
     name: str
     group: int
     offset_ns: int
+    least_ns: int
+    """Least latency that is possible."""
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MEMORY))
     """(stamp, receive) of usual messages, in order of receipt."""
     _behind: deque[int] = field(default_factory=lambda: deque(maxlen=MEMORY), init=False)
@@ -78,6 +80,10 @@ class Watched:
         """Whether a latency lies outside the usual range."""
         return not self.low_ns - LEAST_STEP_NS <= latency_ns <= self.high_ns + LEAST_STEP_NS
 
+    def is_impossible(self, latency_ns: int) -> bool:
+        """Whether no message can come as early as that; unless they did before, as two clocks differ."""
+        return latency_ns < self.least_ns <= self.low_ns
+
     def learn(self, stamp_ns: int, receive_ns: int) -> None:
         """Add a message to those that define what is usual."""
         self.recent.append((stamp_ns, receive_ns))
@@ -94,10 +100,10 @@ class Watched:
             latencies = np.sort(self.latencies())
             self.low_ns, self.high_ns = int(latencies[0]), int(_percentile(latencies, TAIL))
 
-    def take(self, group: int, offset_ns: int) -> None:
+    def take(self, group: int, offset_ns: int, least_ns: int) -> None:
         """Continue with another offset; the usual latency stays the same."""
         by_ns = offset_ns - self.offset_ns
-        self.group, self.offset_ns = group, offset_ns
+        self.group, self.offset_ns, self.least_ns = group, offset_ns, least_ns
         self.recent = deque(((s - by_ns, r) for s, r in self.recent), maxlen=MEMORY)
         self._behind = deque((ns + by_ns for ns in self._behind), maxlen=MEMORY)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,16 +65,13 @@ class GroupMove:
     """Log likelihood ratio of a jump of the stamps against one of the times of receipt."""
     wall: bool
     """Whether the wall clock jumped, and not these topics' stamps."""
+    impossible: bool = False
+    """Whether it cannot be a latency, as these messages would come before they were measured."""
 
     @property
     def is_step(self) -> bool:
         """Whether a clock was stepped."""
-        return self.wall or self.jumped >= SURE
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether one topic changed and others of its clock did not."""
-        return len(self.topics) == 1 and not self.all_of_it
+        return self.wall or self.impossible or self.jumped >= SURE
 
 
 class Scene:
@@ -125,11 +123,14 @@ class Scene:
         by_ns = by + round(float(np.average([float(moves[n].by_ns - by) for n in along], weights=weights)))
         jumped = sum(self._stamps_jumped(self._topics[n], by_ns) for n in along if n in self._since)
         wall = jumped < SURE and not behind and self._wall_jumped(group, by_ns) >= SURE_OF_WALL
-        return GroupMove(group, tuple(sorted(along)), best, not behind, by_ns, sure_ns, jumped, wall)
+        topic, names = self._topics[best], tuple(sorted(along))
+        # If everything came too early, the receiver's clock was set back.
+        impossible = bool(behind) or self.is_usual_elsewhere({group}, by_ns)
+        impossible &= topic.is_impossible(min(self._latencies(topic, self._since[best])))
+        return GroupMove(group, names, best, not behind, by_ns, sure_ns, jumped, wall, impossible)
 
-    def is_usual_elsewhere(self, late: Sequence[GroupMove], by_ns: int) -> bool:
-        """Whether other clocks' topics are present and none of them is late."""
-        groups = {move.group for move in late}
+    def is_usual_elsewhere(self, groups: AbstractSet[int], by_ns: int) -> bool:
+        """Whether topics of other clocks than these are present and none of them moved."""
         others = [
             move
             for topic in self.heard()
@@ -150,15 +151,17 @@ class Scene:
         if not jumped:
             return self.wall_step(moved_ns, moves[0].by_ns, sure_ns)
         named = jumped[0]
-        alone = all(move.is_alone for move in moves)
+        alone = all(self._is_alone(move) for move in jumped) and len(jumped) == len(moves)
         if alone:
-            by = seconds(-named.by_ns)
-            reason = (
-                f"the stamps of {named.topics[0]} jumped by {by}, those of other topics of its clock did not"
-            )
+            reason = alone_reason(named.topics[0], named.by_ns)
         else:
             reason = f"the clock of {listed(named.topics)} was stepped by {seconds(-named.by_ns)}"
         return Step(moved_ns, sure_ns, self._after(jumped, moved_ns), reason, alone)
+
+    def _is_alone(self, move: GroupMove) -> bool:
+        """Whether one topic changed and no others did, of its clock or of any."""
+        is_one = len(move.topics) == 1
+        return is_one and (not move.all_of_it or self.is_usual_elsewhere({move.group}, move.by_ns))
 
     def wall_step(self, moved_ns: Mapping[str, int], by_ns: int, sure_ns: int) -> Step:
         """A step of the wall clock, which the receiver uses as well."""
@@ -208,10 +211,10 @@ class Scene:
         own = [(t.stamp_ns, t.receive_ns) for t in self._by_topic[topic.name]]
         first = min(self._switch(topic, by_ns), len(own) - 1)
         stamp_ns, receive_ns = own[first - 1] if first else topic.recent[-1]
-        pace = topic.pace()
-        return pace.unlikely(own[first][0] - stamp_ns) - pace.unlikely(
-            own[first][1] - receive_ns, received=True
-        )
+        pace, interval_ns = topic.pace(), own[first][0] - stamp_ns
+        if interval_ns < 0:
+            return UNLIKELIEST  # however long nothing came: no latency makes stamps go back
+        return pace.unlikely(interval_ns) - pace.unlikely(own[first][1] - receive_ns, received=True)
 
     def _wall_jumped(self, group: int, by_ns: int) -> float:
         """Log likelihood ratio, from the other clocks' stamps, of a wall clock step of ``by_ns``."""
@@ -322,6 +325,11 @@ def _costs(before: Floats, after: Floats) -> Floats:
     """Total -log p for a step after none of the messages, after the first, ... after all."""
     costs: Floats = np.concatenate(([0.0], np.cumsum(before))) + np.append(np.cumsum(after[::-1])[::-1], 0.0)
     return costs
+
+
+def alone_reason(topic: str, by_ns: int) -> str:
+    """What is said where the latency by a single topic's stamps changed by so much."""
+    return f"the stamps of {topic} jumped by {seconds(-by_ns)}, those of others did not"
 
 
 def listed(topics: Iterable[str]) -> str:

@@ -40,19 +40,23 @@ class StepWatch:
         """Topics whose times of receipt went back: when, and by how much."""
         self._asked_ns = 0
 
-    def join(self, topic: str, group: int, offset_ns: int) -> None:
-        """Start to watch a topic, or change its offset and keep its usual latency."""
-        known = self._topics.setdefault(topic, Watched(topic, group, offset_ns))
-        known.take(group, offset_ns)
+    def join(self, topic: str, group: int, offset_ns: int, least_ns: int) -> None:
+        """Start to watch a topic, or change its offset and keep its usual latency.
+
+        No message of it can come earlier than ``least_ns`` after its acquisition.
+        """
+        known = self._topics.setdefault(topic, Watched(topic, group, offset_ns, least_ns))
+        known.take(group, offset_ns, least_ns)
 
     @property
     def is_pending(self) -> bool:
         """Whether a step is suspected."""
         return bool(self._since or self._back)
 
-    def is_judging(self, group: int) -> bool:
-        """Whether a step of this clock is suspected."""
-        return any(self._topics[name].group == group for name in self._since)
+    def is_judging(self, topic: str) -> bool:
+        """Whether a step of this topic's clock is suspected."""
+        known = self._topics.get(topic)
+        return known is not None and any(self._topics[name].group == known.group for name in self._since)
 
     def look(self, times: MessageTimes, *, stands: bool = False) -> bool:
         """Check a message, in order of receipt; returns whether it is unusual.
@@ -143,7 +147,8 @@ class StepWatch:
     def _late(self, scene: Scene, moves: Sequence[GroupMove]) -> Late | None:
         """What happened where all topics of some clocks became late, but no stamps and no other clocks."""
         late = [move for move in moves if move.by_ns > 0 and move.jumped <= -SURE and move.all_of_it]
-        if not late or not all(scene.is_usual_elsewhere(late, move.by_ns) for move in late):
+        groups = {move.group for move in late}
+        if not late or not all(scene.is_usual_elsewhere(groups, move.by_ns) for move in late):
             return None
         moved_ns = {name: move.by_ns for move in late for name in move.topics}
         for name in moved_ns:

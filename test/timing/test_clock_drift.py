@@ -109,15 +109,16 @@ def test_a_topic_that_became_slow_tells_of_a_drift_later() -> None:
     def runs(t: int) -> int:
         return max(0, t - 40 * SECOND) // 2000
 
-    events, reasons, _ = judged(
+    events, reasons, told = judged(
         *(made(t, 120) for t in OWN),
         made("imu", 120, runs=runs, until_s=30),
         made("lidar", 120, runs=runs, late=from_s(15, 57)),
     )
-    assert len(reasons) == 1
-    assert "lidar's clock drifted" in reasons[0]
-    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
-    assert max(errors(events[:at], "lidar")) - min(errors(events[:at], "lidar")) < 35 * MS
+    assert reasons == []
+    assert len(told) == 1
+    off = errors(events, "lidar")
+    assert max(off) - min(off) < 20 * MS
+    assert max(map(abs, off[-300:])) < 5 * MS
 
 
 @pytest.mark.parametrize("topics", [OWN + FOREIGN, FOREIGN, OWN, ("imu",), ("lidar",)])
@@ -134,16 +135,52 @@ def test_a_busy_receiver_is_no_drift(topics: tuple[str, ...], end_s: float) -> N
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("alive", [FOREIGN, ("imu",), ("lidar",), ("radar", "lidar")])
-def test_a_clock_that_runs_away_is_a_boundary(alive: tuple[str, ...], sign: int) -> None:
-    """500 ppm: 20 ms are reached after 40 s; nothing may ever be much farther off."""
+def test_a_clock_that_runs_away_is_followed(alive: tuple[str, ...], sign: int) -> None:
+    """500 ppm: 45 ms at the end, if nothing were done."""
     streams = [made(t, 90, runs=lambda t: sign * t // 2000) for t in alive]
     events, reasons, told = judged(*(made(t, 90) for t in OWN), *streams)
-    assert 1 <= len(reasons) <= 2
-    assert all("clock drifted" in each for each in reasons)
+    assert reasons == []
     assert told == []
     for topic in alive:
-        off = errors(events, topic)
-        assert max(off) - min(off) < 40 * MS
+        off = [e for e in events if isinstance(e, Sent) and e.topic == topic]
+        assert max(errors(off, topic)) - min(errors(off, topic)) < 20 * MS
+        late = errors((e for e in off if e.true_ns > 45 * SECOND), topic)
+        assert max(late) - min(late) < (3 if "imu" in alive else 6) * MS
+        times = [e.time_ns for e in off]
+        assert times == sorted(times), "a correction turns nothing round"
+
+
+@pytest.mark.parametrize(
+    ("ppm", "is_corrected"), [(3, False), (-3, False), (30, True), (-30, True), (100, True)]
+)
+def test_the_rate_of_a_clock_is_found_and_what_is_stated_holds(ppm: int, is_corrected: bool) -> None:
+    """Two minutes; below a millisecond nothing is touched."""
+    finder: ClockFinder[Sent] = ClockFinder()
+    for topic, ms in LATENCY_MS.items():
+        finder.rule(topic, Rule(latency_ns=ms * MS))
+    streams = [made(t, 120, runs=lambda t: t * ppm // 1_000_000) for t in ("imu", "lidar")]
+    events, findings = run(*(made(t, 120) for t in OWN), *streams, finder=finder)
+    (imu,) = (f for f in findings if f.topic == "imu")
+    assert (imu.drift_ppm is not None) == is_corrected
+    assert ("ppm" in imu.text) == is_corrected
+    assert imu.drift_ppm is None or imu.drift_ppm == pytest.approx(ppm, abs=4)
+    assert imu.uncertainty_ns is not None
+    assert 2 * MS <= imu.uncertainty_ns < 3.2 * MS
+    off = errors(events, "imu")
+    assert max(map(abs, off)) <= imu.uncertainty_ns
+
+
+@pytest.mark.parametrize("ppm", [-50, 50])
+def test_a_receiver_whose_clock_drifts_moves_nothing(ppm: int) -> None:
+    """As that of another machine: by it all clocks of the device drift, and none against another."""
+
+    def drifts(t: int) -> int:
+        return t * ppm // 1_000_000
+
+    events, reasons, told = judged(*(made(t, 500, late=drifts, hz=20) for t in ("camera", "imu", "radar")))
+    assert (reasons, told) == ([], [])
+    for topic in ("camera", "imu", "radar"):
+        assert len(set(errors(events, topic))) == 1
 
 
 def test_a_clock_that_was_stepped_a_little_is_a_boundary() -> None:
@@ -185,8 +222,9 @@ def test_a_slow_topic_alone_in_its_clock_is_watched_in_longer_windows() -> None:
 
     slow = stream("slow", 1, 200, stamp=lambda t: MONOTONIC + t, latency_ms=60, jitter_ms=200)
     assert judged(made("camera", 200), slow)[1] == []
-    drifting = stream("slow", 1, 300, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=5)
-    assert judged(made("camera", 300), drifting)[1] != []
+    drifting = stream("slow", 1, 400, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=5)
+    events, reasons, _ = judged(made("camera", 400), drifting)
+    assert reasons != [] or max(map(abs, errors(events, "slow"))) < 100 * MS
 
 
 def test_a_slow_topic_does_not_hide_the_drift_of_the_others() -> None:
@@ -194,8 +232,9 @@ def test_a_slow_topic_does_not_hide_the_drift_of_the_others() -> None:
         return t // 2000
 
     slow = stream("slow", 1, 90, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=100)
-    _, reasons, _ = judged(made("camera", 90), made("imu", 90, runs=runs), slow)
-    assert len(reasons) >= 1
+    events, reasons, _ = judged(made("camera", 90), made("imu", 90, runs=runs), slow)
+    assert reasons == []
+    assert max(map(abs, errors(events, "imu")[-2000:])) < 5 * MS
 
 
 def test_stamps_taken_as_configured_are_not_watched() -> None:

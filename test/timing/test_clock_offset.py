@@ -105,7 +105,8 @@ def test_a_recorder_that_gets_its_own_clocks_topics_late_is_less_sure_of_the_oth
     usual = found(USUAL_MS)["imu"].uncertainty_ns
     far = found({**USUAL_MS, "camera": 25.0 + 60, "gps": 120.0 + 90})["imu"].uncertainty_ns
     one = found({**USUAL_MS, "camera": 25.0 + 60})["imu"].uncertainty_ns
-    assert usual == one == pytest.approx(2 * MS, rel=1e-3)
+    assert usual == pytest.approx(2 * MS, rel=5e-3)
+    assert one == pytest.approx(2 * MS, rel=5e-3)
     assert far is not None
     assert far > 25 * MS
 

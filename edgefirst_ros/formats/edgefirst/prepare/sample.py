@@ -267,10 +267,7 @@ def _cloud(
     measurement, datum = cloud
 
     def encode_and_count() -> bytes:
-        encoded = once.of(datum, datum.points.nbytes, encode)
-        if encoded.left_out:
-            out.refused.append((measurement.topic, "non-finite points left out"))
-        return encoded.data
+        return once.of(datum, datum.points.nbytes, encode).data
 
     out.add(measurement.topic, kind, encode_and_count)
 

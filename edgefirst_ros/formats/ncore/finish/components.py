@@ -195,6 +195,10 @@ def _pose_arrays(poses: RigPoses) -> Arrays:
     }
 
 
+WORTH_SAYING_US = 100_000
+"""Assumed poses of less than this, at the ends of what is known, are marked and not warned of."""
+
+
 def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: Warn) -> None:
     sequence, span = facts.sequence["id"], f"{span_us / 1e6:,.1f} s"
     if poses is None:
@@ -202,7 +206,7 @@ def _warn_of_poses(poses: RigPoses | None, span_us: int, facts: Facts, warn: War
         return
     for part, what in enumerate(("position", "rotation")):
         assumed_us = poses.assumed_us(part)
-        if assumed_us:
+        if assumed_us >= WORTH_SAYING_US:
             warn(
                 f"{sequence}: the rig's {what} is assumed for {assumed_us / 1e6:,.1f} s of {span}; "
                 f"{RIG}_{WORLD}_{what}_basis in the poses' generic data marks these parts, and "
