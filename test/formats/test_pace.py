@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from edgefirst_ros.formats import pace as pace_module
 from edgefirst_ros.formats.pace import SHARE, Pace, rest
 
 
@@ -17,10 +16,10 @@ class Clocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.computed_s = 0.0
         self.rests: list[float] = []
-        monkeypatch.setattr(pace_module.time, "thread_time", lambda: self.computed_s)
+        monkeypatch.setattr("edgefirst_ros.formats.pace.time.thread_time", lambda: self.computed_s)
 
     def watch(self, pace: Pace) -> Pace:
-        pace._hurried.wait = self._rested  # type: ignore[method-assign, assignment]
+        pace._hurried.wait = self._rested  # type: ignore[method-assign]
         return pace
 
     def _rested(self, timeout: float | None = None) -> bool:

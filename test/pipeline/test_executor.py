@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import pytest
 
 from edgefirst_ros.formats.base import Written
-from edgefirst_ros.pipeline import executor
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain, gather
 
 
@@ -154,7 +153,7 @@ def without_collector() -> Iterator[None]:
 def test_one_slow_item_is_not_taken_for_all_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sequences begin with files that are made; a disk flushes its cache now and then."""
     now_s = 0.0
-    monkeypatch.setattr(executor.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("edgefirst_ros.pipeline.executor.time.monotonic", lambda: now_s)
 
     def write(took_ms: int) -> Written:
         nonlocal now_s
