@@ -22,7 +22,7 @@ HEADINGS = 3
 """Hypotheses, all around: from 60° off the descent finds the optimum."""
 ROUNDS = 10
 SURE_RAD = math.radians(25)
-"""A heading less certain than this is none yet."""
+"""A heading less certain than this is none yet; after a short way it must be surer: a longer one will tell."""
 TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
 """Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
 BEGUN_M = 200.0
@@ -178,7 +178,9 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
             free = min((_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=_cost)
             rolling = Rolling(_travel(free.kept()))
             best = _optimum([replace(node) for node in free.nodes], rolling)
-    if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > SURE_RAD:
+    gone_m = float(np.linalg.norm(best.pose(nodes[far]).translation() - best.pose(several[0]).translation()))
+    sure_rad = SURE_RAD * min(1.0, gone_m / WAY_M) ** 2
+    if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
         return None
     if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))

@@ -141,7 +141,6 @@ def key(kind: str, node: Node) -> int:
     return int(gtsam.symbol(kind, node.index if kind != "b" or node.steady is None else node.steady))
 
 
-_HUBER = gtsam.noiseModel.mEstimator.Huber.Create(HUBER)
 _ANTENNA = int(gtsam.symbol("l", 0))
 _NOWHERE, _SAME, _ZERO = gtsam.Pose3(), gtsam.imuBias.ConstantBias(), np.zeros(3)
 _PRIORS: dict[str, Any] = {
@@ -173,7 +172,7 @@ def _diagonal(sigmas: tuple[float, ...]) -> gtsam.noiseModel.Base:
 
 
 def _robust(noise: gtsam.noiseModel.Base) -> gtsam.noiseModel.Base:
-    return gtsam.noiseModel.Robust.Create(_HUBER, noise)
+    return gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(HUBER), noise)
 
 
 def _know(graph: gtsam.NonlinearFactorGraph, kind: str, node: Node, value: object, noise: _Noise) -> None:

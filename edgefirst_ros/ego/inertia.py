@@ -220,13 +220,13 @@ class Preintegrator:
         bounds = np.stack([begins, ends], axis=1).ravel()
         padded = np.concatenate([parts, parts[-1:]])
         sums, most, least = (each.reduceat(padded, bounds)[::2] for each in (np.add, np.maximum, np.minimum))
-        sways = 0.5 * (most - least)
-        rates = sums[:, 4:] / (ends - begins)[:, None]
+        means = sums / (ends - begins)[:, None]
+        sways = np.maximum(most - means, means - least)
         return np.asarray(
             (sums[:, 0] >= 0.9 * QUIET_S)
             & (np.linalg.norm(sways[:, 1:4], axis=1) < QUIET_FORCE_M_S2)
             & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
-            & (np.linalg.norm(rates, axis=1) < QUIET_RATE_RAD_S)
+            & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
         )
 
 

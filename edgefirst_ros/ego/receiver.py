@@ -169,7 +169,8 @@ class Receiver:
         times_ns = [epoch.node.time_ns for epoch, _ in candidates]
         chain = drivable(times_ns, np.array([fix.ecef for fix in fixes]))
         if self.datum is None:
-            if sum(chain) < 2 and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
+            alone = sum(chain) < 2 and not any(each.repeats for each in self._epochs)
+            if alone and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
                 return
             self.datum = fixes[chain.index(True)].point
         chosen = {id(epoch): number for (epoch, number), may in zip(candidates, chain, strict=True) if may}

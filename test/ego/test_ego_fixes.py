@@ -113,6 +113,31 @@ class Standing:
         return [reasons[number] is None for number in range(len(self.nodes))]
 
 
+class TestDeclared:
+    def told(self, declared_m: float, white_m: float) -> float:
+        """The white noise that fixes get which declare one deviation and have another."""
+        rng, receiver, nodes = np.random.default_rng(0), Receiver(Vehicle(), 10 * S), list[Node]()
+        for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, white_m, (200, 3)).tolist()):
+            place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
+            latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
+            fix = NavSatFix(latitude_deg, longitude_deg, altitude_m, 0, (declared_m,) * 3)
+            taken = receiver.take(number * 100 * MS, number, fix)
+            assert taken is not None
+            nodes.append(Node(number, number * 100 * MS))
+            receiver.add(nodes[-1], taken)
+        receiver.choose(nodes[-1].time_ns, 0, final=True)
+        receiver.learn(0)
+        assert nodes[100].place is not None
+        return float(nodes[100].place.white_m[0])
+
+    def test_who_scatters_more_than_he_says_is_believed_less(self) -> None:
+        assert self.told(0.02, 1.5) == pytest.approx(1.5, rel=0.25)
+
+    @pytest.mark.parametrize("white_m", [0.1, 1.0])
+    def test_who_says_enough_is_taken_at_his_word(self, white_m: float) -> None:
+        assert self.told(2.0, white_m) == pytest.approx(1.0, rel=0.2)
+
+
 class TestFrozen:
     def test_a_parked_rig_repeats_its_place(self) -> None:
         parked = Standing(1)

@@ -226,13 +226,26 @@ def rolling_error(
     second.pose = first.pose.compose(moved)
     second.velocity_m_s = np.array((speed_m_s, 0.0, 0.0))
     found = gtsam.NonlinearFactorGraph()
-    graph._move(found, first, second, Rolling(travel))
+    assert second.segment is not None
+    second.segment = replace(second.segment, quiet=False)
+    graph._move(found, first, second, Rolling(travel), graph._model([100.0] * 3))
     factors = [found.at(index) for index in range(found.size())]
     (factor,) = [each for each in factors if isinstance(each, gtsam.BetweenFactorPose3)]
     values = gtsam.Values()
     values.insert(graph.key("x", first), first.pose)
     values.insert(graph.key("x", second), second.pose)
     return float(factor.error(values))
+
+
+def test_what_moves_and_feels_nothing_is_carried() -> None:
+    first, second = Drive(seconds=0.5, node_s=0.5, swing_rad=0.0).nodes()
+    assert second.segment is not None
+    for quiet in (True, False):
+        second.segment = replace(second.segment, quiet=quiet)
+        found = gtsam.NonlinearFactorGraph()
+        graph._move(found, first, second, ROLLING, graph._model([100.0] * 3))
+        rolls = [isinstance(found.at(index), gtsam.BetweenFactorPose3) for index in range(found.size())]
+        assert any(rolls) != quiet
 
 
 def arc(speed_m_s: float, rate_rad_s: float, seconds: float = 0.5) -> gtsam.Pose3:
@@ -249,10 +262,12 @@ def test_rolling_costs_nothing(speed_m_s: float, rate_rad_s: float) -> None:
     assert rolling_error(arc(speed_m_s, rate_rad_s), np.eye(3)) < 1e-5
 
 
-def test_sliding_costs() -> None:
+def test_sliding_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     aside = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 1.0, 0.0)))
     upward = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 0.0, 1.0)))
     plain = np.eye(3)
+    # By squares: beyond three deviations a metre would count by its length.
+    monkeypatch.setattr(graph, "HUBER", 1e3)
     # A metre in half a second is far more than tyres slip and springs give.
     assert rolling_error(aside, plain) > 5
     assert rolling_error(arc(8.0, 0.3).compose(aside), plain) > 5
