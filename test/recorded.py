@@ -28,10 +28,12 @@ def messages(**options: Any) -> list[RawMessage]:  # noqa: ANN401
     return list(McapRecording(simulated(DriveOptions(**{**SMALL, **options})).mcap).messages())
 
 
-def record(path: Path, content: Iterable[RawMessage], *, chunk_bytes: int = 1 << 20) -> Path:
+def record(
+    path: Path, content: Iterable[RawMessage], *, chunk_bytes: int = 1 << 20, checksums: bool = True
+) -> Path:
     """A recording of these messages in this order."""
     with path.open("wb") as file:
-        writer = Writer(file, chunk_size=chunk_bytes)
+        writer = Writer(file, chunk_size=chunk_bytes, enable_crcs=checksums)
         writer.start(profile="", library="test")
         schemas: dict[str, int] = {}
         channels: dict[tuple[str, str], int] = {}

@@ -284,7 +284,7 @@ class _H264Follower:
             self.breach = REPEATED
             return 0
         latest = self._latest
-        if latest is not None and not latest.reference and header.reference:
+        if latest is not None and not latest.reference:
             counts = (header.frame_num - latest.frame_num) % header.frame_num_modulus == 1
             if steps == 1:
                 self._counts_all = False

@@ -57,7 +57,6 @@ class H264PictureSet:
         weighted: for P slices and, explicitly, for B slices.
         redundant: slices may say that they are copies.
         cabac: slices are coded by CABAC.
-        groups: macroblocks belong to slice groups.
         init_qp: the quantiser that slices are relative to.
         deblocking: slices say whether they are deblocked.
     """
@@ -69,7 +68,6 @@ class H264PictureSet:
     weighted: tuple[bool, bool]
     redundant: bool
     cabac: bool
-    groups: bool
     init_qp: int
     deblocking: bool
 
@@ -138,7 +136,7 @@ def picture_set(data: bytes) -> H264PictureSet:
     bits.se()
     deblocking, _, redundant = bits.flag(), bits.flag(), bits.flag()
     return H264PictureSet(
-        ident, sequence, field_order, references, weighted, redundant, cabac, groups > 0, init_qp, deblocking
+        ident, sequence, field_order, references, weighted, redundant, cabac, init_qp, deblocking
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether the slices of an H.264 access unit end where their bytes do, which libavcodec does not check itself.
+"""Whether the slices of an H.264 access unit end where their bytes do, which libavcodec does not check.
 
 A damaged slice is decoded to other blocks, until its bits make no sense, or end, or the picture is full. In
 the last case libavcodec looks at no further bit, and nothing is wrong for it. So it decodes each picture once
@@ -33,6 +33,7 @@ from edgefirst_ros.video.h264 import H264PictureSet, H264SequenceSet, picture_se
 from edgefirst_ros.video.h264slices import H264SliceHeader, any_slice_header
 
 _START = b"\x00\x00\x00\x01"
+_HEADER_BYTES = 512
 _QP = 26
 _MB_TYPE, _CHROMA_MODE, _QP_DELTA, _DC = 3, 64, 60, 85
 _SLOPES = {
@@ -54,10 +55,14 @@ class H264Ends:
         self._options = {**options, "skip_loop_filter": "all"}
         self._context = decoding_context("h264", "software", 1, Flags.output_corrupt, self._options)
         self._waiting: dict[int, AccessUnit] = {}
+        self._is_able = False
+        """A row can be added: the stream has frames only, and no chroma or less of it than luma."""
 
     def feed(self, unit: AccessUnit) -> None:
-        """Look at the next unit; what is ``damaged`` of it and earlier ones is known once its picture is."""
+        """Look at the next unit; whether it is ``damaged`` is known when its picture is."""
         data = self._with_row(unit.data)
+        if not self._is_able:
+            return
         packet = av.Packet(len(data))
         packet.update(data)
         packet.pts = unit.number
@@ -88,7 +93,10 @@ class H264Ends:
             made.append(unit.data)
             try:
                 if unit.kind == H264_SPS:
-                    made[-1] = _taller(unit.data, sequence_set(unit.data))
+                    sequence = sequence_set(unit.data)
+                    self._is_able = sequence.frames_only and sequence.chroma < 3
+                    self._is_able = self._is_able and not sequence.separate_planes
+                    made[-1] = _taller(unit.data, sequence)
                     self._sets.add_sequence(unit.data)
                 elif unit.kind == H264_PPS:
                     self._sets.add_picture(unit.data)
@@ -98,18 +106,11 @@ class H264Ends:
                 last = len(made), unit
         if last is not None:
             try:
-                header = any_slice_header(NalUnit(last[1].kind, last[1].data[:512]), self._sets)
+                header = any_slice_header(NalUnit(last[1].kind, last[1].data[:_HEADER_BYTES]), self._sets)
                 made.insert(last[0], _row(last[1].data[:1], header, *self._sets.used_by(header.sets)))
             except DecodeError:
                 pass
         return b"".join(_START + each for each in made)
-
-
-def has_ends(sequence: H264SequenceSet, picture: H264PictureSet) -> bool:
-    """Whether a row of blocks can be added: of frames, in order, and with the chroma blocks of 4:2:0 or so."""
-    return (
-        sequence.frames_only and not sequence.separate_planes and sequence.chroma < 3 and not picture.groups
-    )
 
 
 def _taller(data: bytes, sequence: H264SequenceSet) -> bytes:

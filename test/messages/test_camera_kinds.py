@@ -23,9 +23,8 @@ from edgefirst_ros.messages.definitions import definition
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.pipeline import assembly as pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.video import integrity, worker
+from edgefirst_ros.video import decoder, integrity, stream
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -219,8 +218,30 @@ def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> 
 
 
 def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", messages(seconds=1.0, codec="h265"))
-    monkeypatch.setattr(pipeline, "judges_h265", lambda: False)
-    monkeypatch.setattr(worker, "judges_h265", lambda: False)
+    content = messages(seconds=1.0, codec="h265")
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=False)
+    monkeypatch.setattr(stream, "judges_h265", lambda: False)
+    monkeypatch.setattr(decoder, "judges_h265", lambda: False)
     notes = run(path, {}).report["notes"]
-    assert [note for note in notes if "numba" in note] == [integrity.UNJUDGED]
+    pictures = sum(m.topic == "/camera/h265" for m in content)
+    assert [note for note in notes if "numba" in note] == [
+        f"/camera/h265: damage would go undetected in {pictures} pictures, because {stream.NO_PARSER}"
+    ]
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_bits_are_judged_only_where_no_checksum_vouches(
+    checksums: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[bytes] = []
+    is_sound = integrity.H265Syntax.is_sound
+
+    def watch(self: integrity.H265Syntax, data: bytes) -> bool:
+        judged.append(data)
+        return is_sound(self, data)
+
+    monkeypatch.setattr(integrity.H265Syntax, "is_sound", watch)
+    content = messages(seconds=1.0, codec="h265")
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=checksums)
+    assert run(path, {}).report["samples"] > 0
+    assert bool(judged) is not checksums

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import av
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
 from edgefirst_ros.video.batches import EncodedPicture
+from edgefirst_ros.video.gops import AccessUnit, Gop
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
@@ -37,6 +39,22 @@ class Shot:
     @property
     def time_ns(self) -> int:
         return START_NS + self.number * self.step_ns + self.shift_ns
+
+
+def access_unit(number: int, packet: VideoPacket) -> AccessUnit:
+    """A packet as decoders take it."""
+    group = Gop(0, packet.codec, hidden_reorder=False, linked=True)
+    return AccessUnit(number, 0, packet.data, group)
+
+
+def read_shots(path: Path) -> tuple[Shot, ...]:
+    """A stream from a file, with the numbers that libavcodec shows its pictures by."""
+    codec: Codec = "h264" if path.suffix == ".264" else "h265"
+    parser = av.CodecContext.create("h264" if codec == "h264" else "hevc", "r")
+    data = [bytes(part) for packets in (path.read_bytes(), b"") for part in parser.parse(packets)]
+    places = [Shot(place, VideoPacket(codec, each), key=False) for place, each in enumerate(data)]
+    order = {place: number for number, place in enumerate(decode_plainly(places))}
+    return tuple(replace(shot, number=order[shot.number]) for shot in places)
 
 
 @dataclass(frozen=True)
@@ -162,6 +180,7 @@ def play(
     wanted: Callable[[int], bool] | None = None,
     window: int = 6,
     lookahead_ns: int = LOOKAHEAD_NS,
+    vouched: bool = False,
 ) -> Played:
     """Use a stream as the pipeline does: verdicts trail arrival, the caller blocks on its oldest picture."""
     played = Played({}, {}, {})
@@ -191,7 +210,7 @@ def play(
 
     newest_ns = START_NS
     for shot in arrivals:
-        stream.push(shot.time_ns, shot.packet)
+        stream.push(shot.time_ns, shot.packet, vouched=vouched)
         waiting.append(shot)
         newest_ns = max(newest_ns, shot.time_ns)
         judge(newest_ns - lookahead_ns)

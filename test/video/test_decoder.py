@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from clips import Clip, make_clip
+from clips import Clip, access_unit, make_clip
 
+from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video.decoder import VideoDecoder
 
 
@@ -14,7 +15,7 @@ def test_pictures_come_by_number_and_the_decoder_starts_anew_after_draining(clip
     for first in (0, 100):
         frames = []
         for place, shot in enumerate(clip.shots):
-            frames += decoder.feed(first + place, shot.packet.data)
+            frames += decoder.feed(access_unit(first + place, shot.packet))
         frames += decoder.drain()
         shown = [clip.shots[number - first].number for number, _ in frames]
         assert shown == sorted(clip.truth)
@@ -25,10 +26,10 @@ def test_what_cannot_be_decoded_gives_nothing() -> None:
     clip = make_clip("h264-p")
     decoder = VideoDecoder("h264", 2, hidden_reorder=False)
     assert decoder.drain() == []
-    assert decoder.feed(0, b"\x00\x00\x01\x65\x88\x80") == []
-    assert decoder.feed(1, b"\x00\x00\x01") == []
+    for number, data in enumerate((b"\x00\x00\x01\x65\x88\x80", b"\x00\x00\x01")):
+        assert decoder.feed(access_unit(number, VideoPacket("h264", data))) == []
     assert decoder.drain() == []
-    assert decoder.feed(2, clip.shots[0].packet.data) == []
+    assert decoder.feed(access_unit(2, clip.shots[0].packet)) == []
     assert [number for number, _ in decoder.drain()] == [2]
 
 

@@ -28,7 +28,7 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.video import worker
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.decoder import VideoDecoder
-from edgefirst_ros.video.gops import StartKind
+from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
@@ -194,9 +194,9 @@ def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.
     gate = threading.Event()
     watched = VideoDecoder.feed
 
-    def slow(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def slow(self: VideoDecoder, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
         gate.wait(60)
-        return watched(self, number, data)
+        return watched(self, unit)
 
     monkeypatch.setattr(VideoDecoder, "feed", slow)
     video = stream()
@@ -210,7 +210,7 @@ def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.
 
 
 def test_a_failure_in_the_thread_reaches_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
+    def broken(self: VideoDecoder, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
         raise MemoryError("no more")
 
     monkeypatch.setattr(VideoDecoder, "feed", broken)
@@ -234,8 +234,8 @@ def test_a_picture_that_the_decoder_never_gives_is_refused(
     silent = next(shot.packet.data for shot in clip.shots if shot.number == 17)
     feed = VideoDecoder.feed
 
-    def withhold(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
-        return [] if data == silent else feed(self, number, data)
+    def withhold(self: VideoDecoder, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
+        return [] if unit.data == silent else feed(self, unit)
 
     monkeypatch.setattr(VideoDecoder, "feed", withhold)
     played = play(stream(workers), clip.shots, window=0)
@@ -253,9 +253,9 @@ def test_a_picture_that_never_comes_is_not_waited_for_forever(
     silent = clip.shots[30].packet.data
     feed = VideoDecoder.feed
 
-    def withhold(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
-        frames = feed(self, number, data)
-        return [] if data == silent else frames
+    def withhold(self: VideoDecoder, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
+        frames = feed(self, unit)
+        return [] if unit.data == silent else frames
 
     monkeypatch.setattr(VideoDecoder, "feed", withhold)
     with stream() as video:
