@@ -11,13 +11,15 @@ from scenarios import Figure, at_most, driven, exactly, scenario, seconds, told
 from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
 from edgefirst_ros.diagnosis.judge import Verdict, judge
 from edgefirst_ros.diagnosis.report import parsed
-from edgefirst_ros.simulation.options import ImuErrors
+from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 BEGIN_S, END_S = 7.0, 19.0
 """Of a fault within a drive of 24 s: half of it."""
 CONTENT = frozenset({Code.FROZEN, Code.BLACK, Code.BLANK, Code.ZERO_POINTS, Code.EMPTY_SECTORS, Code.DARK})
 QUICK: dict[str, Any] = {"fps": 10, "width": 320, "height": 180, "lidar_points": 1500, "imu_hz": 50}
 NOISE = ImuErrors(gyroscope_sigma_rad_s=0.01, accelerometer_sigma_m_s2=0.05)
+FIXES = GpsErrors(sigma_m=(0.3, 0.5))
+"""A receiver that never has noise is taken for frozen where the rig brakes."""
 SPAN = ((BEGIN_S, END_S),)
 FAULTS: dict[str, tuple[Code, str, dict[str, Any]]] = {
     "video black": (Code.BLACK, "/camera/h264", {"black": SPAN}),
@@ -32,9 +34,9 @@ FAULTS: dict[str, tuple[Code, str, dict[str, Any]]] = {
 SOUND: dict[str, dict[str, Any]] = {
     "driving": {},
     "with noise": {"grain": 3.0, "imu": NOISE},
-    "stops": {"stops": ((6.0, 14.0),)},
-    "parked, nothing moves": {"stops": ((0.0, 24.0),), "traffic": "none"},
-    "parked at night": {"stops": ((0.0, 24.0),), "brightness": 0.1, "grain": 2.0},
+    "stops": {"stops": ((6.0, 14.0),), "gps": FIXES},
+    "parked, nothing moves": {"stops": ((0.0, 24.0),), "traffic": "none", "gps": FIXES},
+    "parked at night": {"stops": ((0.0, 24.0),), "brightness": 0.1, "grain": 2.0, "gps": FIXES},
     "rays that met nothing are zeros": {"lidar_missing": "zero", "lidar_organised": True},
     "stills": {"jpeg": True},
 }

@@ -86,6 +86,7 @@ class Look(NamedTuple):
         clipped: share of pixels that are black or white.
         lit: share of pixels that are bright enough for something to be seen.
         fingerprint: of its pixels; of still pictures it says nothing.
+        thumb: mean level of each of 16 x 9 fields; empty of a tiny picture.
     """
 
     luminance: float
@@ -94,6 +95,7 @@ class Look(NamedTuple):
     clipped: float
     lit: float
     fingerprint: int
+    thumb: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Condition(StrEnum):
 
     FROZEN = "frozen"
     """Every message says the same, to the last digit."""
+    STILL = "still"
+    """Video goes on to show the same picture, which a camera that stands does, too."""
     BLACK = "black"
     """Nothing can be seen in the picture."""
     BLANK = "blank"
@@ -51,6 +53,7 @@ class _Say:
 
 _SAYINGS: Mapping[Condition, _Say] = {
     Condition.FROZEN: _Say(Code.FROZEN, "{topic} is frozen, its messages repeat one another,"),
+    Condition.STILL: _Say(Code.FROZEN, "the picture of {topic} is frozen, though the rig moves,"),
     Condition.BLACK: _Say(Code.BLACK, "the picture of {topic} is black"),
     Condition.BLANK: _Say(Code.BLANK, "the picture of {topic} shows nothing, all of it has one brightness,"),
     Condition.DARK: _Say(Code.DARK, "the picture of {topic} is dark", Severity.NOTE),
@@ -70,7 +73,7 @@ def content_findings(report: Report) -> Iterator[Finding]:
         for topic, stream in (sequence.streams or {}).items():
             for condition, spells in stream.spells.items():
                 say = _SAYINGS.get(Condition(condition)) if condition in set(Condition) else None
-                if say is None or (condition == Condition.DARK and spells.total_s < DARK_S):
+                if say is None or not _is_said(sequence, stream, condition):
                     continue
                 begin_ns, end_ns = max(spells.longest_ns, key=lambda span: span[1] - span[0])
                 begins, of = time_of(begin_ns, legs, leg)
@@ -85,16 +88,30 @@ def content_findings(report: Report) -> Iterator[Finding]:
                 yield Finding(say.code, text, (topic,), share, severity, begin_ns, end_ns)
 
 
+def _is_said(sequence: Sequence, stream: Stream, condition: str) -> bool:
+    """Whether a condition is worth a sentence of its own."""
+    spells = stream.spells[condition]
+    if condition == Condition.FROZEN:  # black pictures are the same, too
+        others = (stream.spells.get(name) for name in (Condition.BLACK, Condition.BLANK))
+        return not any(each is not None and each.total_s > spells.total_s / 2 for each in others)
+    if condition == Condition.STILL:
+        return any(_has_moved(sequence, stream, *span) for span in spells.longest_ns)
+    return condition != Condition.DARK or spells.total_s >= DARK_S
+
+
 def content_now(contents: Mapping[str, Mapping[str, tuple[int, int]]]) -> dict[str, Finding]:
     """What is wrong now with what topics show, one finding a topic.
 
     Args:
         contents: by watched topic, begin and newest message of the conditions that hold.
     """
-    all_frozen = len(contents) > 1 and all(Condition.FROZEN in each for each in contents.values())
+    same = {Condition.FROZEN.value, Condition.STILL.value}
+    all_frozen = len(contents) > 1 and all(same & each.keys() for each in contents.values())
     found: dict[str, Finding] = {}
     for topic, conditions in contents.items():
         for condition, (begin_ns, end_ns) in conditions.items():
+            if condition == Condition.STILL:
+                continue  # whether the rig moves is not known here
             say = _SAYINGS[Condition(condition)]
             is_simulated = condition == Condition.FROZEN and all_frozen  # one that stands in a world at rest
             if say.severity > Severity.NOTE and end_ns - begin_ns >= NOW_S * 1e9 and not is_simulated:
@@ -118,14 +135,18 @@ def _is_fault(sequence: Sequence, stream: Stream, spells: Spells) -> bool:
     A real sensor never does, for its noise; but a simulated one need not have any.
     """
     others = [each for each in (sequence.streams or {}).values() if each is not stream and each.is_watched]
-    for begin_ns, end_ns in spells.longest_ns:
-        if stream.role != "gps" and _moved_m(sequence, begin_ns, end_ns) > MOVED_M:
-            return True
-        if stream.role != "imu" and _shaken_m_s2(sequence, begin_ns, end_ns) > SHAKEN_M_S2:
-            return True
+    if any(_has_moved(sequence, stream, *span) for span in spells.longest_ns):
+        return True
     if spells.total_s < WHOLE * (stream.last_ns - stream.first_ns) / 1e9 or stream.role == "gps":
         return False
-    return not others or any(Condition.FROZEN not in each.spells for each in others)
+    return not others or any(not {Condition.FROZEN, Condition.STILL} & each.spells.keys() for each in others)
+
+
+def _has_moved(sequence: Sequence, stream: Stream, begin_ns: int, end_ns: int) -> bool:
+    """Whether other sensors show that the rig moved within a span."""
+    if stream.role != "gps" and _moved_m(sequence, begin_ns, end_ns) > MOVED_M:
+        return True
+    return stream.role != "imu" and _shaken_m_s2(sequence, begin_ns, end_ns) > SHAKEN_M_S2
 
 
 def _moved_m(sequence: Sequence, begin_ns: int, end_ns: int) -> float:

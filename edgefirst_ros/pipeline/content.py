@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.diagnosis.content import Condition
 from edgefirst_ros.messages.camera import CompressedImage, RawImage
@@ -25,8 +26,8 @@ LEAST_FIX_NS = 10_000_000_000
 """A receiver holds the position of a rig that stops at a light."""
 HOLE_NS = 2_000_000_000
 """After so long without a message nobody knows what a sensor showed."""
-KEY_FRAMES = 2
-"""Pictures of frozen video that differ in a row: a key frame is coded anew, and the next one mends it."""
+SAME_LEVELS = 2
+"""A frozen picture that is coded again and again changes by no more on average over a field."""
 MOST_SPELLS = 32
 MOST_BINS = 240
 FINEST_NS = 1_000_000_000
@@ -56,11 +57,8 @@ OTHER_SIZE = 1.5
 class SpellCounter:
     """Spells in which a condition holds; times come in order."""
 
-    def __init__(self, least_ns: int = LEAST_NS, forgiven: int = 0) -> None:
+    def __init__(self, least_ns: int = LEAST_NS) -> None:
         self._least_ns = least_ns
-        self._forgiven = forgiven
-        """Messages in a row for which it does not hold without ending a spell."""
-        self._missed_ns: list[int] = []
         self._begin_ns: int | None = None
         self._last_ns = self._messages = 0
         self.count = self.total_ns = 0
@@ -72,11 +70,8 @@ class SpellCounter:
         if self._begin_ns is not None and time_ns - self._last_ns > HOLE_NS:
             self._end(self._last_ns)
         if not holds:
-            self._missed_ns.append(time_ns)
-            if len(self._missed_ns) > self._forgiven:
-                self._end(self._missed_ns[0])
+            self._end(time_ns)
             return
-        self._missed_ns.clear()
         if self._begin_ns is None:
             if begin_ns is not None and time_ns - begin_ns > HOLE_NS:
                 begin_ns = None
@@ -88,7 +83,6 @@ class SpellCounter:
     def _end(self, end_ns: int) -> None:
         span = self.current(end_ns)
         self._begin_ns = None
-        self._missed_ns.clear()
         if span is None:
             return
         self.count += 1
@@ -186,7 +180,8 @@ class StreamContent:
     _forces: list[tuple[float, ...]] = field(default_factory=list)
     _forces_ns: int = 0
     _slots: deque[_Slot] = field(default_factory=deque)
-    _fingerprint: tuple[int, int] | None = None
+    _anchor: tuple[int, npt.NDArray[np.int16]] | None = None
+    """Time and fields of the picture that video has shown since."""
     _looked: tuple[int, int] = (-(2**63), 0)
     """When a still was looked at last, and its size in bytes."""
     _lock: Lock = field(default_factory=Lock)
@@ -223,13 +218,12 @@ class StreamContent:
         holds: bool,
         begin_ns: int | None = None,
         least_ns: int = LEAST_NS,
-        forgiven: int = 0,
     ) -> None:
         spells = self.spells.get(condition)
         if spells is None:
             if not holds:
                 return
-            spells = self.spells[condition] = SpellCounter(least_ns, forgiven)
+            spells = self.spells[condition] = SpellCounter(least_ns)
         spells.add(time_ns, holds=holds, begin_ns=begin_ns)
 
     def _imu(self, time_ns: int, imu: Imu) -> None:
@@ -298,11 +292,7 @@ class StreamContent:
 
     def _seen(self, time_ns: int, look: Look, *, moving: bool) -> None:
         if moving:
-            before, self._fingerprint = self._fingerprint, (time_ns, look.fingerprint)
-            self.is_watched = True
-            same = before is not None and before[1] == look.fingerprint
-            since_ns = None if before is None else before[0]
-            self._note(Condition.FROZEN, time_ns, holds=same, begin_ns=since_ns, forgiven=KEY_FRAMES)
+            self._compare_fields(time_ns, look)
         black = look.lit < VISIBLE
         self._note(Condition.BLACK, time_ns, holds=black)
         self._note(Condition.BLANK, time_ns, holds=not black and look.contrast < BLANK_CONTRAST)
@@ -315,6 +305,23 @@ class StreamContent:
         with self._lock:
             spells = ((name.value, each.current()) for name, each in list(self.spells.items()))
             return {name: span for name, span in spells if span is not None}
+
+    def _compare_fields(self, time_ns: int, look: Look) -> None:
+        """Whether video goes on to show the same, which is compared with the first picture that did.
+
+        Packets of frozen video mend the picture for long, so that it is never the same to the last digit.
+        """
+        fields = np.frombuffer(look.thumb, np.uint8).astype(np.int16)
+        anchor, self.is_watched = self._anchor, True
+        same = (
+            anchor is not None
+            and look.luminance >= DARK_LUMINANCE  # at night nothing changes on an empty road
+            and len(anchor[1]) == len(fields) > 0
+            and int(np.abs(anchor[1] - fields).max()) <= SAME_LEVELS
+        )
+        self._note(Condition.STILL, time_ns, holds=same, begin_ns=None if anchor is None else anchor[0])
+        if not same:
+            self._anchor = time_ns, fields
 
     def summary(self) -> dict[str, Any]:
         """What is said of it in the report."""

@@ -11,6 +11,8 @@ from edgefirst_ros.sample import Look
 
 GRID = 128
 """Pixels along the longer side that brightness and contrast are taken from."""
+FIELDS = (9, 16)
+"""Rows and columns of the fields by which pictures are compared, so that coding noise averages out."""
 CROP = 128
 """Pixels along a side of the middle, whose sharpness is the picture's."""
 LIT = 24
@@ -34,7 +36,16 @@ def look_at(luma: npt.NDArray[np.uint8]) -> Look:
         clipped=round(float(((seen <= DARKEST) | (seen >= BRIGHTEST)).mean()), 4),
         lit=round(float((seen > LIT).mean()), 4),
         fingerprint=crc32(seen),
+        thumb=_thumb(seen),
     )
+
+
+def _thumb(seen: npt.NDArray[np.uint8]) -> bytes:
+    rows, columns = (size // fields for size, fields in zip(seen.shape, FIELDS, strict=True))
+    if not rows or not columns:
+        return b""
+    fields = seen[: rows * FIELDS[0], : columns * FIELDS[1]].reshape(FIELDS[0], rows, FIELDS[1], columns)
+    return fields.mean(axis=(1, 3)).astype(np.uint8).tobytes()
 
 
 def look_at_jpeg(data: bytes) -> Look | None:

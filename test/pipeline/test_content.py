@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 
 from edgefirst_ros.diagnosis.content import Condition
-from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.messages.camera import Codec, CompressedImage
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.pipeline.content import MOST_BINS, MOST_SPELLS, Profile, SpellCounter, StreamContent
 from edgefirst_ros.sample import Look
+from edgefirst_ros.simulation.video import access_units
 from edgefirst_ros.video.look import look_at, look_at_jpeg
 
 S = 1_000_000_000
@@ -95,11 +97,11 @@ class TestFrozen:
 
     def test_video_by_the_look_of_its_pictures_in_whatever_order_they_are_made(self) -> None:
         content = StreamContent()
-        looks = [Look(90, 40, 3, 0, 1, n if not 20 <= n < 50 else 20) for n in range(80)]
+        looks = [Look(90, 40, 3, 0, 1, n, bytes([2 * n if not 20 <= n < 50 else 40])) for n in range(80)]
         slots = [content.expect(n * S // 10) for n in range(80)]
         for n in RNG.permutation(80):
             content.look(slots[n], looks[n], moving=True)
-        assert spans(content, Condition.FROZEN) == [(2.0, 5.0)]
+        assert spans(content, Condition.STILL) == [(2.0, 5.0)]
 
     def test_pictures_that_could_not_be_made_hold_nothing_up(self) -> None:
         content = StreamContent()
@@ -126,7 +128,7 @@ class TestPictures:
             (night, Condition.DARK),
         ):
             found = self.seen(*[scene] * 3, *[picture] * 10).summary()["spells"]
-            assert set(found) - {"frozen"} == {condition.value}
+            assert set(found) - {"still"} == {condition.value}
 
     def test_measures_are_those_of_the_picture(self) -> None:
         picture = RNG.integers(0, 256, (96, 128), dtype=np.uint8)
@@ -197,3 +199,24 @@ def test_what_is_kept_of_a_long_drive_is_bounded() -> None:
     assert found["total_s"] == pytest.approx(4000 * 3.0)
     assert len(kept["bins"]) <= MOST_BINS
     assert kept["means"]["points"] == sorted(kept["means"]["points"])
+
+
+@pytest.mark.parametrize(("codec", "mbit_s"), [("h264", 0.0), ("h264", 0.5), ("h265", 0.0)])
+def test_video_that_is_frozen_goes_on_to_show_the_same_though_its_packets_differ(
+    codec: Codec, mbit_s: float
+) -> None:
+    """Encoded and decoded by libavcodec, with a key frame a second."""
+    small = Image.fromarray(RNG.integers(0, 256, (12, 50, 3), dtype=np.uint8))
+    texture = np.asarray(small.resize((400, 96)))
+    shown = [n if not 30 <= n < 70 else 30 for n in range(100)]
+    pictures = (np.ascontiguousarray(texture[:, 2 * n : 2 * n + 160]) for n in shown)
+    units = access_units(pictures, codec, width=160, height=96, fps=10, bframes=0, mbit_s=mbit_s)
+    decoder, content = av.CodecContext.create({"h264": "h264", "h265": "hevc"}[codec], "r"), StreamContent()
+    packets = [av.Packet(unit.data) for unit in units]
+    frames = [frame for packet in (*packets, None) for frame in decoder.decode(packet)]
+    assert len(frames) == 100
+    for n, frame in enumerate(frames):
+        luma = frame.to_ndarray(format="gray")
+        content.look(content.expect(n * S // 10), look_at(luma), moving=True)
+    ((begin, end),) = spans(content, Condition.STILL)
+    assert (begin, end) == (pytest.approx(3.0, abs=0.5), pytest.approx(7.0, abs=0.05))
