@@ -39,8 +39,8 @@ MAY_IMPORT = {
     "api": "codecs config errors formats model offline sources view",
     "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
     "sources video view",
-    "nodes": "config diagnosis errors faults hints live messages naming offline pipeline sample sources topics "
-    "video",
+    "nodes": "config diagnosis errors faults hints live messages naming offline pipeline sample sources "
+    "topics video",
 }
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {
