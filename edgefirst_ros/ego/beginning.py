@@ -22,7 +22,7 @@ HEADINGS = 3
 """Hypotheses, all around: from 60° off the descent finds the optimum."""
 ROUNDS = 10
 SURE_RAD = math.radians(25)
-"""A heading less certain than this is none yet; after a short way it must be surer: a longer one tells."""
+"""A heading less certain than this is none yet; after a short way it must be surer: more will tell."""
 TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
 """Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
 BEGUN_M = 200.0
