@@ -45,7 +45,7 @@ def _thumb(seen: npt.NDArray[np.uint8]) -> bytes:
     if not rows or not columns:
         return b""
     fields = seen[: rows * FIELDS[0], : columns * FIELDS[1]].reshape(FIELDS[0], rows, FIELDS[1], columns)
-    return fields.mean(axis=(1, 3)).astype(np.uint8).tobytes()
+    return bytes(fields.mean(axis=(1, 3)).astype(np.uint8).tobytes())
 
 
 def look_at_jpeg(data: bytes) -> Look | None:
