@@ -45,8 +45,7 @@ def _thumb(seen: npt.NDArray[np.uint8]) -> bytes:
     if not rows or not columns:
         return b""
     fields = seen[: rows * FIELDS[0], : columns * FIELDS[1]].reshape(FIELDS[0], rows, FIELDS[1], columns)
-    means: npt.NDArray[np.uint8] = fields.mean(axis=(1, 3)).astype(np.uint8)
-    return means.tobytes()
+    return bytes(fields.mean(axis=(1, 3)).astype(np.uint8).tobytes())
 
 
 def look_at_jpeg(data: bytes) -> Look | None:

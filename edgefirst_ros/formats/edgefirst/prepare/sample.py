@@ -164,7 +164,8 @@ def _quality(sample: Sample) -> dict[str, float] | None:
     """What the sensors showed, as far as anybody looked."""
     found: dict[str, float] = {}
     if sample.image is not None and (look := sample.image.look) is not None:
-        found = {f"camera_{name}": float(value) for name, value in look._asdict().items()}
+        seen = look._asdict()
+        found = {f"camera_{name}": float(seen[name]) for name in seen.keys() - {"lit", "thumb"}}
     for role, sensor in ((Role.CAMERA, "camera"), (Role.LIDAR_POINTS, "lidar")):
         found |= {f"{sensor}_{name}": value for name, value in sample.content.get(role, {}).items()}
     return {name: found[name] for name in MEASURES if name in found} or None
