@@ -129,9 +129,7 @@ class KeptPictures:
             latest.sound = latest.sound and sound
             return
         frame_num = 0 if header.resets else header.frame_num
-        self._kept = [
-            kept for kept in self._kept if kept.long is not None or kept.frame_num != frame_num
-        ]
+        self._kept = [kept for kept in self._kept if kept.long is not None or kept.frame_num != frame_num]
         long = 0 if header.long_term else self._own_long
         self._kept.append(_Kept(frame_num, order, sound, marks=header.field or _BOTH, long=long))
         self._own_long = None
