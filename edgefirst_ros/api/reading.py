@@ -78,7 +78,7 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
             here = list(entries)
     except OSError:  # what may not be read holds nothing that could be opened
         return
-    ending = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE)]
+    ending = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE) and entry.name != QUALITY]
     tables = [
         path for path in ending if path.is_file()
     ]  # unlike entry.is_file() no error for a loop of links

@@ -158,7 +158,8 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
     for hint in report.get("hints", ()):
         print_line(console, f"[yellow]hint[/]: {escape(hint)}")
     grade, _, sentence = verdict.sentence.partition(": ")
-    print_line(console, f"[bold]{grade}[/]: {escape(sentence)}")
+    if details or grade != "good":
+        print_line(console, f"[bold]{grade}[/]: {escape(sentence)}")
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:

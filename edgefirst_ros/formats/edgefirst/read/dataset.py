@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import ConfigError, DatasetError
-from edgefirst_ros.formats.edgefirst.finish.quality import Quality
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
 from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
+from edgefirst_ros.formats.edgefirst.store.quality import Quality
 from edgefirst_ros.model.untrusted import refusing
 
 if TYPE_CHECKING:
