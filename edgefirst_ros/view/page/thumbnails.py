@@ -68,9 +68,13 @@ def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]
         if number is not None and number not in picked:
             picked[number] = f"worst pairing: {topic.strip('/')} {each.error_ms:+.1f} ms off"
     odd = sorted(content_findings(report), key=lambda each: -each.share)
-    for finding in odd[:WORST] if timed else ():
+    for finding in odd[:WORST]:
         middle_ns = ((finding.begin_ns or 0) + (finding.end_ns or 0)) // 2
-        number = timed[min(bisect_left(timed, (middle_ns, 0)), len(timed) - 1)][1]
+        if timed:
+            number = timed[min(bisect_left(timed, (middle_ns, 0)), len(timed) - 1)][1]
+        else:  # formats whose samples have no times have them about evenly
+            passed = (middle_ns - report.start_ns) / max(1, report.end_ns - report.start_ns)
+            number = min(max(0, round(passed * len(moments))), len(moments) - 1)
         picked.setdefault(number, f"{finding.code.replace('_', ' ')}: {', '.join(finding.topics).strip('/')}")
     rng = random.Random(crc32(report.dataset.encode("utf-8", "surrogatepass")))
     for part in range(RANDOM):  # one in each third of the drive
