@@ -10,6 +10,7 @@ from typing import Any
 
 from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
 
 _TABLE = ".arrow"
 _DEEPEST = 4

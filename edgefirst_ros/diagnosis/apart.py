@@ -96,12 +96,13 @@ def _why_rare(sequence: Sequence, companion: Companion, stream: Stream, referenc
         return f", which sent nothing for {silent_s:,.1f} of {whole_s:,.1f} s"
     within = f"within ±{companion.tolerance_ms or 0.0:g} ms"
     if 0 < share < FREQUENT:
-        comes = f", which comes at {stream.rate_hz or 0.0:.1f} Hz"
         if sequence.skipped and not sequence.incomplete:
+            comes = f", which comes at {stream.rate_hz or 0.0:.1f} Hz"
             return f"{comes}: the selected frames lie between its messages; select others"
         more = "" if companion.policy == "once" else ", or raise its tolerance_ms"
         return (
-            f"{comes}, so about {share:.0%} of the frames have one {within}; the others become samples, too, "
+            f", which comes at {stream.rate_hz or 0.0:.1f} Hz, so about {share:.0%} of the frames have one "
+            f"{within}; the others become samples, too, "
             f"without --complete (topics.{companion.entry}.required: never){more}"
         )
     return f" {within}; if its latency is known, correct it with offset_ms"

@@ -167,7 +167,7 @@ def test_a_dataset_of_which_only_the_manifest_is_left_is_found(
         assert [(each.name, path) for each, path in find(place)] == [("edgefirst", tmp_path / "ds")]
     text = said(check(tmp_path / "ds"))
     assert "no sensor files" in text
-    assert f"{7 * FRAMES + 1} files are {MISSING}" in text
+    assert f"{7 * FRAMES + 2} files are {MISSING}" in text
 
 
 def test_a_dataset_may_be_renamed_and_unpacked(sound: dict[str, Path], tmp_path: Path) -> None:
