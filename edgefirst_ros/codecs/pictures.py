@@ -22,8 +22,8 @@ _MARKER = re.compile(rb"\xff++(.)", re.DOTALL)
 _BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 """Markers without a length, and a zero, which makes a byte of data of what looks like one."""
 _MOST_STEPS = 1 << 16
-"""Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over them
-one by one: a megabyte, which packs to a kilobyte, takes half a second."""
+"""Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over
+them one by one: a megabyte, which packs to a kilobyte, takes half a second."""
 _MOST_SCANNED = 1 << 29
 """Pixels times scans of a JPEG: each scan of a progressive one goes over all pixels, however short it is."""
 
