@@ -20,6 +20,8 @@ GRAY, RGB = 0, 2
 
 _HEADER = struct.Struct(">IIBBBBB")
 _FRAME_BYTES = 12
+MOST_CHUNKS = 100_000
+"""Of a picture; encoders write its pixels in pieces of 8 KiB and more."""
 _FILTER_NONE, _FILTER_UP = 0, 2
 
 GrayPixels = npt.NDArray[np.bool_] | npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
@@ -55,12 +57,15 @@ def chunks(data: bytes, *, verify: bool = True) -> Iterator[tuple[bytes, int, in
         verify: whether to verify checksums.
 
     Raises:
-        DecodeError: no PNG signature, a wrong checksum, or the file ends before IEND.
+        DecodeError: no PNG signature, a wrong checksum, too many chunks, or the file ends before IEND.
     """
     if not data.startswith(SIGNATURE):
         raise DecodeError("not a PNG")
-    at, kind, view = len(SIGNATURE), b"", memoryview(data)
+    at, kind, view, count = len(SIGNATURE), b"", memoryview(data), 0
     while kind != b"IEND":
+        count += 1
+        if count > MOST_CHUNKS:
+            raise DecodeError(f"PNG of more than {MOST_CHUNKS:,} chunks")
         if at + _FRAME_BYTES > len(data):
             raise DecodeError("PNG ends before its IEND")
         length, kind = struct.unpack_from(">I4s", data, at)

@@ -57,7 +57,8 @@ MAX_DEFINITIONS = 16
 MAX_CHANNELS = 20_000
 """Most channels of a file, since each is compared with the configuration; the largest robots have 2,000."""
 MAX_DECLARED = 5 * MAX_CHANNELS
-"""Most schemas and channels that say something new; nobody changes them often."""
+"""Most schemas and channels that say something new. Nobody changes them often, and reading millions of them,
+which may compress to nothing, takes longer than anybody waits for a refusal."""
 MAX_INDEXED = 400_000
 """Most chunks that a summary may list; at 768 KiB, rosbag2's default, they make a file of 300 GB."""
 MAX_FAULTS = 1000
@@ -70,6 +71,7 @@ TOO_LARGE = f"a chunk or record of more than {MAX_CHUNK_BYTES >> 20} MiB is not 
 IMPLAUSIBLE = "a chunk claims to hold more than its compressed size allows, and is not read"
 TOO_MANY_RECORDS = "a chunk holds more messages than its compressed size allows, and is not read"
 TOO_MANY_CHANNELS = f"there are more than {MAX_CHANNELS:,} topics or types; those beyond are not read"
+TOO_MANY_DECLARED = f"topics or types are declared anew more than {MAX_DECLARED:,} times, as no recorder does"
 TOO_MANY_CHUNKS = f"the summary lists more than {MAX_INDEXED:,} chunks, and is not used; write larger chunks"
 TOO_MUCH_TEXT = "definitions of messages that are too long, or too many, are left out"
 NOT_THERE = "the summary lists a chunk that is not there"
@@ -463,13 +465,16 @@ class RecordReader:
             self._note(0, len(body), f"a damaged {Opcode(opcode).name.lower()} record: {error}")
 
     def _is_new(self, key: tuple[int, int], said: int) -> bool:
-        """Whether the record with this hash says something else than the one before with its key."""
+        """Whether the record with this hash says something else than the one before with its key.
+
+        Raises:
+            ValueError: the file has more of these than any recording.
+        """
         if self.declared.get(key) == said:
             return False
         self._changes += 1
         if self._changes > MAX_DECLARED:
-            self._note_once(TOO_MANY_CHANNELS)
-            return False
+            raise ValueError(TOO_MANY_DECLARED)
         self.declared[key] = said
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 import zlib
@@ -11,17 +12,17 @@ from typing import NamedTuple
 import simplejpeg
 from PIL import Image
 
+from edgefirst_ros.codecs.pictures import MOST_PIXELS, SOS, jpeg_segments
 from edgefirst_ros.codecs.png import SIGNATURE, PngHeader, chunks, read_header
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage
 from edgefirst_ros.sample import CameraImage
 
-_SOI, _EOI, _SOS, _FILL = 0xD8, 0xD9, 0xDA, 0xFF
+_SOI, _EOI = 0xD8, 0xD9
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})
 _SEQUENTIAL = frozenset({0xC0, 0xC1})
 _REMARKS = frozenset({*range(0xE0, 0xF0), 0xFE})
 _FRAME_HEADER_SIZE = 8
-MOST_PIXELS = 1 << 26
 _BLOCK_PIXELS = 64
 """A JPEG has a bit at least for so many pixels."""
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -32,11 +33,11 @@ _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """Anything but the data of a scan and its restarts."""
 _MOST_READABLE = 256
 _readable: set[bytes] = set()
-"""Headers of JPEGs that were decoded whole; with the same header others can be, whatever their pixels are."""
+"""Hashes of headers of JPEGs that were decoded whole: others with the same can be, whatever their pixels."""
 
 
 class _JpegHead(NamedTuple):
-    """Size in pixels, whether it has nothing but one plain scan, and all segments that decoding needs."""
+    """Size in pixels, whether it has but one plain scan, and a hash of the segments that decoding needs."""
 
     width: int
     height: int
@@ -103,25 +104,19 @@ def _jpeg_head(data: bytes) -> _JpegHead:
     size: tuple[int, int] | None = None
     sequential = True
     segments: list[bytes] = []
-    at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker == _FILL:
-            at += 1
-            continue
-        end = at + 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+    for marker, start, end in jpeg_segments(data):
         if marker not in _REMARKS:
-            segments.append(data[at:end])
-        if marker == _SOS:
-            if size is None or data.rfind(bytes((0xFF, _EOI))) < at:
+            segments.append(data[start:end])
+        if marker == SOS:
+            if size is None or data.rfind(bytes((0xFF, _EOI))) < start:
                 break
             following = _MARKER.search(data, end)
             plain = sequential and following is not None and data[following.start() + 1] == _EOI
-            return _JpegHead(*size, plain, b"".join(segments))
+            # Whole headers of many pictures would fill the memory.
+            return _JpegHead(*size, plain, hashlib.blake2b(b"".join(segments)).digest())
         if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_HEADERS:
-            size = _frame_size(data[at + 4 : at + 4 + _FRAME_HEADER_SIZE])
+            size = _frame_size(data[start + 4 : start + 4 + _FRAME_HEADER_SIZE])
             sequential = marker in _SEQUENTIAL
-        at = end
     raise DecodeError("JPEG is damaged or cut short")
 
 

@@ -256,9 +256,10 @@ def cases() -> Iterator[Case]:
     if wanted:
         yield from every if wanted == "all" else every[: int(wanted)]
         return
-    met: set[tuple[str, str]] = set()
+    met: set[tuple[str, str, str]] = set()
     for case in every:
-        pairs = {(case.kind, case.damage), (case.line.split()[0], case.damage)}
+        command = case.line.split(maxsplit=1)[0]
+        pairs = {("", case.kind, case.damage), (command, "", case.damage), (command, case.kind, "")}
         if not pairs <= met:
             met |= pairs
             yield case

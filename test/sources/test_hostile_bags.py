@@ -190,6 +190,19 @@ def test_many_connections_and_long_texts_are_bounded_and_said(
     assert any(text.startswith("there are more than") for text in texts)
 
 
+@pytest.mark.parametrize("numbers", [lambda n: n, lambda _: 0], ids=["of many", "of one"])
+@pytest.mark.parametrize("at_end", [False, True])
+def test_connections_without_end_are_no_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: Callable[[int], int], at_end: bool
+) -> None:
+    monkeypatch.setattr(records, "MAX_DECLARED", 50)
+    many = [connection(numbers(n), f"/t/{n}", IMU) for n in range(200)]
+    few = chunk(connection(0, "/imu", IMU), message(0, bytes(8)))
+    content = bag(few, summary=b"".join(many)) if at_end else bag(few, chunk(*many))
+    with pytest.raises(RecordingError, match=r"a\.bag: .*declared anew more than"):
+        list(saved(tmp_path / "a.bag", content).messages())
+
+
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, "
 
 

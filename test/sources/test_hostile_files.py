@@ -6,16 +6,19 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import lz4.frame
 import pytest
+import zstandard
 from mcapbytes import BEGINNING, END, NOW_NS, channel, chunk, compressed, mcap, message, record, schema
 
 from edgefirst_ros import hints
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.naming import MAX_DISPLAYED, displayed
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources.info import MOST_UNUSED, inspect
@@ -258,10 +261,24 @@ def test_what_is_declared_again_is_not_read_again(tmp_path: Path, monkeypatch: p
     same = mcap(DECLARED, *[channel(1, 1, "/camera/image") + message(1)] * 500)
     assert len(list(saved(tmp_path / "a.mcap", same).messages())) == 500
     assert read <= 3
-    read = 0
-    others = [channel(1, 1, f"/t/{n}") for n in range(500)]
-    assert len(list(saved(tmp_path / "b.mcap", mcap(DECLARED, *others, message(1))).messages())) == 1
-    assert read <= 3 * 50
+
+
+@pytest.mark.parametrize("place", ["records", "chunks", "summary"])
+@pytest.mark.parametrize("said", [channel, schema], ids=["topics", "types"])
+def test_what_declares_other_things_again_and_again_is_no_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, said: Callable[..., bytes]
+) -> None:
+    monkeypatch.setattr(records, "MAX_DECLARED", 50)
+    names = (f"a/msg/B{n}" for n in range(500))
+    many = [channel(2, 1, name) if said is channel else schema(2, name) for name in names]
+    packed = [chunk("zstd", zstandard.compress(each), len(each)) for each in many]
+    content = {
+        "records": mcap(DECLARED, *many, message(1)),
+        "chunks": mcap(DECLARED, *packed, message(1)),
+        "summary": summarised(DECLARED, *many),
+    }[place]
+    with pytest.raises(RecordingError, match=r"a\.mcap: .*declared anew more than"):
+        list(saved(tmp_path / "a.mcap", content).messages())
 
 
 def test_a_schema_that_changes_is_that_of_the_channels_after_it(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def radar(time_ns: int, seed: int = 0, count: int = 12, **more: object) -> Obser
     return observation(Role.RADAR_TARGETS, "/radar/targets", time_ns, cloud(array), "radar", **more)  # type: ignore[arg-type]
 
 
-def cube(time_ns: int, seed: int = 0) -> Observation:
-    values = np.random.default_rng(seed).integers(-500, 500, (2, 4, 2, 16)).astype(np.int16)
+def cube(time_ns: int, seed: int = 0, strongest: int = 500) -> Observation:
+    values = np.random.default_rng(seed).integers(-strongest, strongest, (2, 4, 2, 16)).astype(np.int16)
     layout = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
     datum = RadarCube(values, layout, (1.0, 0.5, 1.0, 0.25), is_complex=True, radar_time_us=123)
     return observation(Role.RADAR_CUBE, "/radar/cube", time_ns, datum, "radar")

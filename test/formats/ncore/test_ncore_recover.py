@@ -263,6 +263,39 @@ def test_a_cube_that_found_its_scan_is_not_stored_twice(
     assert len(sequence.frames("radars/radar")) == 2
 
 
+@pytest.mark.parametrize("synced", [False, True])
+def test_cubes_that_wait_one_after_the_other_take_the_same_file_and_are_each_kept_once(
+    tmp_path: Path, synced: bool
+) -> None:
+    """A file that is removed could come back with another one's inode after a power cut."""
+    writer = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True))
+    writer.begin(SEQUENCE)
+    seen: set[str] = set()
+    wanted: list[tuple[int, bytes]] = []
+    # The stronger, the longer: a cube is written over a longer one, and over a shorter one.
+    for number, strongest in enumerate((500, 2, 30_000, 20, 3, 500)):
+        time_ns = START_NS + number * 100 * MS
+        waiting = cube(time_ns + 40 * MS, number, strongest)
+        writer.write(writer.prepare(radar(time_ns)))
+        writer.write(writer.prepare(waiting))
+        wanted.append((time_ns // 1000 + 40_000, waiting.measurement.datum.cube.tobytes()))
+        seen |= {path.name for path in tmp_path.glob("*/*.cube-*")}
+        if synced:
+            with writer.syncing():
+                pass
+    writer.abort()
+    assert {path.name for path in tmp_path.glob("*/*.cube-*")} == seen
+    assert len(seen) == (2 if synced else 1)
+    recover_all(tmp_path)
+    sequence = Sequence(tmp_path / SEQUENCE.name)
+    scans = [f"radars/radar/frames/{end_us}/generic_data" for _, end_us in sequence.frames("radars/radar")]
+    assert [
+        (sequence.attributes(at)["radar_cube"]["timestamp_us"], sequence.array(f"{at}/radar_cube").tobytes())
+        for at in scans
+    ] == wanted
+    assert not list(tmp_path.glob("*/*.cube-*"))
+
+
 def test_a_torn_waiting_cube_is_dropped(tmp_path: Path) -> None:
     folder = killed(tmp_path, [radar(START_NS), cube(START_NS + 40 * MS)])
     os.truncate(folder / f"{SEQUENCE.name}.cube-1.part", 100)

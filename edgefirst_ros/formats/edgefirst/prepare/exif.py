@@ -16,6 +16,7 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
+from edgefirst_ros.codecs.pictures import SOS, jpeg_segments
 from edgefirst_ros.codecs.png import chunk, chunks
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.options import AUTO, EdgeFirstOptions
@@ -26,7 +27,7 @@ from edgefirst_ros.sample import CameraImage, GeoPoint
 EXIF_HEADER = b"Exif\0\0"
 FULL_FRAME_DIAGONAL_MM = math.hypot(36.0, 24.0)
 CENTIMETRE = 3
-SOI, SOS, APP1 = b"\xff\xd8", 0xDA, 0xE1
+SOI, APP1 = b"\xff\xd8", 0xE1
 
 DEVICE = ("Au-Zone Technologies", "Maivin")
 """Make and Model of the device."""
@@ -111,21 +112,12 @@ def _into_jpeg(data: bytes, tiff: bytes) -> bytes:
         raise DecodeError("camera image is not a JPEG")
     payload = EXIF_HEADER + tiff
     parts = [SOI, struct.pack(">BBH", 0xFF, APP1, 2 + len(payload)), payload]
-    offset = 2
-    while True:
-        if offset + 4 > len(data) or data[offset] != 0xFF:
-            raise DecodeError("camera JPEG is damaged before its scan")
-        marker = data[offset + 1]
-        if marker == 0xFF:  # fill byte
-            offset += 1
-            continue
+    for marker, start, end in jpeg_segments(data):
         if marker == SOS:
-            break
-        end = offset + 2 + struct.unpack_from(">H", data, offset + 2)[0]
-        if marker != APP1 or not data.startswith(EXIF_HEADER, offset + 4):
-            parts.append(data[offset:end])
-        offset = end
-    return b"".join((*parts, data[offset:]))
+            return b"".join((*parts, data[start:]))
+        if marker != APP1 or not data.startswith(EXIF_HEADER, start + 4):
+            parts.append(data[start:end])
+    raise DecodeError("camera JPEG is damaged before its scan")
 
 
 def _into_png(data: bytes, tiff: bytes) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import struct
 import threading
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,14 +15,17 @@ from typing import Protocol
 import cbor2
 
 from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
+from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.ncore.prepare.parts import Cube
 from edgefirst_ros.formats.ncore.store.base import ADVICE
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
+from edgefirst_ros.model.untrusted import read_regular
 
 SAME_SCAN_US = 2_000
 """A cube this close after a scan is of that scan; no later one can be much nearer."""
 _CRC = struct.Struct("<I")
+_MOST_BYTES = 256 << 20
+"""A larger file is no cube's; no reader takes larger records of a store."""
 
 
 @dataclass(slots=True)
@@ -31,9 +36,12 @@ class _HeldCube:
 
 
 class HeldCubes:
-    """At most one waiting cube a radar, in a file as long as it waits: CRC-32 of what follows, and CBOR.
+    """At most one waiting cube a radar, in a file of its own: CRC-32 of what follows, CBOR, and zeros.
 
-    A file that was synced outlives its cube's waiting until the disk holds the store that the cube went to.
+    No file is removed before the sequence ends: its name could come back with another file's inode after a
+    power cut, and each would need a flush of the folder. The next cube is written over one that is placed;
+    over one that was synced only once the disk holds the store that it went to. Recovery tells what is placed
+    by its time.
     """
 
     def __init__(self, files: SequenceFiles) -> None:
@@ -42,6 +50,7 @@ class HeldCubes:
         self._lock = threading.Lock()
         self._cubes: dict[str, _HeldCube] = {}
         self._placed: list[Path] = []
+        self._free: list[Path] = []
 
     def names(self) -> list[str]:
         """Radars with a waiting cube."""
@@ -53,11 +62,17 @@ class HeldCubes:
         Raises:
             WriteError: the disk is full or gone.
         """
-        self._number += 1
-        path = self._files.held(self._number)
         payload = cbor2.dumps([[name, cube.topic, cube.frame_id, cube.time_us, cube.records]])
-        with disk_errors(path, advice=ADVICE), closing(AppendFile(path, exclusive=True)) as file:
-            file.append(_CRC.pack(crc32(payload)), payload)
+        with self._lock:
+            path = self._free.pop() if self._free else None
+        flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        if path is None:
+            self._number += 1
+            path, flags = self._files.held(self._number), flags | os.O_CREAT | os.O_EXCL
+        with disk_errors(path, advice=ADVICE), os.fdopen(os.open(path, flags, 0o644), "wb") as file:
+            payload += bytes(max(0, os.fstat(file.fileno()).st_size - _CRC.size - len(payload)))
+            file.write(_CRC.pack(crc32(payload)))
+            file.write(payload)
         with self._lock:
             self._cubes[name] = _HeldCube(cube, path)
         return len(payload)
@@ -75,13 +90,11 @@ class HeldCubes:
         """The cube is committed where it belongs."""
         with self._lock:
             held = self._cubes.pop(name)
-            if held.path is not None and held.is_synced:
-                self._placed.append(held.path)
-        if held.path is not None and not held.is_synced:
-            held.path.unlink(missing_ok=True)
+            if held.path is not None:
+                (self._placed if held.is_synced else self._free).append(held.path)
 
     def unsynced(self) -> tuple[list[Path], list[Path]]:
-        """Files of new cubes, and those to remove once the disk holds all that is committed; any thread."""
+        """Files of new cubes, and those to ``free`` once the disk holds all that is committed; any thread."""
         with self._lock:
             waiting = [held for held in self._cubes.values() if not held.is_synced and held.path is not None]
             for held in waiting:
@@ -89,15 +102,20 @@ class HeldCubes:
             placed, self._placed = self._placed, []
         return [held.path for held in waiting if held.path is not None], placed
 
+    def free(self, placed: Iterable[Path]) -> None:
+        """The disk holds the cubes of these files where they belong; any thread."""
+        with self._lock:
+            self._free.extend(placed)
+
 
 def read_held(files: SequenceFiles) -> Iterator[tuple[str, Cube]]:
     """Radar and cube of every file that a crash left and that is whole, in order of time."""
     found = []
     for path in files.all_held():
         with suppress(OSError, ValueError, TypeError, EOFError, MemoryError, cbor2.CBORError):
-            data = path.read_bytes()
+            data = read_regular(path, _MOST_BYTES, follow=False)
             if data[: _CRC.size] == _CRC.pack(crc32(data[_CRC.size :])):
-                ((name, topic, frame_id, time_us, records),) = cbor2.loads(data[_CRC.size :])
+                ((name, topic, frame_id, time_us, records),) = cbor2.load(io.BytesIO(data[_CRC.size :]))
                 found.append(
                     (name, Cube(topic, frame_id, time_us, tuple((key, raw) for key, raw in records)))
                 )

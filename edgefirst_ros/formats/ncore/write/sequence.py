@@ -138,8 +138,7 @@ class SequenceWriter:
         paths = [*held, *self._stores.unsynced(), self.files.folder, self.files.journal]
         with disk_errors(self.files.folder, advice=ADVICE, below=self.files.folder):
             yield paths
-            for path in placed:
-                path.unlink(missing_ok=True)
+        self._held.free(placed)
 
     def finish_bytes(self) -> int:
         """By how many bytes, at most, ``complete`` makes grow what is on the disk; any thread."""
