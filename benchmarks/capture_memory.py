@@ -1,35 +1,112 @@
-"""Memory of a process that captures one session after another: it must not grow with their number.
+"""Memory of a capture: it must grow neither with the number of sessions nor with their length.
 
-    python benchmarks/capture_memory.py [--sessions 60] [--seconds 3]
+    python benchmarks/capture_memory.py [--sessions 500] [--seconds 3]
+    python benchmarks/capture_memory.py --minutes 60
 
-Each session writes all formats of one simulated drive. Prints the resident memory, and the threads, after
-every ten of them; ends with 1 if there is more than 5 % more after the last than after the first twenty.
+First, one session after another in one process, each of which writes all formats of one simulated drive.
+Prints the resident memory, and the threads, after every ten of them; ends with 1 if there is more than 5 %
+more after the last than after the first ten. With ``--minutes``, one capture of all formats over Zenoh, of
+laps on the simulation's circuit; ends with 1 if there is more than 5 % more at its end than after five
+minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import shutil
+import socket
+import struct
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation.world import CIRCUIT_RADIUS_M, CRUISE_M_S
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.player import Names, keys_of
+from edgefirst_ros.sources.zenohlink import Outlet, open_session
+from edgefirst_ros.topics import full_type
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
-EVERY, SETTLED, MOST = 10, 20, 1.05
+EVERY, SETTLED, MOST = 10, 10, 1.05
+SETTLED_MINUTES = 5.0
+LAP_NS = round(2 * math.pi * CIRCUIT_RADIUS_M / CRUISE_M_S * 1e9)
+"""After it the rig is where it was: one lap after another is one long drive."""
+STILL = ("/camera/info", "/radar/info", "/tf_static")
+"""Their stamps stand still."""
+STAMP = struct.Struct("<iI")
+STAMP_AT = 4
+"""Behind the encapsulation header: every other type begins with its time."""
 
 
-def resident_mb() -> float:
-    """Of this process."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+def resident_mb(process: str = "self") -> float:
+    """Of a process."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) / 1024 if found else 0.0
+
+
+def laps(messages: Sequence[RawMessage], seconds: float) -> Iterator[tuple[float, RawMessage]]:
+    """The messages of a lap again and again, as if recorded now, each with the seconds since the start."""
+    first_ns, now_ns = messages[0].receive_ns, time.time_ns()
+    lap_ns = 0
+    while True:
+        for message in messages:
+            since_ns = message.receive_ns - first_ns + lap_ns
+            if since_ns > seconds * 1e9:
+                return
+            data = message.data
+            if message.topic not in STILL:
+                stamp_s, stamp_ns = STAMP.unpack_from(data, STAMP_AT)
+                moved_ns = stamp_s * 1_000_000_000 + stamp_ns + now_ns - first_ns + lap_ns
+                moved = STAMP.pack(moved_ns // 1_000_000_000, moved_ns % 1_000_000_000)
+                data = data[:STAMP_AT] + moved + data[STAMP_AT + STAMP.size :]
+            yield since_ns / 1e9, message._replace(data=data)
+        lap_ns += LAP_NS
+
+
+def steady(folder: Path, minutes: float) -> int:
+    """Capture for so long over Zenoh; the exit code."""
+    options = DriveOptions(
+        seconds=LAP_NS / 1e9 + 1, fps=10, width=320, height=192, lidar_points=2000, cube_hz=0.5
+    )
+    recording = McapRecording(simulate(folder, options).mcap)
+    end_ns = next(recording.messages()).receive_ns + LAP_NS
+    messages = [message for message in recording.messages() if message.receive_ns < end_ns]
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        endpoint = f"tcp/127.0.0.1:{found.getsockname()[1]}"
+    chosen = [argument for name in FORMATS for argument in ("--format", name)]
+    command = [sys.executable, "-m", "edgefirst_ros", "capture", "--zenoh", endpoint]
+    command += ["-o", str(folder / "out"), "--quiet"]
+    settled_mb = now_mb = 0.0
+    with (
+        open_session([], [endpoint]) as session,
+        subprocess.Popen([*command, *chosen], start_new_session=True) as capture,
+    ):
+        keys = keys_of(recording.topics(), Names.RT, "host")
+        outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
+        while not all(outlet.wanted for outlet in outlets.values()):
+            time.sleep(0.1)
+        start_s, shown = time.monotonic(), 0
+        for due_s, message in laps(messages, 60 * minutes):
+            time.sleep(max(0.0, start_s + due_s - time.monotonic()))
+            outlets[message.topic].put(full_type(message.schema), message.data)
+            if due_s >= 60 * (shown + 1):
+                shown, now_mb = shown + 1, resident_mb(str(capture.pid))
+                settled_mb = now_mb if shown <= SETTLED_MINUTES else settled_mb
+                print(f"{shown:5} min: {now_mb:7.0f} MB", flush=True)
+        capture.terminate()
+    print(f"{now_mb / max(settled_mb, 1):.3f} times the memory after {SETTLED_MINUTES:g} min")
+    return int(now_mb > MOST * settled_mb)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,11 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sessions", type=int, default=60)
+    parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of the drive")
+    parser.add_argument("--minutes", type=float, default=0.0, help="one capture of this length instead")
     chosen = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="edgefirst-memory-"))
     try:
+        if chosen.minutes:
+            return steady(folder, chosen.minutes)
         recording = simulate(folder, DriveOptions(seconds=chosen.seconds, fps=15)).mcap
         messages = list(McapRecording(recording).messages())
         capture = LiveCapture(

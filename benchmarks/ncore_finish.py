@@ -49,7 +49,7 @@ PARTS = (
     (dirstore, "consolidate", "consolidated metadata"),
     (tarstore, "tail", "index"),
     (finish, "write_meta", "meta file, checksums"),
-    (finish, "complete", "renaming"),
+    (finish, "complete_sequence", "all"),
 )
 
 

@@ -37,13 +37,14 @@ MAY_IMPORT = {
     "api": "codecs config errors formats model offline sources view",
     "cli": "config errors faults fleet formats live model naming offline pipeline simulation sources video "
     "view",
-    "nodes": "config errors faults hints live messages naming offline sample sources topics video",
+    "nodes": "config errors faults hints live messages naming offline pipeline sample sources topics video",
 }
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {
     "base": "",
     "findings": "",
     "motion": "",
+    "pace": "",
     "crashsafe": "",
     "zarr2": "",
     "tracks": "",
@@ -73,12 +74,13 @@ FORMATS_MAY_IMPORT = {
     "l5kit.format": "crashsafe findings format l5kit.check l5kit.options l5kit.read l5kit.recover "
     "l5kit.store l5kit.write",
     "ncore.options": "",
-    "ncore.store": "crashsafe ncore.options zarr2",
+    "ncore.store": "crashsafe ncore.options pace zarr2",
     "ncore.extrinsics": "",
     "ncore.prepare": "base ncore.extrinsics ncore.options ncore.store tracks zarr2",
-    "ncore.finish": "crashsafe motion ncore.extrinsics ncore.options ncore.prepare ncore.store tracks zarr2",
-    "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options ncore.prepare ncore.store "
+    "ncore.finish": "crashsafe motion ncore.extrinsics ncore.options ncore.prepare ncore.store pace tracks "
     "zarr2",
+    "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options ncore.prepare ncore.store "
+    "pace zarr2",
     "ncore.recover": "crashsafe ncore.finish ncore.options ncore.store ncore.write",
     "ncore.check": "findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
     "ncore.format": "crashsafe findings format ncore.check ncore.options ncore.recover ncore.store "

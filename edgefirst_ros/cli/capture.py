@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.sessions import LEFT, Made, SessionReports
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -27,8 +28,8 @@ from edgefirst_ros.cli.shared import (
     exit_code,
     guarded,
     interruptible,
+    leave,
     make_config,
-    page_beside,
     print_error,
     print_interruption,
 )
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from edgefirst_ros.sources.zenoh import ZenohSource
 
 VIEW_EVERY_S = 0.25
+STOP_S, END_S = 2.5, 2.7
+"""From a signal: to the complete datasets, as for the node; and to the end of what makes pages."""
 PAGE_BYTES = 4 << 20
 """What a report's page takes at most, see docs/report.md."""
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
@@ -142,7 +145,7 @@ def capture(
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import STOPPED, LiveCapture
         from edgefirst_ros.sources.zenoh import ZenohSource
-        from edgefirst_ros.sources.zenohlink import open_session
+        from edgefirst_ros.sources.zenohlink import linked
         from edgefirst_ros.video.integrity import compile_ahead
 
         chosen = {
@@ -172,7 +175,7 @@ def capture(
         compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
-            with open_session(connect or [], listen or [], zenoh_config) as link:
+            with linked(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
                     ZenohSource,
                     link,
@@ -181,7 +184,10 @@ def capture(
                     namespace=namespace,
                     record=taking.record if config.record else None,
                 )
-                report = partial(_report_session, err, quiet=quiet, as_json=as_json, with_page=not no_report)
+                reports = SessionReports(
+                    _no_pages if no_report else _pages,
+                    partial(_report_session, err, quiet=quiet, as_json=as_json),
+                )
                 there = _folders(output, config)
                 try:
                     finished = _run(
@@ -190,7 +196,7 @@ def capture(
                         source,
                         stop,
                         view,
-                        report=report,
+                        reports=reports,
                         duration_s=duration,
                         paused=start_paused,
                         discard=partial(_discard, output, there),
@@ -223,7 +229,10 @@ def capture(
         code = code if finished[-1].report["ended"] == STOPPED else EXIT_POOR
         if taking.lost or any(done.report.get("recording", {}).get("failure") for done in finished):
             code = EXIT_USAGE  # said when it was noticed
-    raise typer.Exit(EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code)
+    code = EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code
+    if reports.is_busy:  # a page that nobody waits for; it gets its name only when it is whole
+        leave(code)
+    raise typer.Exit(code)
 
 
 def _run(
@@ -233,13 +242,13 @@ def _run(
     stop: threading.Event,
     view: LiveView,
     *,
-    report: Callable[[Finished], None],
+    reports: SessionReports,
     duration_s: float | None,
     paused: bool,
     discard: Callable[[Finished], None],
     complain: Callable[[str], None],
 ) -> list[Finished]:
-    """Capture from connection to finished output; ``report`` is called for each session that ends.
+    """Capture from connection to finished output, and report each session that ends.
 
     ``complain`` is called with what is wrong with outputs, once each.
 
@@ -268,19 +277,22 @@ def _run(
             say(status)
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
-                report(taking.splits[reported].closed)
+                reports.add(taking.splits[reported].closed)
                 reported += 1
             if end_s is not None and time.monotonic() >= end_s:
                 break
+        asked_s = time.monotonic()
         connected = connected or source.connections > 0
-    finished = taking.stop()
+    finished = taking.stop(STOP_S)
     say(taking.status())
     totals = finished[0].report["totals"] if len(finished) == 1 else {}
     if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
         discard(finished[0])
         return []
     for session in finished[reported:]:
-        report(session)
+        reports.add(session)
+    left_s = max(0.0, asked_s + END_S - time.monotonic()) if stop.is_set() else None
+    reports.close(left_s)
     return finished
 
 
@@ -310,10 +322,24 @@ def _note(err: Console, text: str) -> None:
         print_line(err, f"note: {escape(text)}")
 
 
-def _report_session(err: Console, finished: Finished, *, quiet: bool, as_json: bool, with_page: bool) -> None:
+def _no_pages(_: Sequence[Path]) -> Made:
+    return (), ""
+
+
+def _pages(paths: Sequence[Path]) -> Made:
+    from edgefirst_ros.view.page.make import make_pages
+
+    return make_pages(paths)
+
+
+def _report_session(err: Console, finished: Finished, made: Made, *, quiet: bool, as_json: bool) -> None:
+    pages, fault = made
     with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
-        paths = [*finished.paths, *(page_beside(finished.paths, err) if with_page else [])]
-        _print_session(err, finished, paths, quiet=quiet, as_json=as_json)
+        if fault == LEFT and not (quiet or as_json):
+            _note(err, fault)
+        elif fault and fault != LEFT:
+            print_line(err, f"[bold yellow]warning[/]: {escape(fault)}")
+        _print_session(err, finished, [*finished.paths, *pages], quiet=quiet, as_json=as_json)
 
 
 def _print_session(

@@ -104,7 +104,7 @@ def play(
     with guarded(err):
         from edgefirst_ros.sources.player import Names, Player, keys_of
         from edgefirst_ros.sources.window import excerpt_of
-        from edgefirst_ros.sources.zenohlink import open_session
+        from edgefirst_ros.sources.zenohlink import LARGEST, LARGEST_MB, linked
 
         if rate is not None:
             speed = rate
@@ -117,7 +117,7 @@ def play(
         if not (connect or listen or zenoh_config):
             listen = [ENDPOINT]
         stop = threading.Event()
-        opening = open_session(connect or [], listen or [], zenoh_config)
+        opening = linked(connect or [], listen or [], zenoh_config)
         with interruptible(stop, err, "stopping"), opening as link:
             player = Player(link, drive, keys)
             if wait:
@@ -131,6 +131,12 @@ def play(
                 f"{played.messages:,} messages, {played.bytes / 1e6:,.1f} MB, "
                 f"{clock(played.recorded_s)} of recording played, {played.behind_s:.2f} s late at the end"
                 + (f"; {played.skipped:,} messages in damaged chunks left out" if played.skipped else ""),
+            )
+        if played.too_large:
+            print_line(
+                err,
+                f"[bold yellow]warning[/]: {played.too_large:,} messages have more than {LARGEST_MB} MiB: "
+                f"edgefirst-ros capture drops them, unless its --zenoh-config sets {LARGEST}",
             )
         if played.complete and not played.heard:
             print_error(

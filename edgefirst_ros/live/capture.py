@@ -26,6 +26,7 @@ from edgefirst_ros.live.split import SPLIT, SplitPoint, limit_reached, tail_ns
 from edgefirst_ros.live.status import LiveStatus, Meter, build_status
 from edgefirst_ros.live.tail import SplitSession, Tail
 from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.pipeline.allocation import give_back_memory, keep_freed_memory
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.job import Job
@@ -40,6 +41,8 @@ STOPPED = "stopped"
 POLL_S = 0.2
 LOOK_EVERY_S = 1.0
 """How often it is looked whether what grows is still where it was made."""
+GIVE_BACK_EVERY_S = 60.0
+"""How often freed memory goes back to the system; it takes some hundredths of a second."""
 STOP_S = 3.0
 """Time to write what is queued and to complete the files; messages that are left are dropped and counted."""
 CLOSING_S = 0.8
@@ -94,6 +97,7 @@ class LiveCapture:
         offered: Mapping[str, str] | None = None,
         beside_bytes: int = 0,
     ) -> None:
+        keep_freed_memory()  # before the middleware has threads
         self.host = host
         self.known: Calibration | None = before.known if before is not None and before.host == host else None
         self.finished: list[Finished] = []
@@ -116,6 +120,7 @@ class LiveCapture:
         self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put)
         self._meter = Meter()
         self._looked_s = 0.0
+        self._given_back_s = time.monotonic()
         self._job: Job | None = None
         self._thread: threading.Thread | None = None
         self._timer: threading.Timer | None = None
@@ -389,6 +394,9 @@ class LiveCapture:
         if not self._open:
             return
         self._disk.watch()
+        if time.monotonic() - self._given_back_s >= GIVE_BACK_EVERY_S:
+            give_back_memory()
+            self._given_back_s = time.monotonic()
         if time.monotonic() - self._looked_s >= LOOK_EVERY_S and self._job is not None:
             self._looked_s = time.monotonic()
             if why := self._lose(self._job):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -310,7 +311,19 @@ def advice(overload: Overload, config: Config) -> str:
         found.append(
             f"fewer formats (a sample takes {listed}; {slowest} can be converted later from a recording)"
         )
-    found.append("fewer samples (every_n, rate_hz or keyframes)")
+    found.append(_fewer(overload.through, config))
     if not config.workers:
         found.append(f"more cores (there are {workers})")
     return "what would help: " + "; ".join(found)
+
+
+def _fewer(through: float, config: Config) -> str:
+    """How many fewer samples would have gone through, by what did."""
+    if through >= 1:
+        return "fewer samples (every_n, rate_hz or keyframes)"
+    rate_hz = "" if not config.rate_hz else f", or rate_hz: {config.rate_hz * through:.2g}"
+    every_n = math.ceil(config.every_n / through - 0.05)
+    return (
+        f"fewer samples (while some were shed, {through:.0%} of the work went through: every_n: {every_n}"
+        f"{rate_hz}, or keyframes)"
+    )

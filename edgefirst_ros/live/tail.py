@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.recording import PendingRecording
 from edgefirst_ros.live.split import tail_ns
 from edgefirst_ros.messages.measurement import RawMessage
@@ -33,6 +34,8 @@ class SplitSession:
 class Tail:
     """Feeds the session before a seam, then completes it in a thread of its own; one session at a time.
 
+    It is work that waits: the session after it goes first.
+
     Only ``cut`` and ``join`` may be called from other threads than the capture's.
 
     Args:
@@ -45,6 +48,7 @@ class Tail:
         self._failed = failed
         self._session: SplitSession | None = None
         self._thread: threading.Thread | None = None
+        self._pace = Pace()
         self._completing: SplitSession | None = None
 
     @property
@@ -89,7 +93,7 @@ class Tail:
         if session is not None:
             session.following.pipeline.pass_seam()
             self.wait()
-            self._completing, self._session = session, None
+            self._completing, self._session, self._pace = session, None, Pace()
             self._thread = threading.Thread(target=self._run, args=[session], name="finish", daemon=True)
             self._thread.start()
 
@@ -106,7 +110,8 @@ class Tail:
             session.job.abort()
 
     def wait(self) -> None:
-        """Wait until the session before is complete."""
+        """Wait until the session before is complete; it does not rest any more."""
+        self._pace.hurry()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
@@ -119,7 +124,8 @@ class Tail:
 
     def _run(self, session: SplitSession) -> None:
         try:
-            self._complete(session)
+            with self._pace.kept():
+                self._complete(session)
         except Exception as error:  # noqa: BLE001 - the capture thread gives up, stop() raises it
             session.job.abort()
             self._failed(error)

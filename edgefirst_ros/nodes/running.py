@@ -24,6 +24,7 @@ from edgefirst_ros.naming import visible
 from edgefirst_ros.nodes.options import Usage
 from edgefirst_ros.nodes.parameters import check_parameter_files
 from edgefirst_ros.nodes.receivebuffer import allowed_bytes, start_failure_help
+from edgefirst_ros.pipeline.allocation import keep_freed_memory
 
 USAGE = 2
 """Exit code: arguments or configuration are invalid, so starting the node again would not help."""
@@ -59,6 +60,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
 
     Work in progress is completed even when a callback fails.
     """
+    keep_freed_memory()  # before the middleware has threads
     given = sys.argv if arguments is None else arguments
     try:
         # First, because rcl's own message about a broken file names a line of its source code.

@@ -20,8 +20,10 @@ Result = TypeVar("Result")
 
 MOST_BYTES = 128 << 20
 """Messages of at most so many bytes are under way to writers."""
-RECENT = 0.2
-"""Weight of the newest item in the mean time that an item takes."""
+RECENT, MOST_SLOWER = 0.2, 3.0
+"""Weight of the newest item in the mean time that an item takes, and as how many times that time it counts at
+most: one during which a file was opened, or the disk flushed its cache, says nothing of those after it. Where
+all become slow, the mean follows by 1.4 times an item."""
 
 
 def worker_count(configured: int) -> int:
@@ -231,6 +233,7 @@ class OrderedWriter(Generic[Prepared]):
             now_s = time.monotonic()
             took_s = now_s - max(self._handed_s.popleft(), self._done_s)
             if self._done_s:  # the first one also opens files and loads modules
+                took_s = min(took_s, MOST_SLOWER * self._each_s) if self._each_s else took_s
                 weight = RECENT if self._each_s else 1.0
                 self._each_s += weight * (took_s - self._each_s)
             self._done_s = now_s

@@ -170,6 +170,7 @@ class Overload:
         self._even: dict[tuple[str, str], Even] = {}
         self._work = 1.0
         """Share of the work for all formats that is accepted."""
+        self._thinned_s = self._through_s = 0.0
         self._due_s: float | None = None
         self._receive_ns = 0
         self._silences: deque[tuple[int, int]] = deque(maxlen=MOST_SILENCES)
@@ -258,6 +259,9 @@ class Overload:
         if passed_s < max(PERIOD_S if self._work >= 1 else CALM_S, self._pause_s):
             return
         self._looked, self._credit_s = now, self._credit_s - RECOVERY * passed_s
+        if self._work < 1:
+            self._thinned_s += passed_s
+            self._through_s += passed_s * self._work
         self._steer(before, now, passed_s)
         # What was handed over before has yet to be written, and does not show the change.
         self._pause_s = min(backlog_s, 1.0) if self._work < work else 0.0
@@ -289,6 +293,11 @@ class Overload:
     def shares(self) -> Mapping[str, float]:
         """Share of samples that is written now, by format."""
         return dict(self._shares)
+
+    @property
+    def through(self) -> float:
+        """Share of the work for all formats that was done while some of it was shed; 1 if none was."""
+        return self._through_s / self._thinned_s if self._thinned_s else 1.0
 
     @property
     def order(self) -> tuple[str, ...]:

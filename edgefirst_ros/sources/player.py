@@ -13,7 +13,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources.pacing import PlaybackClock
 from edgefirst_ros.sources.recording import TopicInfo
-from edgefirst_ros.sources.zenohlink import Outlet
+from edgefirst_ros.sources.zenohlink import LARGEST_MB, Outlet
 from edgefirst_ros.topics import find_prefix, full_type
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class PlayProgress:
     """Bytes read from the files."""
     heard: bool = False
     """Whether any message had a subscriber."""
+    too_large: int = 0
+    """Messages that a capture does not take unless its Zenoh is configured to."""
     complete: bool = False
     """Whether the end was reached."""
 
@@ -133,7 +135,7 @@ class Player:
         on_progress: Callable[[PlayProgress], None] | None = None,
     ) -> PlayProgress:
         """Publish everything, paced by log_time at ``speed`` times real time, until ``stop`` is set."""
-        messages = sent_bytes = skipped = 0
+        messages = sent_bytes = skipped = too_large = 0
         heard = False
         clock = PlaybackClock(speed, LONGEST_PAUSE_NS, time.monotonic)
         shown_s = 0.0
@@ -150,9 +152,12 @@ class Player:
             heard = heard or outlet.wanted
             messages += 1
             sent_bytes += len(message.data)
+            too_large += len(message.data) > LARGEST_MB << 20
             position = self._recording.position
             behind_s = max(0.0, -wait_s)
-            done = PlayProgress(messages, sent_bytes, skipped, clock.passed_s, behind_s, position, heard)
+            done = PlayProgress(
+                messages, sent_bytes, skipped, clock.passed_s, behind_s, position, heard, too_large
+            )
             if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
                 shown_s = time.monotonic()
                 on_progress(done)

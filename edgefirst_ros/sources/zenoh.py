@@ -14,7 +14,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources.session import recorded_topics
-from edgefirst_ros.sources.zenohlink import CDR, is_put, subscribe
+from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, subscribe
 from edgefirst_ros.sources.zenohtopics import BARE, OtherTopics, UnusedTopics, wide_keys
 from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS, TYPES, TopicMap, full_type
 
@@ -147,7 +147,7 @@ class ZenohSource:
 
     def close(self) -> None:
         """Close the session; no more messages are received."""
-        self._session.close()  # type: ignore[no-untyped-call]  # zenoh annotates no return
+        close_session(self._session)
 
     def _on_sample(self, topic: str, role: Role, sample: zenoh.Sample) -> None:
         receive_ns = self._now_ns()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgefirst_ros.errors import ConfigError, TransportError, extra
@@ -17,8 +18,11 @@ with extra("zenoh"):
 
 CDR = "application/cdr"
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
-LARGEST_MB = 64
-"""Larger messages are dropped before they take memory; a raw picture of 4K with 16 bits has 50 MB."""
+LARGEST, LARGEST_MB = "transport/link/rx/max_message_size", 256
+"""Zenoh drops larger messages without a word, before they take memory; a raw picture of 8K with three times
+16 bits has 200 MB. A configuration file may set another limit."""
+CLOSING_S = 0.2
+"""Zenoh closes a session in milliseconds, but waits ten seconds for a peer that never answers."""
 MOST_PEERS = 64
 LONGEST_TYPE = 200
 """Bytes of a type's name that are sent; Zenoh has room for 255 with what is before it."""
@@ -79,6 +83,25 @@ def open_session(
         raise TransportError(f"Zenoh cannot use {shown}: {_plain(error)}") from error
 
 
+def close_session(session: zenoh.Session) -> None:
+    """Close a session, within ``CLOSING_S``: what is left then goes on in the background."""
+    closing = threading.Thread(target=session.close, name="zenoh-close", daemon=True)
+    closing.start()
+    closing.join(CLOSING_S)
+
+
+@contextmanager
+def linked(
+    connect: Sequence[str], listen: Sequence[str], config_file: Path | None = None
+) -> Iterator[zenoh.Session]:
+    """A session as ``open_session`` opens it, closed at the end by ``close_session``."""
+    session = open_session(connect, listen, config_file)
+    try:
+        yield session
+    finally:
+        close_session(session)
+
+
 def _endpoints(config: zenoh.Config, side: str) -> list[str]:
     """Endpoints to connect to or to listen on that a file gives for a peer; Zenoh's own defaults are none."""
     found = json.loads(config.get_json(f"{side}/endpoints"))
@@ -100,11 +123,13 @@ def _set_endpoints(
         "listen/endpoints": list(listen),
         "listen/timeout_ms": 0,
         "listen/exit_on_failure": True,
-        "transport/link/rx/max_message_size": LARGEST_MB << 20,
+        LARGEST: LARGEST_MB << 20,
         "transport/unicast/max_sessions": MOST_PEERS,
         # Segments of peers that died are never released.
         "transport/shared_memory/enabled": False,
     }
+    if config.get_json(LARGEST) != zenoh.Config().get_json(LARGEST):
+        del settings[LARGEST]
     for key, value in settings.items():
         config.insert_json5(key, json.dumps(value))
 

@@ -148,3 +148,31 @@ def without_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def test_one_slow_item_is_not_taken_for_all_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences begin with files that are made; a disk flushes its cache now and then."""
+    now_s = 0.0
+    monkeypatch.setattr("edgefirst_ros.pipeline.executor.time.monotonic", lambda: now_s)
+
+    def write(took_ms: int) -> Written:
+        nonlocal now_s
+        now_s += took_ms / 1000
+        return Written()
+
+    def thought_ms(*took_ms: int) -> float:
+        """How long an item takes, as it is thought to after these."""
+        writer: OrderedWriter[int] = OrderedWriter("slow", write, Backlog(1000))
+        for each_ms in (0, *took_ms):
+            writer.submit(done(each_ms), lambda *_: None)
+        reached, waiting = threading.Event(), Future[int]()
+        writer.call(reached.set)
+        reached.wait()
+        writer.submit(waiting, lambda *_: None)
+        found_s = writer.backlog_s
+        waiting.set_result(0)
+        writer.join()
+        return 1000 * found_s
+
+    assert thought_ms(*[10] * 50, 1000) < 20
+    assert thought_ms(*[10] * 50, *[100] * 20) > 90

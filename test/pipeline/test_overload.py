@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.live.session import overload_of
+from edgefirst_ros.live.status import shed_warnings
 from edgefirst_ros.pipeline.overload import KEEP, Even, Overload
 
 S = 1_000_000_000
@@ -122,6 +124,22 @@ def test_a_pause_does_not_hide_an_overload() -> None:
     done = sum(machine.kept(name) * cost_s * 30.0 for name, cost_s in work.items())
     assert 0.7 < done <= 1.05
     assert max(machine.latency_s[-600:]) < 3.3
+
+
+@pytest.mark.parametrize("load", [1.5, 2.5, 5.0])
+def test_so_much_less_as_it_says_would_have_gone_through(load: float) -> None:
+    overload = Machine(costs(load)).run()
+    assert overload.through == pytest.approx(1 / load, rel=0.2)
+    (said,) = shed_warnings(overload, build_config({"formats": FORMATS, "rate_hz": 30}))
+    every_n, rate_hz = re.search(r"every_n: (\d+), or rate_hz: ([\d.]+)", said).groups()
+    for fps in (30.0 / int(every_n), float(rate_hz) * 0.95):
+        assert Machine(dict(costs(load)), fps=fps).run().shed == {}
+
+
+def test_nothing_is_said_of_it_while_nothing_was_shed() -> None:
+    overload = Machine(costs(0.5)).run()
+    assert overload.through == 1.0
+    assert shed_warnings(overload, build_config({})) == []
 
 
 @given(st.floats(0.01, 0.999), st.integers(20, 400))

@@ -219,6 +219,13 @@ def test_what_is_played_is_what_was_recorded() -> None:
     assert got == [(f"{HOST}{m.topic}", f"application/cdr;{m.schema}", m.data, False) for m in messages()]
 
 
+def test_what_a_capture_drops_for_its_size_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play_module, "LARGEST_MB", 0)
+    with open_session([], [free_endpoint()]) as session:
+        done = Player(session, McapRecording(drive()), {"/imu": "rt/imu"}).play(1000.0, threading.Event())
+    assert done.too_large == done.messages > 0
+
+
 def test_waiting_for_a_subscriber_ends_when_told() -> None:
     stop = threading.Event()
     with open_session([], [free_endpoint()]) as session:

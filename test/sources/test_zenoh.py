@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,11 +13,13 @@ from pathlib import Path
 
 import pytest
 import zenoh
+from livedrive import HOST, messages
 from zenoh_loopback import await_condition, free_endpoint
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import ConfigError, TransportError
 from edgefirst_ros.hints import ExistingTopic
+from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sample import Role
 from edgefirst_ros.sources import zenohlink
@@ -328,6 +332,53 @@ def test_a_message_that_nobody_needs_takes_no_memory(monkeypatch: pytest.MonkeyP
         outlet.put(CUBE, bytes(2 << 20))
         outlet.put(CUBE, b"last")
         assert [message.data for message in listening.wait(2)] == [b"first", b"last"]
+
+
+def test_what_is_lost_for_its_size_shows_as_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zenoh says nothing of it; those before and after it do."""
+    monkeypatch.setattr(zenohlink, "LARGEST_MB", 1)
+    stamped = {name: {"clock": "stamp"} for name in Config().topics}
+    endpoint, config = free_endpoint(), build_config({"topics": stamped, "min_free_mb": 0})
+    sent = [message for message in messages() if message.topic == "/imu"]
+    taking = LiveCapture(config, tmp_path, HOST)
+    taking.start()
+    with ZenohSource(open_session([], [endpoint]), config, taking.put), device(endpoint, "rt/imu") as (imu,):
+        for number, message in enumerate(sent):
+            imu.put(message.schema, message.data + bytes(2 << 20 if number in {60, 61, 62} else 0))
+        await_condition("the last", lambda: taking.status().received == len(sent) - 3)
+    (done,) = taking.stop(60)
+    assert done.report["topics"]["/imu"]["lost_upstream"] == 3
+
+
+@pytest.mark.parametrize("largest", [3 << 20, None])
+def test_a_file_may_take_larger_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int | None
+) -> None:
+    monkeypatch.setattr(zenohlink, "LARGEST_MB", 1)
+    file = tmp_path / "z.json5"
+    limit = "" if largest is None else f"transport: {{link: {{rx: {{max_message_size: {largest}}}}}}}"
+    file.write_text(f"{{{limit}}}")
+    endpoint, got = free_endpoint(), list[RawMessage]()
+    with (
+        ZenohSource(open_session([], [endpoint], file), Config(), got.append),
+        device(endpoint, "rt/radar/cube") as (cube,),
+    ):
+        for size in (2 << 20, 8):
+            cube.put(CUBE, bytes(size))
+        await_condition("the last message", lambda: bool(got) and len(got[-1].data) == 8)
+    assert [len(message.data) for message in got] == ([8] if largest is None else [2 << 20, 8])
+
+
+def test_a_peer_that_never_answers_is_not_waited_for() -> None:
+    """A port that something else listens on, or a device that hangs: closing goes on in the background."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        endpoint = f"tcp/127.0.0.1:{mute.getsockname()[1]}"
+        source = ZenohSource(open_session([endpoint], []), Config(), lambda _: None)
+        accepted, _ = mute.accept()
+        source.close()
+        (closing,) = (thread for thread in threading.enumerate() if thread.name == "zenoh-close")
+        accepted.close()
+    closing.join()
 
 
 def asked(peer: zenoh.Session, selector: str) -> list[str]:

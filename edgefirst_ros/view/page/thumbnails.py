@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from edgefirst_ros.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.page.reportfile import Report
 from edgefirst_ros.view.page.reportfile import Sequence as ReportSequence
@@ -79,6 +80,7 @@ def thumbnails(scenes: Scenes, report: Report) -> tuple[list[Thumbnail], str]:
     found: list[tuple[Scene, str]] = []
     faults: list[str] = []
     for moment, why in chosen(scenes.moments(), report):
+        rest()
         try:
             with refusing(moment.sequence, DatasetError):
                 found.append((scenes.scene(moment), why))
@@ -92,6 +94,7 @@ def encoded(scenes: Sequence[tuple[Scene, str]], report: Report) -> list[Thumbna
     pictures: list[Thumbnail] = []
     size = 0
     for scene, why in scenes:
+        rest()
         image = drawn(scene, PICTURE_WIDTH, projection_of(report, scene.moment.sequence))
         if image is None:
             continue

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from edgefirst_ros.formats.base import Call, call_here
 
 Made = TypeVar("Made")
-MOST_BYTES = 64 << 20
-"""Of messages whose results are kept for further samples; the newest is kept whatever its size."""
+MOST_BYTES, MOST_MESSAGES = 32 << 20, 128
+"""Of messages whose results are kept for further samples, those used last: what a second of samples has. The
+newest is kept whatever its size."""
 
 
 class EncodedOnce:
@@ -52,10 +53,12 @@ class EncodedOnce:
         """
         key = id(datum), encode
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._kept.pop(key, None)
             made: Future[Made] = Future() if kept is None else kept[2]
+            self._kept[key] = kept or (datum, size, made)
             if kept is None:
-                self._keep(key, datum, size, made)
+                self._bytes += size
+                self._forget()
         if kept is None:
             try:
                 made.set_result((self.call if costly else call_here)(encode, datum, *more))
@@ -63,9 +66,7 @@ class EncodedOnce:
                 made.set_exception(error)
         return made.result()
 
-    def _keep(self, key: tuple[int, Callable[..., Any]], datum: object, size: int, made: Future[Any]) -> None:
-        self._kept[key] = datum, size, made
-        self._bytes += size
-        while self._bytes > MOST_BYTES and len(self._kept) > 1:
+    def _forget(self) -> None:
+        while len(self._kept) > 1 and (self._bytes > MOST_BYTES or len(self._kept) > MOST_MESSAGES):
             _, oldest_size, _ = self._kept.pop(next(iter(self._kept)))
             self._bytes -= oldest_size

@@ -16,6 +16,7 @@ from edgefirst_ros.formats.ncore.prepare.rays import safe_name
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.messages.calibration import TILES, Tile
@@ -118,6 +119,7 @@ def attach_boxes(
     times: dict[Source, list[int]] = {}
     looking: dict[str, bool] = {}
     for boxes in messages():
+        rest()
         times.setdefault((boxes.topic, boxes.frame_id), []).append(boxes.time_us)
         sees = bool(boxes.packed[""][1]) or not boxes.masked
         looking[boxes.topic] = looking.get(boxes.topic, False) or sees
@@ -175,6 +177,7 @@ def _append(
     stores: dict[str, Store] = {}
     marked: set[str] = set()
     for boxes in messages:
+        rest()
         source = (boxes.topic, boxes.frame_id)
         if source not in frames:
             continue

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.cuboids import SOURCE
 from edgefirst_ros.formats.ncore.store.packed import ARRAY, MAP, cbor_head
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.classes import Kind
 
 LIST = "cuboid_track_observations"
@@ -118,6 +119,7 @@ class CuboidTable:
         for centroid, dim, rot, class_, node, reference_us, time_us, track in zip(
             *map(_rows, places), *columns, strict=True
         ):
+            rest()
             yield (
                 f'{{"bbox3":{{"centroid":{centroid},"dim":{dim},"rot":{rot}}},"class_id":{texts[class_]},'
                 f'"reference_frame_id":{texts[node]},"reference_frame_timestamp_us":{reference_us},'
@@ -140,6 +142,7 @@ class CuboidTable:
         packed, width = table.tobytes(), table.itemsize
         columns = (self.classes, self.nodes, self.reference_us, self.times_us, self.tracks)
         for row, (class_, node, reference_us, time_us, track) in enumerate(zip(*columns, strict=True)):
+            rest()
             yield b"".join((
                 begin, packed[row * width : (row + 1) * width], class_id, texts[class_], node_id, texts[node],
                 reference, times[reference_us], source, times[time_us], track_id, texts[track],

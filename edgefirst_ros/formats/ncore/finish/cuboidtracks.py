@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation, Slerp
 from edgefirst_ros.formats.ncore.extrinsics import RIG, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
 from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.classes import PRIORS, Prior, Size
 from edgefirst_ros.formats.tracks.motion import headings_of
 from edgefirst_ros.formats.tracks.sizes import NEW_SIDE_RAD, SeenExtent, SizeEstimate, View, still_heading
@@ -118,6 +119,7 @@ def solved(
     _solve_motion(boxes, seen, tracks, at)
     kinds = boxes.kinds
     for rows in np.split(tracks, np.flatnonzero(np.diff(at)) + 1) if len(tracks) else ():
+        rest()
         track = rows.tolist()
         prior = PRIORS[Counter([kinds[row] for row in track]).most_common(1)[0][0]]
         _solve_still(track, seen, prior)

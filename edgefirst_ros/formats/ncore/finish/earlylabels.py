@@ -18,6 +18,7 @@ from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import TIMES, EntryTimes
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes, under
 from edgefirst_ros.messages.transform import bare
 
@@ -58,6 +59,7 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
     lost: Counter[str] = Counter()
     kept = facts.labels
     for value in (value for _, value in read_facts(files.journal, [KIND])) if kept is None else kept:
+        rest()
         topic, name, frame_id, end_us, shared, records = value
         mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
         if not mine:

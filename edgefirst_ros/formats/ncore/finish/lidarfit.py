@@ -22,6 +22,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json
 from edgefirst_ros.formats.ncore.store.base import Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.ncore.store.marks import Instance
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.zarr2.array import array_records, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, Record, under
 
@@ -235,6 +236,7 @@ class _Lidar:
     def _catch_up(self, count: int) -> None:
         """Judge some of the sweeps that came before the model."""
         for _ in range(min(count, len(self._waiting))):
+            rest()
             end_us, grid = self._waiting.popleft()
             direction, cells = self._direction(end_us), grid.cells()
             if self._follows(direction, cells):

@@ -40,6 +40,7 @@ from edgefirst_ros.formats.ncore.store.base import Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.meta import write_meta
+from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.messages.transform import bare
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
@@ -93,6 +94,7 @@ def complete_sequence(
         if group == COMMON:
             components |= _close_defaults(store, facts, instances, span, remarks)
         store.append([root_attributes(files.id, interval_us, meta, group)])
+        rest()
         store.seal()
         listed[files.store(group, kind).name] = (store.md5, components)
     with disk_errors(files.meta_part, advice="run recover"):
@@ -219,6 +221,7 @@ def _attach_boxes(files: SequenceFiles, stores: Mapping[str, Store], facts: Fact
 def _close_instances(store: Store, facts: Facts) -> Json:
     components: Json = {}
     for instance, times in store.contents.instances.items():
+        rest()
         store.append(instance_records(instance, times, facts))
         components.setdefault(instance[0], {})[instance[1]] = {
             "version": instance_version(instance, facts),
@@ -236,6 +239,7 @@ def _close_defaults(
 ) -> Json:
     components: Json = {}
     for name, component in default_components(facts, instances, *span, remarks).items():
+        rest()
         store.append([*new_groups(store, name), *component_records(name, component, facts)])
         meta = component[0] | facts.meta.get((name, DEFAULT), {})
         components[name] = {DEFAULT: {"version": COMPONENT_VERSION, "generic_meta_data": meta}}

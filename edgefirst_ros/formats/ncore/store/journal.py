@@ -12,6 +12,7 @@ from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
 from edgefirst_ros.formats.ncore.store.base import Batch
 from edgefirst_ros.formats.ncore.store.packed import ARRAY, cbor_head
+from edgefirst_ros.formats.pace import rest
 
 _FORMAT = "ncore 3"
 _BATCH = "batch"
@@ -58,6 +59,7 @@ def read_facts(path: Path, kinds: Collection[str] = ()) -> Iterator[tuple[str, A
     """
     heads = tuple(cbor_head(ARRAY, 2) + cbor2.dumps(kind) for kind in kinds) or (b"",)
     for record in read_journal(path, _FORMAT):
+        rest()
         if record.payload.startswith(heads):
             kind, value = cbor2.loads(record.payload)
             yield kind, value

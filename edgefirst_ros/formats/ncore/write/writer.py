@@ -29,6 +29,7 @@ from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
 from edgefirst_ros.formats.ncore.write.masks import EgoMasks
 from edgefirst_ros.formats.ncore.write.names import InstanceNames
 from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
+from edgefirst_ros.formats.pace import Pace, pace_here
 from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
 
 _LATE_US = 2_000_000
@@ -39,8 +40,9 @@ class NCoreWriter:
     """Writes sequences below ``root/<sequence_id>/``; implements MeasurementWriter and CrashSafe.
 
     A sequence has the name of its SequenceInfo; its parts after a split append ``-001``, ``-002`` ...
-    Sequences are finished in a thread of their own, so that a split does not hold up a live capture. One that
-    is followed by another gets its name then, unless it replaces an earlier one, which stays until ``close``.
+    Sequences are finished in a thread of their own, at the pace of work that waits while others follow, so
+    that a split does not hold up a live capture. One that another follows gets its name then, unless it
+    replaces an earlier one, which stays until ``close``.
 
     Args:
         root: folder of all sequences.
@@ -82,6 +84,8 @@ class NCoreWriter:
         self._current: SequenceWriter | None = None
         self._waiting: list[SequenceWriter] = []
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ncore-finish")
+        self._pace = Pace()
+        """Of the sequences that are finished now."""
         self._finished: list[tuple[SequenceFiles, Future[bool]]] = []
         self._unpublished: list[tuple[SequenceFiles, FactJournal]] = []
         self._is_complete = False
@@ -271,12 +275,16 @@ class NCoreWriter:
     def _submit(self, sequence: SequenceWriter, *, publish: bool) -> None:
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._finished.append((sequence.files, self._pool.submit(self._finish, sequence, publish=publish)))
+        self._pace.hurry()  # none piles up
+        self._pace = Pace()
+        done = self._pool.submit(self._finish, sequence, self._pace, publish=publish)
+        self._finished.append((sequence.files, done))
 
-    def _finish(self, sequence: SequenceWriter, *, publish: bool) -> bool:
+    def _finish(self, sequence: SequenceWriter, pace: Pace, *, publish: bool) -> bool:
         """Complete a sequence, and give it its name unless that must wait; False if it is empty."""
         files, journal = sequence.files, sequence.journal
-        is_complete = sequence.complete(self._remarks)
+        with pace.kept():
+            is_complete = sequence.complete(self._remarks)
         if is_complete and publish and not files.would_replace():
             publish_sequence(files)
             journal.close()
@@ -290,6 +298,7 @@ class NCoreWriter:
         current, self._current = self._current, None
         for sequence in (*self._waiting, *([current] if current else [])):
             self._submit(sequence, publish=publish)
+        self._pace.awaited_at(pace_here())
         for _, done in self._finished:
             done.result()
 

@@ -85,3 +85,20 @@ def test_what_is_kept_is_limited_by_the_bytes_of_the_messages(monkeypatch: pytes
     assert calls == [0, 1, 2, 3, 0]
     encoded.of([9], 1000, encode)
     assert len(encoded._kept) == 1
+
+
+def test_what_was_used_last_is_kept_of_many_small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow topic's message is needed again while those of quicker ones come and go."""
+    monkeypatch.setattr(once, "MOST_MESSAGES", 3)
+    encoded, calls = EncodedOnce(), []
+    slow, quick = [0], [[number] for number in range(1, 10)]
+
+    def encode(given: list[int]) -> int:
+        calls.append(given[0])
+        return given[0]
+
+    for given in quick:
+        encoded.of(slow, 1, encode)
+        encoded.of(given, 1, encode)
+    assert calls == list(range(10))
+    assert len(encoded._kept) == 3

@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,9 +42,12 @@ from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
+from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.messages.camera import RawImage
 from edgefirst_ros.messages.detection import Detections, Mask
 from edgefirst_ros.messages.odometry import Odometry
@@ -604,6 +609,46 @@ def test_poses_that_come_after_the_split_still_reach_the_sequence_before(tmp_pat
     expected = 2 * 50 * np.sin(0.25 * 0.2 / 2)
     assert np.linalg.norm(poses[-1][:3, 3]) == pytest.approx(expected, rel=1e-3)
     assert len(second.frames("lidars/lidar")) == 6
+
+
+def test_what_is_finished_meanwhile_waits_for_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It rests between its parts, until the next one is to be finished, or the writer is closed."""
+    complete, go_on, begun = SequenceWriter.complete, threading.Semaphore(0), threading.Semaphore(0)
+    hurried: list[tuple[bool, bool]] = []
+
+    def slow(sequence: SequenceWriter, remarks: Remarks) -> bool:
+        pace = pace_here()
+        assert pace is not None
+        before = pace.is_hurried
+        begun.release()
+        go_on.acquire()
+        hurried.append((before, pace.is_hurried))
+        return complete(sequence, remarks)
+
+    monkeypatch.setattr(SequenceWriter, "complete", slow)
+    writer = NCoreWriter(tmp_path, NCoreOptions(split_s=3.0))
+    writer.begin(SEQUENCE)
+    for seconds in range(7):
+        writer.write(writer.prepare(lidar(START_NS + seconds * 1000 * MS)))
+    begun.acquire()
+    go_on.release()
+    while not hurried:
+        time.sleep(0.01)
+    for seconds in range(7, 12):
+        writer.write(writer.prepare(lidar(START_NS + seconds * 1000 * MS)))
+    begun.acquire()
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    while not writer._pace.is_hurried:
+        time.sleep(0.01)
+    for _ in range(3):
+        go_on.release()
+    closing.join()
+    assert hurried[0] == (False, False)
+    assert hurried[-1] == (True, True)
+    assert len(hurried) == 4
 
 
 def test_a_new_sequence_finishes_the_one_before(tmp_path: Path) -> None:
