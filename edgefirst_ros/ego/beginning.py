@@ -14,13 +14,15 @@ from edgefirst_ros.ego.graph import ANY_RAD, LEANING_RAD, Node, Optimum, Rolling
 
 WAY_M, WAY_SIGMAS = 6.0, 8.0
 """A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
+NEAR_M, NEAR_SIGMAS = 1.5, 60.0
+"""Good fixes show it sooner: after so many deviations, but not before this way."""
 BEFORE_NS, AFTER_NS = 10_000_000_000, 10_000_000_000
 """What is looked at around that time: a gyroscope turns by less than 5° of its bias during it."""
 HEADINGS = 3
 """Hypotheses, all around: from 60° off the descent finds the optimum."""
 ROUNDS = 10
 SURE_RAD = math.radians(25)
-"""A heading less certain than this is none yet."""
+"""A heading less certain than this is none yet; after a short way it must be surer: more will tell."""
 TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
 """Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
 BEGUN_M = 200.0
@@ -140,7 +142,8 @@ def long_way(nodes: Sequence[Node]) -> int | None:
     if len(places) > 5:
         # A steady motion drops out of second differences, which have six times the variance.
         noise = 1.4826 * float(np.median(np.abs(np.diff(places, 2, axis=0)))) / math.sqrt(6)
-    far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > max(WAY_M, WAY_SIGMAS * noise)
+    way_m = max(NEAR_M, WAY_SIGMAS * noise, min(WAY_M, NEAR_SIGMAS * noise))
+    far = np.linalg.norm(places - np.median(places[:5], axis=0), axis=1) > way_m
     for number in range(1, len(having)):
         if far[number] and far[number - 1]:
             return having[number][0]
@@ -175,7 +178,9 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
             free = min((_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=_cost)
             rolling = Rolling(_travel(free.kept()))
             best = _optimum([replace(node) for node in free.nodes], rolling)
-    if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > SURE_RAD:
+    gone_m = float(np.linalg.norm(best.pose(nodes[far]).translation() - best.pose(several[0]).translation()))
+    sure_rad = SURE_RAD * min(1.0, gone_m / WAY_M) ** 2
+    if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
         return None
     if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
@@ -204,7 +209,7 @@ def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
         return None
     angles = []
     for node in nodes:
-        if node.segment is None or not (node.segment.turns and node.segment.feels):
+        if node.segment is None or node.segment.quiet or not (node.segment.turns and node.segment.feels):
             continue
         moved = rolling.travel.T @ node.pose.rotation().matrix().T @ node.velocity_m_s
         if abs(moved[0]) > STEERED_M_S:

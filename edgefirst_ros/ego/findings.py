@@ -68,7 +68,7 @@ class Courses:
         oriented = any(node.segment is not None and node.segment.orientation for node in nodes)
         for node in nodes:
             speed = float(np.linalg.norm(node.velocity_m_s))
-            if speed < COURSE_M_S or node.segment is None:
+            if speed < COURSE_M_S or node.segment is None or node.segment.quiet:
                 continue
             if self._last_ns is not None and node.time_ns - self._last_ns < COURSE_NS:
                 continue

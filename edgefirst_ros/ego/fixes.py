@@ -37,13 +37,6 @@ _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 FASTEST_M_S, SLACK_M = 100.0, 8.0
 _REACH_NS = 10_000_000_000
 
-TURNED_RAD = math.radians(2)
-FASTER_M_S2, PUSHED_S = 0.4, 0.5
-"""Turned by this, or pushed by this for so long, a rig that stood at the last new fix moves."""
-MOVED_M_S = 1.0
-RECENT_NS = 3_000_000_000
-"""A rig moves if its last new fixes, over this time, were this fast beyond their noise."""
-
 JudgedFix = tuple[int, str | None]
 """Running number of a fix's message, and why it is refused; None if it is accepted."""
 
@@ -59,80 +52,25 @@ class Fix:
     sigma_m: Vector | None
 
 
-class FixJudge:
-    """Judges fixes in order of time by themselves; remembers the last altitude and position."""
+def judged(time_ns: int, arrival: int, fix: NavSatFix, last_altitude_m: float) -> Fix | str:
+    """The fix if it has a valid position, or the reason why it is refused.
 
-    def __init__(self) -> None:
-        self._altitude_m = math.nan
-        self._new: list[Fix] = []
-        """Fixes with new positions, up to ``RECENT_NS`` before the newest."""
-        self._turned_rad = np.zeros(3)
-        self._force: Floats | None = None
-        self._pushed_s = 0.0
-        self._frozen = False
-
-    def felt(self, dt_s: float, turned_rad: Floats, force_m_s2: Floats) -> None:
-        """The rig has turned by this vector (3,) and felt this mean force (3,) during a time."""
-        self._turned_rad = self._turned_rad + turned_rad
-        if self._force is None:
-            self._force = force_m_s2
-        pushed = float(np.linalg.norm(force_m_s2 - self._force)) > FASTER_M_S2
-        self._pushed_s = self._pushed_s + dt_s if pushed else 0.0
-        self._frozen = self._frozen or self._pushed_s > PUSHED_S
-
-    def judge(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | str:
-        """The fix if it has a valid position, or the reason why it is refused.
-
-        A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
-        """
-        altitude_m = self._altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
-        if fix.status < 0:
-            return NO_FIX
-        if fix.sigma_m is not None and max(fix.sigma_m) > UNSURE_M:
-            return CONTRADICTS_ITSELF
-        if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
-            return NOT_FINITE
-        if fix.latitude_deg == fix.longitude_deg == 0:
-            return ZERO
-        if (
-            abs(fix.latitude_deg) > 90
-            or abs(fix.longitude_deg) > 180
-            or not _LOWEST_M <= altitude_m <= _HIGHEST_M
-        ):
-            return OUT_OF_RANGE
-        self._altitude_m = altitude_m
-        point = GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)
-        return Fix(time_ns, arrival, point, ecef_m(point), fix.sigma_m)
-
-    def freezes(self, fix: Fix, *, speed_m_s: float) -> bool:
-        """Whether an epoch's fix repeats the last position to the last digit while the rig moves.
-
-        Args:
-            fix: of a new epoch.
-            speed_m_s: of the rig by its wheels; NaN if unknown.
-        """
-        if not self._new or fix.point != self._new[-1].point:
-            self._new = [each for each in self._new if fix.time_ns - each.time_ns < RECENT_NS]
-            self._new.append(fix)
-            self._turned_rad, self._force, self._pushed_s, self._frozen = np.zeros(3), None, 0.0, False
-            return False
-        turned = float(np.linalg.norm(self._turned_rad)) > TURNED_RAD
-        self._frozen = self._frozen or turned or self._was_fast() or speed_m_s > MOVED_M_S
-        return self._frozen
-
-    def _was_fast(self) -> bool:
-        """Whether the last new fixes moved, beyond what their scatter around a line explains."""
-        times = np.array([each.time_ns for each in self._new], np.int64)
-        if len(times) < 3:
-            return False
-        at_s = (times - times[0]) / 1e9
-        design = np.stack([np.ones_like(at_s), at_s], axis=1)
-        places = np.array([each.ecef for each in self._new])
-        found, *_ = np.linalg.lstsq(design, places - places[0], rcond=None)
-        left = places - places[0] - design @ found
-        scatter = math.sqrt(float((left**2).sum()) / max(1, 3 * (len(at_s) - 2)))
-        sigma = scatter / math.sqrt(float(((at_s - at_s.mean()) ** 2).sum()))
-        return bool(np.linalg.norm(found[1]) > MOVED_M_S + 4 * sigma)
+    A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
+    """
+    altitude_m = last_altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
+    if fix.status < 0:
+        return NO_FIX
+    if fix.sigma_m is not None and max(fix.sigma_m) > UNSURE_M:
+        return CONTRADICTS_ITSELF
+    if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
+        return NOT_FINITE
+    if fix.latitude_deg == fix.longitude_deg == 0:
+        return ZERO
+    is_on_earth = abs(fix.latitude_deg) <= 90 and abs(fix.longitude_deg) <= 180
+    if not (is_on_earth and _LOWEST_M <= altitude_m <= _HIGHEST_M):
+        return OUT_OF_RANGE
+    point = GeoPoint(fix.latitude_deg, fix.longitude_deg, altitude_m)
+    return Fix(time_ns, arrival, point, ecef_m(point), fix.sigma_m)
 
 
 def drivable(times_ns: Sequence[int], places_m: Floats, reach_ns: int = _REACH_NS) -> list[bool]:

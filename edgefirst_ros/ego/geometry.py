@@ -60,11 +60,6 @@ def quaternion(rotation: gtsam.Rot3) -> Quaternion:
     return canonical((x, y, z, w))
 
 
-def slerp(start: Quaternion, end: Quaternion, fraction: float) -> Quaternion:
-    """The rotation at a fraction (0..1) of the shortest way between two."""
-    return quaternion(rot3(start).slerp(fraction, rot3(end)))
-
-
 def after(outer: Quaternion, inner: Quaternion) -> Quaternion:
     """The rotation by ``inner``, then by ``outer``."""
     return quaternion(rot3(outer).compose(rot3(inner)))

@@ -6,13 +6,14 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats
-from edgefirst_ros.ego.inertia import GYRO, GYRO_WALK, Segment
+from edgefirst_ros.ego.inertia import GYRO, Segment
 
 ANY_RAD = math.pi / math.sqrt(3)
 """Standard deviation of an unknown heading."""
@@ -20,10 +21,12 @@ FAR_M, FAST_M_S = 1e3, 20.0
 """Of an unknown position and an unknown velocity. Velocities are bounded, far beyond it."""
 GYRO_BIAS_RAD_S, FORCE_BIAS_M_S2 = 0.02, 0.3
 """Biases that a MEMS sensor may begin with."""
+GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
+"""Drift of these biases, rad/s/√s and m/s²/√s."""
 LEANING_RAD = math.radians(6)
 """Tilt from the forces on a vehicle that may brake or turn."""
 HUBER = 3.0
-"""Beyond this many standard deviations a fix weighs less."""
+"""Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
 """Time constant of a receiver's slow error: satellites and reflections change over a minute."""
 TILT_RAD, TILT_S = math.radians(1.0), 20.0
@@ -34,6 +37,8 @@ NORTH_WALK = math.radians(0.25)
 """Drift of an AHRS's north, rad/√s: magnets along the road."""
 READING_RAD = math.radians(0.4)
 """Noise of an AHRS from one reading to the next."""
+STEADY_NS = 1_000_000_000
+"""Biases are taken to be the same for so long: they drift over minutes."""
 KNOT_NS = 2_000_000_000
 """Distance of the readings that are used: the gyroscope tells how it turned in between."""
 SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
@@ -66,6 +71,7 @@ class Node:
     Attributes:
         index: running number.
         time_ns: when.
+        steady: the node from which on biases are taken to be the same, by its number; None: this one.
         segment: of the IMU since the node before; None for the first.
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
@@ -81,6 +87,7 @@ class Node:
 
     index: int
     time_ns: int
+    steady: int | None = None
     segment: Segment | None = None
     begins_again: bool = False
     place: Place | None = None
@@ -131,7 +138,7 @@ class Rolling:
 
 def key(kind: str, node: Node) -> int:
     """The key of a node's pose (x), velocity (v), bias (b), ``shown_m`` (q) or ``north`` (o)."""
-    return int(gtsam.symbol(kind, node.index))
+    return int(gtsam.symbol(kind, node.index if kind != "b" or node.steady is None else node.steady))
 
 
 _ANTENNA = int(gtsam.symbol("l", 0))
@@ -156,7 +163,16 @@ _Noise = gtsam.noiseModel.Base | Sequence[float] | Floats
 def _model(noise: _Noise) -> gtsam.noiseModel.Base:
     if isinstance(noise, gtsam.noiseModel.Base):
         return noise
-    return gtsam.noiseModel.Diagonal.Sigmas(np.asarray(noise, np.float64))
+    return _diagonal(tuple(noise))
+
+
+@lru_cache(1000)
+def _diagonal(sigmas: tuple[float, ...]) -> gtsam.noiseModel.Base:
+    return gtsam.noiseModel.Diagonal.Sigmas(np.array(sigmas))
+
+
+def _robust(noise: gtsam.noiseModel.Base) -> gtsam.noiseModel.Base:
+    return gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(HUBER), noise)
 
 
 def _know(graph: gtsam.NonlinearFactorGraph, kind: str, node: Node, value: object, noise: _Noise) -> None:
@@ -206,8 +222,7 @@ def factors(
     before: Node | None = None
     for node in nodes:
         if before is not None:
-            _move(graph, before, node, rolling)
-            _know(graph, "v", node, _ZERO, bound)
+            _move(graph, before, node, rolling, bound)
         if before is not None or not prior.absorbed:
             if node.place is not None:
                 _locate(graph, node, node.place)
@@ -225,30 +240,40 @@ def factors(
     return graph
 
 
-def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: Rolling) -> None:
+def _move(
+    graph: gtsam.NonlinearFactorGraph,
+    before: Node,
+    node: Node,
+    rolling: Rolling,
+    bound: gtsam.noiseModel.Base,
+) -> None:
+    """What was measured and is known of the way from a node to the next, whose velocity has a bound."""
     segment = node.segment
     if segment is None:
         raise ValueError("only the first node has no segment")
     dt = max(segment.dt_s, 1e-3)
+    if key("b", before) != key("b", node):
+        walk = np.array((FORCE_WALK, GYRO_WALK)) * math.sqrt(max(dt, STEADY_NS / 1e9))
+        if node.begins_again:
+            walk += (0.1 * FORCE_BIAS_M_S2, 1e-4)
+        _tie(graph, "b", (before, node), _SAME, np.repeat(walk, 3))
+        _know(graph, "v", node, _ZERO, bound)
     if node.begins_again:
         turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
         _tie(graph, "x", (before, node), turned, [GYRO * math.sqrt(dt) + 0.05 * dt] * 3 + [LOOSE] * 3)
-        walk = np.repeat((0.1 * FORCE_BIAS_M_S2, GYRO_WALK * math.sqrt(dt) + 1e-4), 3)
-        _tie(graph, "b", (before, node), _SAME, walk)
         _know(graph, "v", node, _ZERO, [FAST_M_S] * 3)
         return
-    ends = zip("xvxvbb", (before, before, node, node, before, node), strict=True)
-    factor: Any = gtsam.CombinedImuFactor
+    ends = zip("xvxvb", (before, before, node, node, before), strict=True)
+    factor: Any = gtsam.ImuFactor
     graph.add(factor(*(key(kind, each) for kind, each in ends), segment.measured))
     if not segment.feels:
         up = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
         graph.add(gtsam.AttitudeFactorPose3(key("x", node), up, _model([UPRIGHT_RAD] * 2), up))
     if node.moved is not None:
         way, sigma_m = node.moved
-        far = gtsam.noiseModel.mEstimator.Huber.Create(HUBER)
-        noise = gtsam.noiseModel.Robust.Create(far, _model([LOOSE] * 3 + [sigma_m] * 3))
+        noise = _robust(_model([LOOSE] * 3 + [sigma_m] * 3))
         _tie(graph, "x", (before, node), gtsam.Pose3(segment.measured.deltaRij(), way), noise)
-    if rolling.travel is not None:
+    if rolling.travel is not None and not segment.quiet:  # what moves but feels nothing is carried
         speed = math.hypot(*node.velocity_m_s.tolist())
         rate = float(np.linalg.norm(segment.rate_rad_s)) if segment.turns else 0.0
         across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
@@ -258,13 +283,12 @@ def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: 
         axes[:3, :3] = np.eye(3) / LOOSE
         # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
         rolls = gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False)
-        _tie(graph, "x", (before, node), _NOWHERE, rolls)
+        _tie(graph, "x", (before, node), _NOWHERE, _robust(rolls))
 
 
 def _locate(graph: gtsam.NonlinearFactorGraph, node: Node, place: Place) -> None:
     """A fix is the place of the antenna, plus white noise, plus a slow error."""
-    loss = gtsam.noiseModel.mEstimator.Huber.Create(HUBER)
-    white = gtsam.noiseModel.Robust.Create(loss, _model(place.white_m))
+    white = _robust(_model(place.white_m))
     graph.add(gtsam.ReferenceFrameFactorPoint3Pose3(_ANTENNA, key("x", node), key("q", node), white))
 
 
@@ -361,14 +385,22 @@ class Optimum:
         self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
         values, order = gtsam.Values(), gtsam.Ordering()
+        bias: int | None = None
         for node, moves, shows, turns in _entries(nodes, prior):
             shown = node.pose.translation() if node.shown_m is None else node.shown_m
             begins: list[tuple[str, Any]] = [("o", node.north or _NOWHERE)] if turns else []
             begins += [("q", shown)] if shows else []
-            begins += [("b", node.bias), ("v", node.velocity_m_s), ("x", node.pose)] if moves else []
+            begins += [("v", node.velocity_m_s), ("x", node.pose)] if moves else []
+            if moves and key("b", node) != bias:
+                if bias is not None:
+                    order.push_back(bias)
+                bias = key("b", node)
+                values.insert(bias, node.bias)
             for kind, value in begins:
                 values.insert(key(kind, node), value)
                 order.push_back(key(kind, node))
+        if bias is not None:
+            order.push_back(bias)
         values.insert(_ANTENNA, _ZERO)
         order.push_back(_ANTENNA)
         self._order = order

@@ -31,8 +31,6 @@ QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
 
 GYRO, FORCE = 1.5e-4, 0.01
 """Noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
-GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
-"""Drift of their biases, rad/s/√s and m/s²/√s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
 BLIND_FORCE = 1.5
@@ -43,6 +41,7 @@ SAMPLE_COLUMNS = 10
 
 
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Segment:
     """
 
     dt_s: float
-    measured: gtsam.PreintegratedCombinedMeasurements
+    measured: gtsam.PreintegratedImuMeasurements
     rows: Floats
     turns_at: Sequence[gtsam.Rot3]
     rate_rad_s: Floats
@@ -98,130 +97,137 @@ def _sound(samples: Floats) -> Floats:
 
 NO_ORIENTATION = (math.nan,) * 4
 _UNKNOWN = np.full((1, 6), np.nan)
-_NEXT, _AFTER = [1, 2, 0], [2, 0, 1]
+_LENGTHS = np.arange(7) == 0
 
 
 class Preintegrator:
-    """Cuts samples into segments.
+    """Cuts samples into segments, some at a time, in order.
 
     Args:
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
     """
 
     def __init__(self, rig_from_imu_xyzw: Quaternion | None) -> None:
-        self._rig_from_imu = None if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
-        self._quiet = np.empty((0, 7))
-        """Seconds from now, forces and rates of the last half second."""
+        self._rig_from_imu = gtsam.Rot3() if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
+        self._parts = np.empty((0, 7))
+        """Length, force and rate of the last half second's parts."""
 
-    def segment(
-        self, start_ns: int, end_ns: int, times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
-    ) -> Segment:
-        """What was measured from ``start_ns`` to ``end_ns``.
+    def segments(
+        self, cuts_ns: Sequence[int], times_ns: Sequence[int], samples: Floats, gravity_m_s2: float
+    ) -> list[Segment]:
+        """What was measured between each two neighbours of ascending times.
 
         Args:
-            start_ns: where it begins.
-            end_ns: where it ends.
-            times_ns: of the samples, from the last before the start on.
+            cuts_ns: the times.
+            times_ns: of the samples, from the last before the first cut on.
             samples: as ``sample_row`` gives them (n, 10).
             gravity_m_s2: what a vehicle at rest feels.
         """
-        offset_s, dt, felt = self._intervals(start_ns, end_ns, np.array(times_ns, np.int64), samples)
-        rate, force = felt[:, :3], felt[:, 3:]
-        turns, feels = bool(np.isfinite(rate).all()), bool(np.isfinite(force).all())
-        if not turns:
-            rate = np.zeros_like(rate)
-        if not feels:
-            force = np.tile((0.0, 0.0, gravity_m_s2), (len(rate), 1))
+        cuts, times = np.array(cuts_ns, np.int64), np.array(times_ns, np.int64)
+        owner, left_ns, right_ns, felt = self._intervals(cuts, times, samples)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        known = np.logical_and.reduceat(np.isfinite(felt[:, [0, 3]]), starts)
+        rate = np.where(known[owner, :1], felt[:, :3], 0.0)
+        force = np.where(known[owner, 1:], felt[:, 3:], (0.0, 0.0, gravity_m_s2))
+        dt = (right_ns - left_ns) / 1e9
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
-        turned_force = force + 0.5 * dt[:, None] * _cross(rate, force)
-        pim = gtsam.PreintegratedCombinedMeasurements(_parameters(gravity_m_s2, turns, feels))
-        rows, turns_at, due_s = [], [], ROW_NS / 1e9
-        last = len(dt) - 1
-        for index, (at_s, step_s, w, f) in enumerate(
-            zip(offset_s.tolist(), dt.tolist(), rate, turned_force, strict=True)
-        ):
-            pim.integrateMeasurement(f, w, step_s)
-            if index != last and at_s + step_s >= due_s and turns and feels:
-                due_s = at_s + step_s + ROW_NS / 1e9
-                rows.append((at_s + step_s, *pim.deltaVij(), *pim.deltaPij()))
-                turns_at.append(pim.deltaRij())
-        dt_s = (end_ns - start_ns) / 1e9
-        orientation = None
-        if len(times_ns) and end_ns - times_ns[-1] <= HELD_NS and math.isfinite(samples[-1, 0]):
-            orientation = self._oriented(samples[-1, :4])
-        share = (dt / dt_s)[:, None] if dt_s else np.ones((len(dt), 1))
-        return Segment(
-            dt_s,
-            pim,
-            np.array(rows).reshape(-1, 7),
-            turns_at,
-            rate[-1] if len(rate) else np.zeros(3),
-            (force * share).sum(axis=0),
-            turns,
-            feels,
-            self._is_quiet(turns and feels, dt, rate, force),
-            orientation,
-        )
+        turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)
+        quiet = self._quiet(owner, left_ns - cuts[owner], np.column_stack([dt, felt[:, 3:], felt[:, :3]]))
+        lengths_s = np.diff(cuts) / 1e9
+        means = np.add.reduceat(force * dt[:, None], starts) / lengths_s[:, None]
+        told = np.searchsorted(times, cuts[1:], "right") - 1
+        until_s = (right_ns - cuts[owner]) / 1e9
+        found = []
+        for number, (start, end) in enumerate(pairwise([*starts.tolist(), len(owner)])):
+            turns, feels = known[number].tolist()
+            pim = gtsam.PreintegratedImuMeasurements(_parameters(gravity_m_s2, turns, feels))
+            rows, turns_at, due_s = [], [], ROW_NS / 1e9
+            for index, at_s in enumerate(until_s[start:end].tolist(), start):
+                pim.integrateMeasurement(turned_force[index], rate[index], dt[index])
+                if at_s >= due_s and index + 1 < end and turns and feels:
+                    due_s = at_s + ROW_NS / 1e9
+                    rows.append((at_s, *pim.deltaVij(), *pim.deltaPij()))
+                    turns_at.append(pim.deltaRij())
+            found.append(
+                Segment(
+                    float(lengths_s[number]),
+                    pim,
+                    np.array(rows).reshape(-1, 7),
+                    turns_at,
+                    rate[end - 1],
+                    means[number],
+                    turns,
+                    feels,
+                    bool(quiet[number]),
+                    self._oriented(cuts_ns[number + 1], told[number], times_ns, samples),
+                )
+            )
+        return found
 
     def _intervals(
-        self, start_ns: int, end_ns: int, times_ns: Integers, samples: Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Start, length, mean rate and force (n, 6) of the intervals between samples, cut at both ends."""
-        felt, apart_ns = _sound(samples), np.diff(times_ns)
+        self, cuts: Integers, times: Integers, samples: Floats
+    ) -> tuple[Integers, Integers, Integers, Floats]:
+        """Intervals between samples, cut: number of the segment, start, end, mean rate and force (n, 6)."""
+        felt, apart_ns = _sound(samples), np.diff(times)
         means = 0.5 * (felt[:-1] + felt[1:])
         if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
             turned = np.isnan(means[:, :3])
             means[:, :3] = np.where(turned, _rates(samples[:, :4], apart_ns / 1e9), means[:, :3])
         means[apart_ns > SILENT_NS] = np.nan
-        held = len(means) and end_ns - int(times_ns[-1]) <= HELD_NS
-        means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])[: len(times_ns) + 1]
-        cuts = np.clip(np.concatenate([[start_ns], times_ns, [end_ns]]), start_ns, end_ns)
-        inside = cuts[1:] > cuts[:-1]
-        left, right, means = cuts[:-1][inside], cuts[1:][inside], means[inside]
-        if len(left) > 1:
-            left, right, means = _merged(left, right, means)
-        if self._rig_from_imu is not None:
-            axes = self._rig_from_imu.matrix().T
-            means = np.concatenate([means[:, :3] @ axes, means[:, 3:] @ axes], axis=1)
-        return (left - start_ns) / 1e9, (right - left) / 1e9, means
+        held = len(means) and cuts[-1] - times[-1] <= HELD_NS
+        means = np.concatenate([_UNKNOWN, means, means[-1:] if held else _UNKNOWN])
+        edges = np.union1d(cuts, times[(times > cuts[0]) & (times < cuts[-1])])
+        left, right = edges[:-1], edges[1:]
+        means = means[np.searchsorted(times, left, "right")]
+        owner = np.searchsorted(cuts, left, "right") - 1
+        # Faster samples tell no more of a vehicle: short intervals are put together, with their means.
+        slot = (left - cuts[owner]) // LEAST_NS
+        starts = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(slot, prepend=-1) != 0))
+        dt = (right - left)[:, None] / 1e9
+        means = np.add.reduceat(means * dt, starts) / np.add.reduceat(dt, starts)
+        axes = self._rig_from_imu.matrix().T
+        means = np.concatenate([means[:, :3] @ axes, means[:, 3:] @ axes], axis=1)
+        return owner[starts], left[starts], right[np.append(starts[1:], len(left)) - 1], means
 
-    def _oriented(self, orientation: Floats) -> gtsam.Rot3:
-        turned = rot3(orientation.tolist())
-        return turned if self._rig_from_imu is None else turned.compose(self._rig_from_imu.inverse())
+    def _oriented(
+        self, end_ns: int, index: int, times_ns: Sequence[int], samples: Floats
+    ) -> gtsam.Rot3 | None:
+        """The IMU's own orientation at the last sample before an end, if it is recent."""
+        if index < 0 or end_ns - times_ns[index] > HELD_NS or not math.isfinite(samples[index, 0]):
+            return None
+        return rot3(samples[index, :4].tolist()).compose(self._rig_from_imu.inverse())
 
-    def _is_quiet(self, known: bool, dt: Floats, rate: Floats, force: Floats) -> bool:
-        if not known or not len(dt):
-            self._quiet = self._quiet[:0]
-            return False
-        parts = max(1, min(len(dt), round(float(dt.sum()) / (ROW_NS / 1e9))))
-        starts = np.arange(parts) * len(dt) // parts
-        table = np.concatenate([dt[:, None], force * dt[:, None], rate * dt[:, None]], axis=1)
-        means = np.add.reduceat(table, starts)
-        means[:, 1:] /= means[:, :1]
-        recent = np.concatenate([self._quiet, means])
-        age_s = np.cumsum(recent[::-1, 0])[::-1]
-        recent = recent[age_s - recent[:, 0] < QUIET_S]
-        self._quiet = recent
-        if float(recent[:, 0].sum()) < 0.9 * QUIET_S:
-            return False
-        mean = recent[:, 1:].mean(axis=0)
-        off = recent[:, 1:] - mean
-        return bool(
-            np.linalg.norm(off[:, :3], axis=1).max() < QUIET_FORCE_M_S2
-            and np.linalg.norm(off[:, 3:], axis=1).max() < QUIET_RATE_RAD_S
-            and np.linalg.norm(mean[3:]) < QUIET_RATE_RAD_S
+    def _quiet(self, owner: Integers, since_ns: Integers, table: Floats) -> Booleans:
+        """Whether nothing moved during the half second before the end of each segment (n,).
+
+        Args:
+            owner: number of the segment of each interval.
+            since_ns: start of the interval since the start of its segment.
+            table: length, force and rate of intervals; NaN where unknown.
+        """
+        # Means over a row's time: a vehicle sways slower, an engine vibrates faster.
+        starts = np.flatnonzero(
+            (np.diff(owner, prepend=-1) != 0) | (np.diff(since_ns // ROW_NS, prepend=-1) != 0)
         )
-
-
-def _merged(left: Integers, right: Integers, felt: Floats) -> tuple[Integers, Integers, Floats]:
-    """Intervals that are short put together, with their means: faster samples tell no more of a vehicle."""
-    number = (left - left[0]) // LEAST_NS
-    starts = np.flatnonzero(np.diff(number, prepend=-1))
-    if len(starts) == len(left):
-        return left, right, felt
-    dt = (right - left)[:, None] / 1e9
-    ends = np.append(starts[1:], len(left)) - 1
-    return left[starts], right[ends], np.add.reduceat(felt * dt, starts) / np.add.reduceat(dt, starts)
+        parts = np.add.reduceat(table * np.where(_LENGTHS, 1.0, table[:, :1]), starts)
+        parts[:, 1:] /= parts[:, :1]
+        before = len(self._parts)
+        parts = np.concatenate([self._parts, parts])
+        ends = np.searchsorted(owner[starts], np.arange(owner[-1] + 1), "right") + before
+        at_s = np.cumsum(parts[:, 0])
+        begins = np.searchsorted(at_s, at_s[ends - 1] - QUIET_S + 1e-9)
+        self._parts = parts[begins[-1] :]
+        bounds = np.stack([begins, ends], axis=1).ravel()
+        padded = np.concatenate([parts, parts[-1:]])
+        sums, most, least = (each.reduceat(padded, bounds)[::2] for each in (np.add, np.maximum, np.minimum))
+        means = sums / (ends - begins)[:, None]
+        sways = np.maximum(most - means, means - least)
+        return np.asarray(
+            (sums[:, 0] >= 0.9 * QUIET_S)
+            & (np.linalg.norm(sways[:, 1:4], axis=1) < QUIET_FORCE_M_S2)
+            & (np.linalg.norm(sways[:, 4:], axis=1) < QUIET_RATE_RAD_S)
+            & (np.linalg.norm(means[:, 4:], axis=1) < QUIET_RATE_RAD_S)
+        )
 
 
 def _rates(orientations: Floats, dt_s: Floats) -> Floats:
@@ -231,18 +237,11 @@ def _rates(orientations: Floats, dt_s: Floats) -> Floats:
     return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
-def _cross(left: Floats, right: Floats) -> Floats:
-    """Of rows (n, 3): ``numpy.cross`` takes five times as long."""
-    return left[:, _NEXT] * right[:, _AFTER] - left[:, _AFTER] * right[:, _NEXT]
-
-
 @cache
-def _parameters(gravity_m_s2: float, turns: bool, feels: bool) -> gtsam.PreintegrationCombinedParams:
-    made = gtsam.PreintegrationCombinedParams.MakeSharedU(gravity_m_s2)
+def _parameters(gravity_m_s2: float, turns: bool, feels: bool) -> gtsam.PreintegrationParams:
+    made = gtsam.PreintegrationParams.MakeSharedU(gravity_m_s2)
     turning = (GYRO, GYRO, GYRO) if turns else (BLIND_SWAY, BLIND_SWAY, BLIND_TURN)
     made.setGyroscopeCovariance(np.diag(np.square(turning)))
     made.setAccelerometerCovariance(np.eye(3) * (FORCE if feels else BLIND_FORCE) ** 2)
     made.setIntegrationCovariance(np.eye(3) * 1e-6)
-    made.setBiasOmegaCovariance(np.eye(3) * GYRO_WALK**2)
-    made.setBiasAccCovariance(np.eye(3) * FORCE_WALK**2)
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +11,7 @@ from itertools import pairwise
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import begin, carry, headed, placed, settle, steered
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, settle, steered
 from edgefirst_ros.ego.findings import Courses, Mounting
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
@@ -21,20 +21,19 @@ from edgefirst_ros.ego.graph import (
     FAST_M_S,
     KNOT_NS,
     LEANING_RAD,
+    STEADY_NS,
     Node,
     Optimum,
     Prior,
     Rolling,
     rough,
 )
-from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator, sample_row
+from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.odometer import Odometer
-from edgefirst_ros.ego.path import COLUMNS, Point, SmoothedPath, rows_of
+from edgefirst_ros.ego.path import Path, Point, rows_of
 from edgefirst_ros.ego.receiver import Receiver
-from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
 from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
@@ -55,6 +54,8 @@ STEERS = 8
 DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
 STANDING_M_S = 0.5
+BACKWARDS_RAD = 0.35
+"""Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 8, 2
@@ -115,22 +116,19 @@ class Motion:
         self._prior: Prior | None = None
         self._rolling: Rolling | None = None
         """How it rolls once the heading is known; None before."""
-        self._solved = 0
-        """Nodes that have an estimate."""
+        self._count = self._integrated = self._solved = 0
+        """Nodes made so far, those of the window that have their segment, and those that have an estimate."""
         self._located = False
         self._due_ns: int | None = None
+        self._steady_ns = 0
         self._knot_ns: int | None = None
         self._gravity = STANDARD_GRAVITY_M_S2
-        self._path = SmoothedPath()
+        self._path = Path()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._given_up_ns = 0
 
     # Measurements
-
-    def add_imu(self, time_ns: int, imu: Imu) -> None:
-        """Add an IMU sample."""
-        self.add_sample(time_ns, sample_row(imu))
 
     def add_sample(self, time_ns: int, sample: Sequence[float] | Floats) -> None:
         """Add an IMU sample as ``inertia.sample_row`` gives it."""
@@ -139,53 +137,53 @@ class Motion:
         self._times.append(time_ns)
         self._samples.append(sample)
         if not self._nodes or time_ns - self._nodes[-1].time_ns >= NODE_NS:
-            self._cut(time_ns)
+            self._node(time_ns)
             self._pass(time_ns)
 
-    def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix, *, speed_m_s: float = math.nan) -> None:
-        """Add a fix by the running number of its message; ``judged`` returns the result.
-
-        ``speed_m_s`` is that of the wheels, NaN if it is unknown.
-        """
-        taken = self._receiver.take(time_ns, arrival, fix, speed_m_s=speed_m_s)
+    def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
+        """Add a fix by the running number of its message; ``judged`` returns the result."""
+        taken = self._receiver.take(time_ns, arrival, fix)
         if taken is not None:
-            self._receiver.add(self._cut(time_ns), taken)
+            if self._receiver.datum is None:
+                self._gravity = gravity_m_s2(taken.point)
+            self._receiver.add(self._node(time_ns), taken)
             self._pass(time_ns)
-
-    def add_odometry(self, time_ns: int, odometry: Odometry) -> None:
-        """Add a message of odometry, in any frame; it must move with the rig."""
-        self.odometer.add(time_ns, odometry)
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
         if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns):
-            self._cut(self._times[-1])
+            self._node(self._times[-1])
         self._settle(final=True)
         if self._pace.whole and self._nodes:
             self._publish(len(self._nodes))
         self._receiver.tell()
         self._courses.add(self._nodes, self._rolling)
 
-    def _cut(self, time_ns: int) -> Node:
+    def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
-        if not self._nodes:
-            self._nodes.append(Node(0, time_ns))
-            return self._nodes[-1]
-        last = self._nodes[-1]
-        if time_ns <= last.time_ns:
-            return last
+        if not self._nodes or time_ns > self._nodes[-1].time_ns:
+            steady = self._nodes[-1].steady if self._nodes else None
+            if steady is None or time_ns - self._steady_ns >= STEADY_NS:
+                steady, self._steady_ns = self._count, time_ns
+            self._nodes.append(Node(self._count, time_ns, steady))
+            self._count += 1
+        return self._nodes[-1]
+
+    def _integrate(self) -> None:
+        """Give new nodes what the IMU and the odometry measured since the node before."""
+        first = max(1, self._integrated)
+        nodes, self._integrated = self._nodes[first - 1 :], len(self._nodes)
+        if len(nodes) < 2:
+            return
         samples = np.array(self._samples).reshape(-1, SAMPLE_COLUMNS)
-        segment = self._inertia.segment(last.time_ns, time_ns, self._times, samples, self._gravity)
-        del self._times[:-1], self._samples[:-1]
-        node = Node(last.index + 1, time_ns, segment)
-        reading = segment.orientation
-        if reading is not None and (self._knot_ns is None or time_ns - self._knot_ns >= KNOT_NS):
-            node.orientation, self._knot_ns = reading, time_ns
-        if segment.turns and segment.feels:
-            turned = gtsam.Rot3.Logmap(segment.measured.deltaRij())
-            self._receiver.judge.felt(segment.dt_s, turned, segment.force_m_s2)
-        self._nodes.append(node)
-        return node
+        cuts_ns = [node.time_ns for node in nodes]
+        segments = self._inertia.segments(cuts_ns, self._times, samples, self._gravity)
+        last = max(0, bisect_right(self._times, cuts_ns[-1]) - 1)
+        del self._times[:last], self._samples[:last]
+        for node, segment in zip(nodes[1:], segments, strict=True):
+            node.segment, reading = segment, segment.orientation
+            if reading is not None and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
+                node.orientation, self._knot_ns = reading, node.time_ns
 
     def _pass(self, time_ns: int) -> None:
         if self._due_ns is None:
@@ -229,9 +227,9 @@ class Motion:
 
     def forget(self, before_ns: int) -> None:
         """Drop what is not needed for times from ``before_ns`` on."""
-        self._path.forget(before_ns)
+        self._path.series.forget(before_ns)
         self._receiver.forget(before_ns)
-        self.odometer.forget(before_ns)
+        self.odometer.series.forget(before_ns)
 
     # The estimate
 
@@ -241,10 +239,9 @@ class Motion:
             return
         now_ns = self._nodes[-1].time_ns
         try:
+            self._integrate()
             recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else RECENT_NS
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
-            if self._datum is not None:
-                self._gravity = gravity_m_s2(self._datum)
             self._prepare()
             first = self._overlap() if self._pace.whole else 0
             optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
@@ -355,7 +352,10 @@ class Motion:
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
             if wrong is not None:
-                placed(self._nodes[self._nodes.index(wrong) :])
+                steady, anew = wrong.steady, self._nodes[self._nodes.index(wrong) :]
+                for node in anew:
+                    node.steady = wrong.index if node.steady == steady else node.steady
+                placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
             if not refused and not (changed and again):
@@ -367,11 +367,10 @@ class Motion:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
         self._receiver.give_up()
         self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
-        self._path.settle(self._nodes[0].time_ns)
-        self._path.end_with([], np.empty((0, COLUMNS)))
+        self._path.series.cut(self._nodes[0].time_ns + 1)
         self._nodes = [Node(0, self._nodes[-1].time_ns)]
         self._prior = self._rolling = self._knot_ns = None
-        self._solved, self._located = 0, False
+        self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
         """The optimum of some nodes, written into them."""
@@ -437,6 +436,10 @@ class Motion:
             # Standing tells of no heading, though velocities that are nearly zero seem to.
             ups = np.array([node.pose.rotation().matrix()[2] for node in nodes])
             sigmas[:, 3:] = np.hypot(sigmas[:, 3:], ANY_RAD * ups)
+        for row, node in zip(sigmas, nodes, strict=True):
+            speed = float(np.linalg.norm(node.velocity_m_s))
+            if node.segment is not None and not node.segment.turns and speed < BACKWARDS_M_S:
+                row[3:] = np.hypot(row[3:], BACKWARDS_RAD * node.pose.rotation().matrix()[2])
         times, rows = rows_of(nodes, sigmas, self._norths(nodes), self._gravity)
         rows[:, :3] -= self._shift_m
         return times, rows
@@ -459,10 +462,7 @@ class Motion:
     def _publish_lag(self, optimum: Optimum) -> None:
         """Publish the newest nodes: nobody waits longer for a pose than for the others."""
         first = bisect_left(self._nodes, self._nodes[-1].time_ns - FINAL_NS, key=_time)
-        nodes = self._nodes[max(0, first - 1) :]
-        self._path.settle(nodes[0].time_ns - 1)
-        times, rows = self._rows(optimum, nodes)
-        self._path.end_with(times, rows)
+        self._path.replace(*self._rows(optimum, self._nodes[max(0, first - 1) :]))
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
@@ -492,8 +492,7 @@ class Motion:
             self._give_up()
             return
         self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
-        times, rows = self._rows(optimum, self._nodes[:stop])
-        self._path.append(times, rows)
+        self._path.replace(*self._rows(optimum, self._nodes[:stop]))
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
@@ -504,6 +503,7 @@ class Motion:
         self._receiver.drop(node.time_ns)
         del self._nodes[:count]
         self._solved -= count
+        self._integrated -= count
 
 
 def solve(
@@ -524,12 +524,13 @@ def solve(
     motion.oriented, motion.odometer = log.oriented, log.odometer
     fixes = log.fixes()
     fix = next(fixes, None)
-    for number, (time_ns, sample) in enumerate(log.samples(oriented=motion.oriented)):
-        while fix is not None and fix[0] <= time_ns:
-            motion.add_fix(*fix)
-            fix = next(fixes, None)
-        motion.add_sample(time_ns, sample)
-        if number % 20_000 == 0 and not proceed():
+    for times_ns, samples in log.samples(oriented=motion.oriented):
+        for time_ns, sample in zip(times_ns, samples, strict=True):
+            while fix is not None and fix[0] <= time_ns:
+                motion.add_fix(*fix)
+                fix = next(fixes, None)
+            motion.add_sample(time_ns, sample)
+        if not proceed():
             return Motion(vehicle, rig_from_imu_xyzw)
     while fix is not None:
         motion.add_fix(*fix)

@@ -17,12 +17,12 @@ from edgefirst_ros.ego.fixes import (
     OUTLIER,
     SAME_M,
     Fix,
-    FixJudge,
     JudgedFix,
     Vehicle,
     drivable,
+    judged,
 )
-from edgefirst_ros.ego.geometry import Floats, enu_m
+from edgefirst_ros.ego.geometry import Floats, Vector, enu_m
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
@@ -31,6 +31,9 @@ ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""
 SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
 """A fix nearer than this is never refused, but it may weigh less."""
+MOVED_M_S, STOOD_M = 1.0, 0.5
+"""A fix that repeats the last is believed of a rig that is slower, and near it by 3 sigma; where the IMU
+shows that it stands, by so much at least."""
 WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
 """White noise of fixes that declare none: at first, at least and at most."""
 WANDER = 1.0
@@ -41,6 +44,8 @@ receivers wander by more than their noise: that is taken to be so much likelier 
 e⁻⁷ as likely larger ones are not looked at."""
 DECLARED_WHITE, DECLARED_WANDER = 0.5, 0.85
 """Shares of a declared standard deviation: most of a receiver's error stays for a minute."""
+LEAST_M = 0.02
+"""No declared standard deviation is taken to be smaller."""
 LEAST_FIXES = 6
 """As many show their noise."""
 
@@ -51,16 +56,14 @@ class _Epoch:
 
     node: Node
     fixes: list[Fix]
+    repeats: bool
+    """It repeats the last position to the last digit, so it may be frozen."""
     chosen: int | None = None
+    believed: bool = False
     refused: set[int] = field(default_factory=set)
     told: bool = False
     told_elsewhere: bool = False
     _places: dict[int, Floats] = field(default_factory=dict)
-
-    @property
-    def is_believed(self) -> bool:
-        """Whether its node has a place."""
-        return self.node.place is not None
 
     def place(self, datum: GeoPoint) -> Floats:
         """The chosen fix in ENU at a point that is always the same, metres (3,)."""
@@ -78,15 +81,14 @@ class Receiver:
         recover_ns: refused fixes over this time, with none believed after them, disprove the motion.
 
     Attributes:
-        judge: of fixes by themselves.
         datum: origin of the places that nodes get; None until a fix is chosen.
         white_m: white noise of fixes that declare none (3,).
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
-        self.judge = FixJudge()
+        self._altitude_m = math.nan
         self.datum: GeoPoint | None = None
-        self.white_m, self._wander = np.array(WHITE_M), WANDER
+        self.white_m, self._wander, self._factor = np.array(WHITE_M), WANDER, 1.0
         self._learns = not vehicle.fix_sigma_m
         if not self._learns:
             self.white_m = vehicle.fix_sigma_m * np.array((1.0, 1.0, 2.0)) * DECLARED_WHITE
@@ -100,27 +102,26 @@ class Receiver:
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
 
-    def take(self, time_ns: int, arrival: int, fix: NavSatFix, *, speed_m_s: float) -> Fix | None:
+    def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if a new epoch begins with it; None if it is refused, or contradicts the last one's."""
-        judged = self.judge.judge(time_ns, arrival, fix)
-        if isinstance(judged, str):
-            self._judged.append((arrival, judged))
+        taken = judged(time_ns, arrival, fix, self._altitude_m)
+        if isinstance(taken, str):
+            self._judged.append((arrival, taken))
             return None
+        self._altitude_m = taken.point.altitude_m
         last = self._last
-        if last is not None and judged.time_ns - last.fixes[0].time_ns < EPOCH_NS:
-            if last.told or _is_near(judged, last.fixes):
-                self._judged.append((arrival, DUPLICATE))
-            else:
-                last.fixes.append(judged)
-            return None
-        if self.judge.freezes(judged, speed_m_s=speed_m_s):
-            self._judged.append((arrival, FROZEN))
-            return None
-        return judged
+        if last is None or time_ns - last.fixes[0].time_ns >= EPOCH_NS:
+            return taken
+        if last.told or _is_near(taken, last.fixes):
+            self._judged.append((arrival, DUPLICATE))
+        else:
+            last.fixes.append(taken)
+        return None
 
     def add(self, node: Node, fix: Fix) -> None:
         """Begin an epoch, at its node."""
-        self._last = _Epoch(node, [fix])
+        repeats = self._last is not None and fix.point == self._last.fixes[0].point
+        self._last = _Epoch(node, [fix], repeats, chosen=0 if repeats else None)
         self._epochs.append(self._last)
 
     def judged(self) -> list[JudgedFix]:
@@ -142,18 +143,22 @@ class Receiver:
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
-        return [*self._past_ns, *(each.node.time_ns for each in self._epochs if each.is_believed)]
+        return [*self._past_ns, *(each.node.time_ns for each in self._epochs if each.believed)]
 
     def first(self) -> tuple[GeoPoint, Floats] | None:
         """The first believed fix of the window, and its place."""
-        first = next((each for each in self._epochs if each.is_believed), None)
+        first = next((each for each in self._epochs if each.believed), None)
         if first is None or self.datum is None:
             return None
         return first.fixes[first.chosen or 0].point, first.place(self.datum)
 
     def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> None:
         """Choose which fixes since a time may be: the longest chain that a vehicle could have driven."""
-        recent = [each for each in self._epochs if each.node.time_ns >= horizon_ns]
+        recent = [
+            each
+            for each in self._epochs
+            if not each.repeats and (self.datum is None or each.node.time_ns >= horizon_ns)
+        ]
         candidates = [
             (epoch, number)
             for epoch in recent
@@ -166,7 +171,8 @@ class Receiver:
         times_ns = [epoch.node.time_ns for epoch, _ in candidates]
         chain = drivable(times_ns, np.array([fix.ecef for fix in fixes]))
         if self.datum is None:
-            if sum(chain) < 2 and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
+            alone = sum(chain) < 2 and not any(each.repeats for each in self._epochs)
+            if alone and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
                 return
             self.datum = fixes[chain.index(True)].point
         chosen = {id(epoch): number for (epoch, number), may in zip(candidates, chain, strict=True) if may}
@@ -174,31 +180,34 @@ class Receiver:
         for epoch in recent:
             number = chosen.get(id(epoch))
             if epoch.told:
-                if number is None and epoch.is_believed:
-                    epoch.node.place, left = None, left + 1
-            elif number != epoch.chosen or (number is not None and not epoch.is_believed):
+                if number is None and epoch.believed:
+                    epoch.node.place, epoch.believed, left = None, False, left + 1
+            elif number != epoch.chosen or (number is not None and not epoch.believed):
                 epoch.chosen = number
                 self._believe(epoch)
         self._restarts += left > 0
 
     def _believe(self, epoch: _Epoch) -> None:
-        """Give a node the place that its fix tells."""
+        """Give a node the place that its fix tells, unless a rig that stands was told before."""
         epoch.node.shown_m = epoch.node.place = None
-        if epoch.chosen is None or epoch.chosen in epoch.refused or self.datum is None:
+        epoch.believed = epoch.chosen is not None and epoch.chosen not in epoch.refused
+        if epoch.chosen is None or not epoch.believed or self.datum is None:
             return
-        white, wander = self.white_m, np.maximum(self.white_m * self._wander, 0.5 * FLOOR_M)
-        declared = epoch.fixes[epoch.chosen].sigma_m
-        if declared is not None:
-            sigma = np.maximum(declared, 0.02)
-            white, wander = sigma * DECLARED_WHITE, sigma * DECLARED_WANDER
-        epoch.node.place = Place(epoch.place(self.datum), white, wander)
+        if not (epoch.repeats and epoch.node.standing):
+            epoch.node.place = Place(epoch.place(self.datum), *self._noise(epoch.fixes[epoch.chosen]))
 
-    def _believe_again(self) -> bool:
+    def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
+        """Standard deviations (3,) of a fix's white noise and slow error."""
+        if fix.sigma_m is None:
+            return self.white_m, np.maximum(self.white_m * self._wander, 0.5 * FLOOR_M)
+        sigma = np.maximum(fix.sigma_m, LEAST_M) * self._factor
+        return sigma * DECLARED_WHITE, sigma * DECLARED_WANDER
+
+    def _believe_again(self) -> None:
         """Give all nodes their places once more, since the noise has changed."""
         for epoch in self._epochs:
-            if epoch.is_believed:
+            if epoch.believed:
                 self._believe(epoch)
-        return True
 
     def refuse(self, nodes: Sequence[Node]) -> tuple[bool, Node | None]:
         """Refuse fixes that contradict the motion, believe those again that do not.
@@ -214,19 +223,26 @@ class Receiver:
             if epoch.node.time_ns < nodes[0].time_ns or epoch.chosen is None or self.datum is None:
                 continue
             level_m, up_m = _apart(epoch.place(self.datum), epoch.node)
+            if epoch.repeats:
+                stands = self._stands(epoch, level_m)
+                is_new = stands and not epoch.node.standing
+                if not epoch.told and (stands, is_new) != (epoch.believed, epoch.node.place is not None):
+                    epoch.refused, changed = set() if stands else {0}, True
+                    self._believe(epoch)
+                continue
             if level_m <= most_m and up_m <= most_up_m:
                 run = []
-                if not epoch.is_believed and not epoch.told:
+                if not epoch.believed and not epoch.told:
                     epoch.refused.discard(epoch.chosen)
                     self._believe(epoch)
                     changed = True
                 continue
             run.append(epoch)
-            if not epoch.is_believed:
+            if not epoch.believed:
                 continue
             changed = True
             if epoch.told:
-                epoch.node.place = None
+                epoch.node.place, epoch.believed = None, False
                 continue
             epoch.refused.add(epoch.chosen)
             self._note(epoch, level_m, up_m)
@@ -235,6 +251,13 @@ class Receiver:
             self._believe(epoch)
         disproved = self._disproved(run)
         return changed or disproved is not None, disproved
+
+    def _stands(self, epoch: _Epoch, off_m: float) -> bool:
+        """Whether a rig may be where it was: not frozen is what repeats the place of one that stands."""
+        near_m = 3 * math.hypot(*(float(sigma[0]) for sigma in self._noise(epoch.fixes[0])))
+        if epoch.node.standing:
+            near_m = max(near_m, STOOD_M)
+        return off_m <= near_m and float(np.linalg.norm(epoch.node.velocity_m_s)) < MOVED_M_S
 
     def _disproved(self, run: list[_Epoch]) -> Node | None:
         """Where the motion is wrong, if fixes contradict it for long, and none agrees after them."""
@@ -252,31 +275,49 @@ class Receiver:
     def _note(self, epoch: _Epoch, level_m: float, up_m: float) -> None:
         off_m = max(level_m, up_m)
         if off_m > self._worst[0]:
-            others = [e.node.time_ns for e in self._epochs if e.is_believed and e is not epoch]
+            others = [e.node.time_ns for e in self._epochs if e.believed and e is not epoch]
             apart_s = min((abs(t - epoch.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
             self._worst = off_m, off_m / apart_s
 
     def learn(self, since_ns: int) -> bool:
-        """Learn the fixes' white noise from how their error changes to the next; whether it changed."""
-        if not self._learns or self.datum is None:
-            return False
+        """Learn the fixes' white noise from how their error changes to the next; whether it changed.
+
+        Of fixes that declare their noise it is learnt by how many times it is larger, if it is.
+        """
         known = [
-            epoch
+            (epoch, epoch.fixes[epoch.chosen or 0].sigma_m)
             for epoch in self._epochs
-            if epoch.is_believed
-            and epoch.node.time_ns >= since_ns
-            and epoch.fixes[epoch.chosen or 0].sigma_m is None
+            if epoch.believed and not epoch.repeats and epoch.node.time_ns >= since_ns
         ]
-        if len(known) < LEAST_FIXES:
+        told = [(epoch, sigma_m) for epoch, sigma_m in known if sigma_m is not None]
+        changed = len(told) >= LEAST_FIXES and self._learn_factor(told)
+        silent = [epoch for epoch, sigma_m in known if sigma_m is None]
+        if self._learns and len(silent) >= LEAST_FIXES:
+            east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
+            level = math.sqrt(0.5 * (east**2 + north**2))
+            found = np.clip((level, level, up), FLOOR_M, CEILING_M)
+            if np.any(np.abs(np.log(found / self.white_m)) >= 0.2):
+                self.white_m, changed = found, True
+        if changed:
+            self._believe_again()
+        return changed
+
+    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]]) -> bool:
+        declared = np.maximum([sigma_m for _, sigma_m in told], LEAST_M) * DECLARED_WHITE
+        scatter = self._scatter([epoch for epoch, _ in told], declared)
+        factor = max(1.0, math.sqrt(0.5 * (scatter[0] ** 2 + scatter[1] ** 2)), scatter[2])
+        if abs(math.log(factor / self._factor)) < 0.2:
             return False
-        off = np.array([epoch.place(self.datum) - epoch.node.pose.translation() for epoch in known])
-        axes = 1.4826 * np.median(np.abs(np.diff(off, axis=0)), axis=0) / math.sqrt(2)
-        level = math.sqrt(0.5 * float(axes[0] ** 2 + axes[1] ** 2))
-        found = np.clip((level, level, float(axes[2])), FLOOR_M, CEILING_M)
-        if np.all(np.abs(np.log(found / self.white_m)) < 0.2):
-            return False
-        self.white_m = found
-        return self._believe_again()
+        self._factor = factor
+        return True
+
+    def _scatter(self, epochs: Sequence[_Epoch], units_m: Floats) -> list[float]:
+        """White noise of fixes east, north and up, in their units (n, 3)."""
+        datum = self.datum
+        off = [each.place(datum) - each.node.pose.translation() for each in epochs if datum is not None]
+        changes = np.diff(off, axis=0) / units_m[1:]
+        scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
+        return scatter
 
     def explain(self, optimum: Optimum) -> None:
         """Find how large the slow error of the fixes is, on average over what explains a drive."""
@@ -298,8 +339,9 @@ class Receiver:
             epoch.told = True
             for number, fix in enumerate(epoch.fixes if not epoch.told_elsewhere else ()):
                 others = [other for other in epoch.fixes if other is not fix]
-                believed = number == epoch.chosen and epoch.is_believed
-                reason = None if believed else DUPLICATE if _is_near(fix, others) else OUTLIER
+                believed = number == epoch.chosen and epoch.believed
+                refusal = FROZEN if epoch.repeats else OUTLIER
+                reason = None if believed else DUPLICATE if _is_near(fix, others) else refusal
                 self._judged.append((fix.arrival, reason))
                 if reason is OUTLIER:
                     self._outliers += 1
@@ -309,14 +351,14 @@ class Receiver:
     def give_up(self) -> None:
         """Believe none of the window's fixes."""
         for epoch in self._epochs:
-            epoch.node.place = None
+            epoch.node.place, epoch.believed = None, False
         self.tell()
         self._epochs, self._last = [], None
 
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""
         past = [each for each in self._epochs if each.node.time_ns < before_ns]
-        self._past_ns += [each.node.time_ns for each in past if each.is_believed]
+        self._past_ns += [each.node.time_ns for each in past if each.believed]
         del self._epochs[: len(past)]
 
     def forget(self, before_ns: int) -> None:

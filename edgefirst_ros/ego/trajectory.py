@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import gtsam
-import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
@@ -18,14 +17,13 @@ from edgefirst_ros.ego.geometry import (
     canonical,
     from_enu,
     inverse,
-    quaternion,
     rot3,
     rpy_deg,
-    slerp,
 )
+from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
 from edgefirst_ros.ego.path import Point
-from edgefirst_ros.ego.timeseries import TimeSeries, basis, nearest_ns
+from edgefirst_ros.ego.series import Series, basis, nearest_ns
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.messages.odometry import Odometry
@@ -83,8 +81,7 @@ class Trajectory:
         self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
         self._has_odometry = odometry
         self._is_oriented = motion is not None and motion.oriented
-        self._orientation: TimeSeries[Quaternion] = TimeSeries(slerp, max_gap_ns=SWIFT_NS)
-        self._odometry: TimeSeries[Odometry] = TimeSeries(_move, max_gap_ns=self._vehicle.max_gap_ns)
+        self._orientation = Series(4)
         self._judged_fixes: list[JudgedFix] = []
         self._latest_ns: int | None = None
 
@@ -94,14 +91,14 @@ class Trajectory:
         if self._known:
             self._judged_fixes.append((arrival, self._motion.refusals.get(arrival)))
         else:
-            self._motion.add_fix(time_ns, arrival, fix, speed_m_s=self._wheel_speed_m_s())
+            self._motion.add_fix(time_ns, arrival, fix)
 
     def add_imu(self, time_ns: int, imu: Imu) -> None:
         """Add an IMU message."""
         self._advance(time_ns)
         imu = self._sound(imu)
         if not self._known:
-            self._motion.add_imu(time_ns, imu)
+            self._motion.add_sample(time_ns, sample_row(imu))
         rotation = imu.orientation_xyzw
         if rotation is not None:
             if self._imu_from_rig is not None:
@@ -112,9 +109,8 @@ class Trajectory:
         """Add an odometry message, whose pose is the rig's."""
         self._advance(time_ns)
         self._has_odometry = True
-        self._odometry.add(time_ns, odometry)
         if not self._known:
-            self._motion.add_odometry(time_ns, odometry)
+            self._motion.odometer.add(time_ns, odometry)
 
     def leave_telling(self) -> None:
         """Another trajectory, of which this one is a copy, tells what becomes of the fixes so far."""
@@ -150,8 +146,9 @@ class Trajectory:
         if not self._known and (not self._has_odometry or self._motion.has_begun):
             return False
         if self._has_odometry:
-            return self._odometry.settled(time_ns, self._latest_ns)
-        return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns)
+            odometry, gap_ns = self._motion.odometer.series, self._vehicle.max_gap_ns
+            return odometry.settled(time_ns, self._latest_ns, gap_ns)
+        return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns, SWIFT_NS)
 
     def pose(self, time_ns: int, *, located: bool = True) -> EgoPose:
         """The pose as far as it is known so far.
@@ -190,16 +187,10 @@ class Trajectory:
 
     def forget(self, before_ns: int) -> None:
         """Drop what poses from ``before_ns`` on do not need."""
-        self._odometry.forget(before_ns)
         # Earlier times show how often orientations come.
         self._orientation.forget(before_ns - SWIFT_NS)
         if not self._known:
             self._motion.forget(before_ns)
-
-    def _wheel_speed_m_s(self) -> float:
-        """The latest speed of the odometry, NaN without any."""
-        latest = None if self._latest_ns is None else self._odometry.nearest(self._latest_ns)
-        return math.nan if latest is None else math.hypot(*latest[1].linear_m_s)
 
     def _place_basis(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> PoseBasis:
         found = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
@@ -212,12 +203,13 @@ class Trajectory:
     def _rotation(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> _Rotation:
         """Rotation, its basis, and its standard deviations."""
         times_ns = self._orientation.times_ns
-        own = self._orientation.at(time_ns)
+        own = self._orientation.at(time_ns, SWIFT_NS)
         sigma = None if point is None else point.rotation_sigma_rad
         if own is not None:
+            x, y, z, w = own.tolist()
             if point is not None:
-                sigma = _of_written(own, point)
-            return own, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
+                sigma = _of_written((x, y, z, w), point)
+            return (x, y, z, w), basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
         if point is None or sigma is None:
             return None, PoseBasis.ASSUMED, None
         near = nearest_ns(times_ns, time_ns)
@@ -239,25 +231,23 @@ class Trajectory:
         return None, PoseBasis.ASSUMED, None
 
     def _of_odometry(self, pose: EgoPose) -> EgoPose:
-        """The pose in the odometry's frame, extrapolated beyond its ends by its velocities."""
-        time_ns = pose.time_ns
-        found = self._odometry.at(time_ns)
-        rests_on = basis(self._odometry.times_ns, time_ns, self._vehicle.max_gap_ns)
+        """The pose in the odometry's frame."""
+        found = self._motion.odometer.pose(pose.time_ns, self._vehicle.max_gap_ns, self._hold_ns)
         if found is None:
-            nearest = self._odometry.nearest(time_ns)
-            if nearest is None or abs(nearest[0] - time_ns) > self._hold_ns:
-                return pose
-            found, rests_on = _carried(nearest[1], (time_ns - nearest[0]) / 1e9), PoseBasis.DEAD_RECKONED
-        rotation = canonical(found.orientation_xyzw)
+            return pose
+        row, rests_on = found
+        x, y, z, a, b, c, d = row[:7].tolist()
+        sigmas = row[13:].tolist()
+        rotation = canonical((a, b, c, d))
         return replace(
             pose,
-            position_m=found.position_m,
+            position_m=(x, y, z),
             rotation_xyzw=rotation,
             rpy_deg=rpy_deg(rotation),
             position_basis=rests_on,
             rotation_basis=rests_on,
-            position_sigma_m=found.position_sigma_m,
-            rotation_sigma_rad=found.rotation_sigma_rad,
+            position_sigma_m=_known(sigmas[:3]),
+            rotation_sigma_rad=_known(sigmas[3:]),
         )
 
     def _sound(self, imu: Imu) -> Imu:
@@ -282,33 +272,6 @@ def _of_written(rotation: Quaternion, point: Point) -> Vector:
     return a, b, c
 
 
-def _line(start: Vector, end: Vector, fraction: float) -> Vector:
-    x, y, z = (a + (b - a) * fraction for a, b in zip(start, end, strict=True))
-    return x, y, z
-
-
-def _move(start: Odometry, end: Odometry, fraction: float) -> Odometry:
-    return replace(
-        start,
-        position_m=_line(start.position_m, end.position_m, fraction),
-        orientation_xyzw=slerp(start.orientation_xyzw, end.orientation_xyzw, fraction),
-        linear_m_s=_line(start.linear_m_s, end.linear_m_s, fraction),
-        angular_rad_s=_line(start.angular_rad_s, end.angular_rad_s, fraction),
-    )
-
-
-def _carried(odometry: Odometry, seconds: float) -> Odometry:
-    """The pose after some seconds at the same velocities, which are in its own axes."""
-    if not np.isfinite((*odometry.linear_m_s, *odometry.angular_rad_s)).all():
-        return odometry
-    half = gtsam.Rot3.Expmap(np.array(odometry.angular_rad_s) * (seconds / 2))
-    midway = rot3(odometry.orientation_xyzw).compose(half)
-    moved = midway.rotate(np.array(odometry.linear_m_s) * seconds)
-    x, y, z = (np.array(odometry.position_m) + moved).tolist()
-    return Odometry(
-        odometry.child_frame_id,
-        (x, y, z),
-        quaternion(midway.compose(half)),
-        odometry.linear_m_s,
-        odometry.angular_rad_s,
-    )
+def _known(numbers: list[float]) -> Vector | None:
+    x, y, z = numbers
+    return None if math.isnan(x) else (x, y, z)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
+from edgefirst_ros.pipeline.poseaccount import PoseAccount
 from edgefirst_ros.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.timing.align import Aligned
 from edgefirst_ros.timing.reorder import MOST_WAITING_BYTES

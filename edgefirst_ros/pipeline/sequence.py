@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.account import PoseAccount
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -18,6 +17,7 @@ from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import LATE, FrameCounts, Ledger, Stage
+from edgefirst_ros.pipeline.poseaccount import PoseAccount
 from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule

@@ -83,7 +83,9 @@ class Car:
             node = Node(len(made), times[index])
             if made:
                 inside = slice(index - NODE, index + 1, SAMPLE)
-                node.segment = inertia.segment(made[-1].time_ns, times[index], times[inside], rows[inside], G)
+                node.segment = inertia.segments(
+                    (made[-1].time_ns, times[index]), times[inside], rows[inside], G
+                )[0]
             fix = place[index] + rng.normal(0, self.noise_m, 3)
             node.place = Place(fix, np.full(3, max(self.noise_m, 0.05)), np.full(3, max(self.noise_m, 0.05)))
             made.append(node)
@@ -166,6 +168,15 @@ class TestHeading:
         assert WAY_M - 1 < gone < WAY_M + 8
         assert begin(nodes[:far], rolls=True) is None
         assert begin(nodes[: far + 1], rolls=True) is not None
+
+    @pytest.mark.parametrize(("noise_m", "least_m", "most_m"), [(0.01, 1.5, 3.0), (0.3, WAY_M, 9.0)])
+    def test_good_fixes_show_a_way_sooner(self, noise_m: float, least_m: float, most_m: float) -> None:
+        nodes = Car(speeds=((0.0, 0.5), (40.0, 0.5)), bend_per_m=0.0, noise_m=noise_m).nodes()
+        far = long_way(nodes)
+        assert far is not None
+        assert nodes[far].place is not None
+        assert nodes[0].place is not None
+        assert least_m < np.linalg.norm(nodes[far].place.position_m - nodes[0].place.position_m) < most_m
 
     def test_one_wrong_fix_is_no_way(self) -> None:
         nodes = Car(speeds=((0.0, 0.0), (10.0, 0.0))).nodes()

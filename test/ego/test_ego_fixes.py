@@ -3,20 +3,22 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import gtsam
 import numpy as np
 import pymap3d
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.fixes import Fix, FixJudge, drivable
+from edgefirst_ros.ego.fixes import Fix, Vehicle, drivable, judged
+from edgefirst_ros.ego.graph import Node
+from edgefirst_ros.ego.receiver import Receiver
 from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 MS = 1_000_000
 S = 1_000_000_000
 PLACE = NavSatFix(48.0, 11.0, 520.0, 0)
-REST = np.array((0.0, 0.0, 9.81))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ REST = np.array((0.0, 0.0, 9.81))
     ],
 )
 def test_fixes_that_are_refused(fix: NavSatFix, reason: str) -> None:
-    assert FixJudge().judge(S, 3, fix) == reason
+    assert judged(S, 3, fix, math.nan) == reason
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_fixes_that_are_refused(fix: NavSatFix, reason: str) -> None:
     ],
 )
 def test_fixes_that_are_accepted(fix: NavSatFix) -> None:
-    found = FixJudge().judge(S, 3, fix)
+    found = judged(S, 3, fix, math.nan)
     assert isinstance(found, Fix)
     assert (found.time_ns, found.arrival, found.sigma_m) == (S, 3, fix.sigma_m)
     assert found.point == GeoPoint(fix.latitude_deg, fix.longitude_deg, fix.altitude_m)
@@ -66,136 +68,109 @@ def test_fixes_that_are_accepted(fix: NavSatFix) -> None:
 
 
 def test_a_missing_altitude_is_the_last_known() -> None:
-    judge = FixJudge()
-    known = judge.judge(S, 0, NavSatFix(48, 11, 520, 0))
-    refused = judge.judge(2 * S, 1, NavSatFix(48, 11, 1e300, 0))
-    unknown = judge.judge(3 * S, 2, NavSatFix(48.1, 11, math.nan, 0))
-    assert isinstance(known, Fix)
-    assert refused == "out of range"
-    assert isinstance(unknown, Fix)
+    receiver = Receiver(Vehicle(), S)
+    known = receiver.take(S, 0, NavSatFix(48, 11, 520, 0))
+    assert known is not None
+    assert receiver.take(2 * S, 1, NavSatFix(48, 11, 1e300, 0)) is None
+    assert receiver.judged() == [(1, "out of range")]
+    unknown = receiver.take(3 * S, 2, NavSatFix(48.1, 11, math.nan, 0))
+    assert unknown is not None
     assert unknown.point == GeoPoint(48.1, 11, 520)
 
 
-class Receiver:
-    """Ten fixes a second by a judge, and what the rig feels between them."""
+class Standing:
+    """A receiver that has told ten places a second, and says the last one for ever; and the rig at these."""
 
-    def __init__(self) -> None:
-        self.judge = FixJudge()
-        self.epoch = 0
+    def __init__(self, fixes: int, speed_m_s: float = 0.0) -> None:
+        self.receiver = Receiver(Vehicle(), 2_500 * MS)
+        self.nodes: list[Node] = []
+        for number in range(fixes):
+            self.fix(speed_m_s * number / 10 + 1e-3 * (number % 2), speed_m_s)
 
-    def fix(self, east_m: float = 0.0, *, speed_m_s: float = math.nan, north_m: float = 0.0) -> bool:
-        """Whether the next fix is frozen."""
-        place = pymap3d.enu2geodetic(east_m, north_m, 0.0, 48.0, 11.0, 520.0)
+    def fix(
+        self, east_m: float, speed_m_s: float, *, rig_m: float | None = None, standing: bool = False
+    ) -> None:
+        number = len(self.nodes)
+        place = pymap3d.enu2geodetic(east_m, 0.0, 0.0, 48.0, 11.0, 520.0)
         latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
-        self.epoch += 1
-        judged = self.judge.judge(
-            self.epoch * 100 * MS, self.epoch, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0)
-        )
-        assert isinstance(judged, Fix)
-        return self.judge.freezes(judged, speed_m_s=speed_m_s)
+        fix = NavSatFix(latitude_deg, longitude_deg, altitude_m, 0)
+        taken = self.receiver.take(number * 100 * MS, number, fix)
+        assert taken is not None
+        node = Node(number, number * 100 * MS, standing=standing)
+        node.pose = gtsam.Pose3(gtsam.Rot3(), np.array((east_m if rig_m is None else rig_m, 0.0, 0.0)))
+        node.velocity_m_s = np.array((speed_m_s, 0.0, 0.0))
+        self.receiver.add(node, taken)
+        self.nodes.append(node)
 
-    def feel(
-        self, seconds: float, *, yaw_rad_s: float = 0.0, push_m_s2: float = 0.0, along: int = 0
-    ) -> Receiver:
-        """Steps of 50 ms."""
-        for _ in range(round(seconds / 0.05)):
-            force = REST.copy()
-            force[along] += push_m_s2
-            self.judge.felt(0.05, np.array((0.0, 0.0, yaw_rad_s * 0.05)), force)
-        return self
+    def believed(self) -> list[bool]:
+        """By fix, after everything was looked at."""
+        now_ns = self.nodes[-1].time_ns
+        self.receiver.choose(now_ns, now_ns - 3 * S, final=True)
+        self.receiver.refuse(self.nodes)
+        self.receiver.tell()
+        reasons = dict(self.receiver.judged())
+        assert set(reasons.values()) <= {None, "frozen (repeats the last position while the rig moves)"}
+        return [reasons[number] is None for number in range(len(self.nodes))]
+
+
+class TestDeclared:
+    def told(self, declared_m: float, white_m: float) -> float:
+        """The white noise that fixes get which declare one deviation and have another."""
+        rng, receiver, nodes = np.random.default_rng(0), Receiver(Vehicle(), 10 * S), list[Node]()
+        for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, white_m, (200, 3)).tolist()):
+            place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
+            latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
+            fix = NavSatFix(latitude_deg, longitude_deg, altitude_m, 0, (declared_m,) * 3)
+            taken = receiver.take(number * 100 * MS, number, fix)
+            assert taken is not None
+            nodes.append(Node(number, number * 100 * MS))
+            receiver.add(nodes[-1], taken)
+        receiver.choose(nodes[-1].time_ns, 0, final=True)
+        receiver.learn(0)
+        assert nodes[100].place is not None
+        return float(nodes[100].place.white_m[0])
+
+    def test_who_scatters_more_than_he_says_is_believed_less(self) -> None:
+        assert self.told(0.02, 1.5) == pytest.approx(1.5, rel=0.25)
+
+    @pytest.mark.parametrize("white_m", [0.1, 1.0])
+    def test_who_says_enough_is_taken_at_his_word(self, white_m: float) -> None:
+        assert self.told(2.0, white_m) == pytest.approx(1.0, rel=0.2)
 
 
 class TestFrozen:
     def test_a_parked_rig_repeats_its_place(self) -> None:
-        receiver = Receiver()
-        assert not any(receiver.feel(0.1).fix(speed_m_s=0.0) for _ in range(100))
+        parked = Standing(1)
+        for _ in range(50):
+            parked.fix(0.0, 0.05)
+        assert all(parked.believed())
 
-    def test_a_new_place_is_not_frozen_however_the_rig_moves(self) -> None:
-        receiver = Receiver()
-        found = [
-            receiver.feel(0.1, yaw_rad_s=1.0, push_m_s2=5.0).fix(0.8 * n, speed_m_s=8.0) for n in range(100)
-        ]
-        assert not any(found)
+    def test_a_rig_that_stopped_has_not_moved_though_it_was_fast(self) -> None:
+        stopped = Standing(30, 4.0)
+        for _ in range(50):
+            stopped.fix(11.6 + 1e-3, 0.02, rig_m=11.7, standing=True)
+        assert all(stopped.believed())
 
-    def test_while_the_rig_turns(self) -> None:
-        receiver = Receiver()
-        receiver.fix()
-        assert not receiver.feel(1.0, yaw_rad_s=math.radians(1.9)).fix()
-        assert receiver.feel(0.1, yaw_rad_s=math.radians(1.9)).fix()
+    @pytest.mark.parametrize("speed_m_s", [1.5, 20.0])
+    def test_a_moving_rig_does_not_repeat_its_place(self, speed_m_s: float) -> None:
+        moving = Standing(30, speed_m_s)
+        for number in range(20):
+            moving.fix(speed_m_s * 2.9 + 1e-3, speed_m_s, rig_m=speed_m_s * (2.9 + number / 10))
+        assert moving.believed() == [True] * 30 + [False] * 20
 
-    @pytest.mark.parametrize("along", [0, 1])
-    def test_while_the_rig_is_pushed(self, along: int) -> None:
-        receiver = Receiver()
-        receiver.feel(0.1).fix()
-        receiver.feel(0.2)
-        assert not receiver.feel(0.45, push_m_s2=1.0, along=along).fix()
-        assert receiver.feel(0.15, push_m_s2=1.0, along=along).fix()
+    def test_a_rig_that_stopped_elsewhere_is_not_where_its_receiver_froze(self) -> None:
+        tunnel = Standing(30, 10.0)
+        for _ in range(20):
+            tunnel.fix(29.0 + 1e-3, 0.0, rig_m=36.0, standing=True)
+        assert tunnel.believed() == [True] * 30 + [False] * 20
 
-    def test_a_slope_or_a_slight_push_is_none(self) -> None:
-        receiver = Receiver()
-        receiver.fix()
-        # Leaning on a hill, which is there from the beginning.
-        assert not receiver.feel(5.0, push_m_s2=1.7).fix()
-        receiver = Receiver()
-        receiver.fix()
-        receiver.feel(0.1)
-        assert not receiver.feel(5.0, push_m_s2=0.35).fix()
-
-    def test_a_door_that_slams_does_not_move_the_rig(self) -> None:
-        receiver = Receiver()
-        receiver.fix()
-        receiver.feel(1.0)
-        for _ in range(5):
-            receiver.feel(0.25, push_m_s2=4.0).feel(0.3)
-            receiver.feel(0.1, yaw_rad_s=0.1).feel(0.1, yaw_rad_s=-0.1)
-            assert not receiver.fix()
-
-    def test_by_the_speed_of_the_wheels(self) -> None:
-        receiver = Receiver()
-        receiver.fix(speed_m_s=8.0)
-        assert not receiver.fix(speed_m_s=math.nan)
-        assert not receiver.fix(speed_m_s=0.5)
-        assert receiver.fix(speed_m_s=1.5)
-
-    @pytest.mark.parametrize(("speed_m_s", "frozen"), [(0.0, False), (0.5, False), (3.0, True), (20.0, True)])
-    def test_after_new_fixes_that_moved(self, speed_m_s: float, frozen: bool) -> None:
-        receiver = Receiver()
-        for n in range(50):
-            receiver.fix(speed_m_s * n / 10 + 1e-4 * (n % 2))
-        assert receiver.fix(speed_m_s * 49 / 10 + 1e-4) == frozen
-
-    def test_noise_of_a_parked_rigs_fixes_is_no_speed(self) -> None:
-        for seed in range(20):
-            noise = np.random.default_rng(seed).normal(0, 2.0, (30, 2)).tolist()
-            receiver = Receiver()
-            for east, north in noise:
-                receiver.fix(east, north_m=north)
-            east, north = noise[-1]
-            assert not receiver.fix(east, north_m=north)
-
-    def test_speed_of_long_ago_is_forgotten(self) -> None:
-        receiver = Receiver()
-        for n in range(30):
-            receiver.fix(2.0 * n)
-        for n in range(40):
-            receiver.fix(60.0 + 1e-4 * n)
-        assert not receiver.fix(60.0 + 39e-4)
-
-    def test_it_stays_frozen_until_the_place_changes(self) -> None:
-        receiver = Receiver()
-        receiver.fix()
-        assert receiver.feel(1.0, yaw_rad_s=0.3).fix()
-        # Turned back, and still again: what was not told was not told.
-        assert receiver.feel(1.0, yaw_rad_s=-0.3).fix()
-        assert all(receiver.feel(0.1).fix() for _ in range(50))
-        assert not receiver.fix(1.0)
-        assert not receiver.fix(1.0)
-        pushed = Receiver()
-        pushed.fix()
-        assert pushed.feel(0.1).feel(1.0, push_m_s2=1.0).feel(2.0).fix()
-        wheels = Receiver()
-        wheels.fix()
-        assert [wheels.fix(speed_m_s=v) for v in (0.0, 2.0, 0.0)] == [False, True, True]
+    def test_new_places_are_believed_again(self) -> None:
+        tunnel = Standing(30, 10.0)
+        for number in range(50):
+            tunnel.fix(29.0 + 1e-3, 10.0, rig_m=29.0 + number)
+        for number in range(50, 70):
+            tunnel.fix(29.0 + number, 10.0)
+        assert tunnel.believed() == [True] * 30 + [False] * 50 + [True] * 20
 
 
 @given(st.lists(st.tuples(st.integers(80, 3_000), st.booleans()), min_size=1, max_size=40))

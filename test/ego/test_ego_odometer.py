@@ -84,7 +84,7 @@ def test_gaps_ends_and_jumps_of_its_frame_are_unknown() -> None:
 def test_what_is_forgotten_leaves_the_rest() -> None:
     odometer = circling(200)
     before = odometer.moved(150 * S, 151 * S)
-    odometer.forget(120 * S)
+    odometer.series.forget(120 * S)
     after = odometer.moved(150 * S, 151 * S)
     assert before is not None
     assert after is not None

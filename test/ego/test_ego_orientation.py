@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, after, canonical, inverse, rpy_deg, slerp
+from edgefirst_ros.ego.geometry import Quaternion, after, canonical, inverse, rpy_deg
+from edgefirst_ros.ego.series import Series
 
 
 def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:
@@ -67,16 +68,21 @@ def test_straight_up_and_down_all_is_yaw(yaw: float, pitch: float, roll: float) 
     assert angle_deg(of_euler(found[2], found[1], 0), of_euler(yaw, pitch, roll)) < 1e-3
 
 
-@given(ROTATIONS, ROTATIONS, st.floats(0, 1))
-def test_slerp_turns_at_constant_rate_the_short_way(
-    start: Quaternion, end: Quaternion, fraction: float
+@given(ROTATIONS, ROTATIONS, st.integers(1, 999))
+def test_in_between_it_turns_at_constant_rate_the_short_way(
+    start: Quaternion, end: Quaternion, time_ns: int
 ) -> None:
-    whole = angle_deg(start, end)
-    between = slerp(start, end, fraction)
-    assert between[3] >= 0
-    assert angle_deg(start, between) == pytest.approx(whole * fraction, abs=1e-5)
+    series = Series(4)
+    series.add(0, start)
+    series.add(1000, end)
+    found = series.at(time_ns, 1000)
+    assert found is not None
+    x, y, z, w = found.tolist()
+    whole, between, share = angle_deg(start, end), (x, y, z, w), time_ns / 1000
+    assert w >= 0
+    assert angle_deg(start, between) == pytest.approx(whole * share, abs=1e-5)
     if whole < 179:
-        assert angle_deg(between, end) == pytest.approx(whole * (1 - fraction), abs=1e-5)
+        assert angle_deg(between, end) == pytest.approx(whole * (1 - share), abs=1e-5)
 
 
 @given(ROTATIONS, ROTATIONS)

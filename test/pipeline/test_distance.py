@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from edgefirst_ros.ego.account import PoseAccount
+from edgefirst_ros.pipeline.poseaccount import PoseAccount
 from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
 
 EVERY_S = 0.05

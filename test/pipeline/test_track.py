@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from edgefirst_ros.ego.account import MOST_POINTS, Track
+from edgefirst_ros.pipeline.poseaccount import MOST_POINTS, Track
 from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
 
 HERE, THERE = GeoPoint(45.5, -73.5, 30.0), GeoPoint(46.0, -73.5, 30.0)

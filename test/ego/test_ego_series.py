@@ -1,0 +1,158 @@
+"""Rows by time: what is read equals what was added, wherever it lies, and lies on lines in between."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ego_drives import from_yaw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgefirst_ros.ego.series import BLOCK, Series, basis, nearest_ns
+
+NUMBERS = np.random.default_rng(0).normal(size=(3 * BLOCK + 17, 3))
+GAP_NS = 50
+
+
+def filled(most_bytes: int, part: int = 100) -> Series:
+    rows = Series(3, most_bytes=most_bytes)
+    for start in range(0, len(NUMBERS), part):
+        some = NUMBERS[start : start + part]
+        rows.extend(range(start, start + len(some)), some.ravel().tolist())
+    return rows
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@given(st.integers(0, len(NUMBERS)), st.integers(0, len(NUMBERS) + 5), st.sampled_from([0, 24_000, 1 << 20]))
+def test_any_part_is_what_was_added(start: int, stop: int, most_bytes: int) -> None:
+    np.testing.assert_array_equal(filled(most_bytes).part(start, stop), NUMBERS[start : max(start, stop)])
+
+
+@pytest.mark.parametrize("most_bytes", [0, 24_000, 1 << 20])
+def test_rows_are_what_was_added(most_bytes: int) -> None:
+    rows = filled(most_bytes)
+    assert len(rows) == len(NUMBERS)
+    for index in (0, len(NUMBERS) - 1, BLOCK, BLOCK - 1, 5):
+        np.testing.assert_array_equal(rows.row(index), NUMBERS[index])
+
+
+@pytest.mark.parametrize("most_bytes", [0, 24_000, 1 << 20])
+@pytest.mark.parametrize("kept", [0, 5, BLOCK, len(NUMBERS) - 20])
+def test_a_cut_end_makes_place_for_another(most_bytes: int, kept: int) -> None:
+    rows = filled(most_bytes)
+    rows.cut(kept)
+    assert len(rows) == kept
+    rows.extend(range(kept, kept + 50), NUMBERS[:50].ravel().tolist())
+    np.testing.assert_array_equal(rows.part(0, kept + 50), np.concatenate([NUMBERS[:kept], NUMBERS[:50]]))
+
+
+def test_a_row_added_after_reading_is_found() -> None:
+    rows = filled(24_000)
+    rows.row(len(NUMBERS) - 1)
+    rows.add(len(NUMBERS), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(rows.row(len(NUMBERS)), [1.0, 2.0, 3.0])
+
+
+def test_memory_holds_no_more_than_allowed_and_the_file_vanishes() -> None:
+    before = open_files()
+    rows = filled(24_000)
+    assert len(rows._newest) * 8 <= 24_000
+    assert open_files() == before + 1
+    del rows
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_full_disk_leaves_rows_in_memory(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    real, calls = os.pwrite, list[int]()
+
+    def full(file: int, data: bytes, at: int) -> int:
+        calls.append(at)
+        if len(calls) > after + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        # The last write before the disk is full is cut.
+        return real(file, data[: len(data) // 2] if len(calls) == after + 1 else data, at)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    rows = filled(24_000)
+    assert len(calls) == after + 2
+    np.testing.assert_array_equal(rows.part(0, len(NUMBERS)), NUMBERS)
+
+
+def track(*times: int) -> Series:
+    """Ten a nanosecond, turning by a thousandth of a radian in each."""
+    made = Series(5, quaternion_at=1)
+    for time_ns in times:
+        made.add(time_ns, (time_ns * 10.0, *from_yaw(time_ns / 1000)))
+    return made
+
+
+def value(series: Series, time_ns: int) -> list[float] | None:
+    found = series.at(time_ns, GAP_NS)
+    return None if found is None else found.tolist()
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    assert track().at(0, GAP_NS) is None
+    assert nearest_ns(track().times_ns, 0) is None
+    assert basis(track().times_ns, 0, GAP_NS).value == "assumed"
+    track().forget(100)
+
+
+@pytest.mark.parametrize("time_ns", [99, 100, 125, 150, 151, 200, 201, 202])
+def test_ends_are_not_held_and_gaps_are_not_bridged(time_ns: int) -> None:
+    known = time_ns in {100, 125, 150, 201}
+    expected = [time_ns * 10.0, *from_yaw(time_ns / 1000)]
+    assert value(track(100, 150, 201), time_ns) == (pytest.approx(expected, abs=1e-12) if known else None)
+
+
+def test_the_nearest_is_the_earlier_of_two_equally_near() -> None:
+    assert [nearest_ns([0, 30], time_ns) for time_ns in (-5, 15, 16, 99)] == [0, 0, 30, 30]
+
+
+def test_the_past_cannot_be_rewritten() -> None:
+    made = track(0, 10)
+    assert not made.add(10, [-1.0] * 5)
+    assert not made.add(5, [-1.0] * 5)
+    assert len(made) == 2
+
+
+TIMES = st.lists(st.integers(0, 300), unique=True, max_size=12).map(sorted)
+
+
+@given(TIMES, st.integers(0, 12), st.integers(-20, 330))
+def test_what_is_settled_does_not_change(times: list[int], known: int, time_ns: int) -> None:
+    made = track(*times[:known])
+    coming = times[known] if known < len(times) else 10_000
+    settled, before = made.settled(time_ns, coming, GAP_NS), value(made, time_ns)
+    for later in times[known:]:
+        made.add(later, (later * 10.0, *from_yaw(later / 1000)))
+    if settled:
+        assert value(made, time_ns) == before
+
+
+@given(TIMES.filter(bool), st.integers(-20, 330))
+def test_settled_is_not_late(times: list[int], time_ns: int) -> None:
+    made = track(*times)
+    last = times[-1]
+    assert made.settled(time_ns, last, GAP_NS) == (last >= time_ns)
+    assert made.settled(time_ns, max(time_ns + 1, last + 51), GAP_NS)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1 << 20])
+def test_forgetting_changes_nothing_that_is_asked_later(most_bytes: int) -> None:
+    whole, cut = Series(4, most_bytes=most_bytes), Series(4, most_bytes=most_bytes)
+    for time_ns in range(0, 30_000, 10):
+        for each in (whole, cut):
+            each.add(time_ns, from_yaw(time_ns / 1e4))
+        cut.forget(time_ns - 1000)
+        if time_ns > 1000:
+            assert value(cut, time_ns - 995) == value(whole, time_ns - 995)
+    assert len(cut) < 1_300
