@@ -129,8 +129,8 @@ def test_a_synced_cube_is_kept_until_the_disk_has_the_scan_that_it_went_to(
     assert [*(tmp_path / "out" / FOLDER).glob("*.cube-*.part")] == [held]
     assert lost(said, late) == []
     writer.complete()
-    assert not held.exists()
     writer.close()
+    assert not held.exists()
 
 
 def test_a_sync_is_of_what_has_changed(tmp_path: Path) -> None:
