@@ -22,8 +22,8 @@ _MARKER = re.compile(rb"\xff++(.)", re.DOTALL)
 _BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 """Markers without a length, and a zero, which makes a byte of data of what looks like one."""
 _MOST_STEPS = 1 << 16
-"""Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over them
-one by one: a megabyte, which packs to a kilobyte, takes half a second."""
+"""Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over
+them one by one: a megabyte, which packs to a kilobyte, takes half a second."""
 _MOST_SCANNED = 1 << 29
 """Pixels times scans of a JPEG: each scan of a progressive one goes over all pixels, however short it is."""
 
@@ -48,7 +48,7 @@ def check_header(data: bytes) -> None:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
         check_size(width, height)
         check_size(width, height * max(1, data.count(_SCAN)), _MOST_SCANNED)
-        for _ in jpeg_segments(data, strict=False):
+        for _ in jpeg_segments(data):
             pass
     elif (header := read_header(data)) is not None:
         check_size(header.width, header.height)
@@ -68,21 +68,17 @@ def open_picture(data: bytes) -> Image.Image:
     return Image.open(BytesIO(data), formats=("JPEG", "PNG"))
 
 
-def jpeg_segments(data: bytes, *, strict: bool = True) -> Iterator[tuple[int, int, int]]:
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Marker of each segment of a JPEG's header, and the offsets at which it starts and ends.
 
-    The header of the first scan is the last; there is none if the data end before it.
-
-    Args:
-        data: the file.
-        strict: end where more than fill bytes is between two segments; most readers pass over it.
+    The header of the first scan is the last; there is none if the data end before it, or something else than
+    fill bytes lies between two segments.
 
     Raises:
         DecodeError: the header takes more steps than any.
     """
     at, steps = len(JPEG), 0
-    # From every byte on, a search would go over fill bytes anew.
-    while (found := _MARKER.match(data, at if strict else max(at, data.find(b"\xff", at)))) is not None:
+    while (found := _MARKER.match(data, at)) is not None:
         start, marker = found.end() - 2, found[1][0]
         steps += 1 + start - at
         if steps > _MOST_STEPS:

@@ -34,7 +34,7 @@ _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """Anything but the data of a scan and its restarts."""
 _MOST_READABLE = 256
 _readable: set[bytes] = set()
-"""Hashes of headers of JPEGs that were decoded whole; with the same others can be, whatever their pixels are."""
+"""Hashes of headers of JPEGs that were decoded whole: others with the same can be, whatever their pixels."""
 
 
 class _JpegHead(NamedTuple):

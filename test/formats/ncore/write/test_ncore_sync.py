@@ -123,12 +123,14 @@ def test_a_synced_cube_is_kept_until_the_disk_has_the_scan_that_it_went_to(
     assert lost(said, late) == []
     (held,) = (tmp_path / "out" / FOLDER).glob("*.cube-*.part")
     sync_together([writer])
-    assert not held.exists()
     assert lost(said, late) == []
-    take(writer, cube(START_NS + 90 * MS))  # placed before any sync: nothing is promised, nothing kept
+    take(writer, cube(START_NS + 90 * MS))  # over the one before, which the disk has where it belongs
     take(writer, radar(START_NS + 100 * MS))
-    assert not [*(tmp_path / "out" / FOLDER).glob("*.cube-*.part")]
-    writer.abort()
+    assert [*(tmp_path / "out" / FOLDER).glob("*.cube-*.part")] == [held]
+    assert lost(said, late) == []
+    writer.complete()
+    writer.close()
+    assert not held.exists()
 
 
 def test_a_sync_is_of_what_has_changed(tmp_path: Path) -> None:
