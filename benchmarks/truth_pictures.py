@@ -116,7 +116,7 @@ def streams() -> Iterator[tuple[str, Codec, list[bytes]]]:
 
 
 def recorded(path: Path, codec: Codec, units: Sequence[bytes], *, checksums: bool) -> list[bytes]:
-    """Write access units as a camera sends them; the JPEGs of what libavcodec alone makes of them, in order."""
+    """Write access units as a camera sends them; in order, the JPEGs of what libavcodec alone decodes."""
     context = cast("av.VideoCodecContext", av.CodecContext.create("h264" if codec == "h264" else "hevc", "r"))
     context.thread_count = 1
     frames = []

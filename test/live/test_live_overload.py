@@ -34,6 +34,7 @@ from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.overload import KEEP, Overload
 from edgefirst_ros.sample import EgoPose, Role
 from edgefirst_ros.video.decoder import VideoDecoder
+from edgefirst_ros.video.gops import AccessUnit
 
 PACE = 2.0
 """So much faster than it was received the drive is put in."""
@@ -177,9 +178,9 @@ def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_coun
     fed: list[bytes] = []
     feed = VideoDecoder.feed
 
-    def counted(decoder: VideoDecoder, number: int, data: bytes) -> Iterable[tuple[int, av.VideoFrame]]:
-        fed.append(data)
-        return feed(decoder, number, data)
+    def counted(decoder: VideoDecoder, unit: AccessUnit) -> Iterable[tuple[int, av.VideoFrame]]:
+        fed.append(unit.data)
+        return feed(decoder, unit)
 
     monkeypatch.setattr(VideoDecoder, "feed", counted)
     monkeypatch.setattr(Overload, "_steer", lambda *_: None)

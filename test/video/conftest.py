@@ -7,6 +7,7 @@ import pytest
 from clips import RECIPES, Clip, make_clip
 
 from edgefirst_ros.video.decoder import VideoDecoder
+from edgefirst_ros.video.gops import AccessUnit
 
 
 @pytest.fixture(params=RECIPES)
@@ -21,9 +22,9 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     seen: list[bytes] = []
     feed = VideoDecoder.feed
 
-    def watch(self: VideoDecoder, number: int, data: bytes) -> list[tuple[int, av.VideoFrame]]:
-        seen.append(data)
-        return feed(self, number, data)
+    def watch(self: VideoDecoder, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
+        seen.append(unit.data)
+        return feed(self, unit)
 
     monkeypatch.setattr(VideoDecoder, "feed", watch)
     return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from unittest import mock
 
-from edgefirst_ros.video import h264
+from edgefirst_ros.video import bitstream, h264
 
 
 def nal_units(data: bytes) -> list[bytes]:
@@ -48,7 +48,7 @@ def without_vui(data: bytes) -> bytes:
 
 
 def _shortened(unit: bytes) -> bytes:
-    payload = h264.unescape(unit[1:])
+    payload = bitstream.unescape(unit[1:])
     left: list[int] = []
     with mock.patch.object(h264, "_stated_reorder", lambda bits: left.append(bits.left)):
         h264.sequence_set(unit)
