@@ -19,6 +19,8 @@ WHOLE = 0.9
 """A sensor that showed the same for this share of its messages never worked."""
 NOW_S = 5.0
 """Of a live capture shorter ones are not said: whoever looks could do nothing."""
+_WITH_NOISE = frozenset({"imu", "lidar_points"})
+"""Roles of sensors that never say the same twice, unless they are simulated without noise."""
 DARK_S = 10.0
 """A drive may pass a tunnel or a garage door without being a dark one."""
 
@@ -135,8 +137,8 @@ def _is_fault(sequence: Sequence, stream: Stream, spells: Spells) -> bool:
     A real sensor never does, for its noise; but a simulated one need not have any.
     """
     streams = (sequence.streams or {}).values()
-    # The noise of a simulated receiver says nothing about that of other sensors.
-    others = [each for each in streams if each is not stream and each.is_watched and each.role != "gps"]
+    # A picture changes by what moves in it, and a simulated receiver may be the only sensor that has noise.
+    others = [s for s in streams if s is not stream and s.is_watched and s.role in _WITH_NOISE]
     if any(_has_moved(sequence, stream, *span) for span in spells.longest_ns):
         return True
     if spells.total_s < WHOLE * (stream.last_ns - stream.first_ns) / 1e9 or stream.role == "gps":
