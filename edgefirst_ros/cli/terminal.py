@@ -14,9 +14,6 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
-from edgefirst_ros.diagnosis.finding import Code
-from edgefirst_ros.diagnosis.judge import damage_of, judge
-from edgefirst_ros.diagnosis.report import Recording, parsed
 from edgefirst_ros.naming import visible
 
 if TYPE_CHECKING:
@@ -136,6 +133,10 @@ def clock(seconds: float) -> str:
 
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
+    from edgefirst_ros.diagnosis.finding import Code
+    from edgefirst_ros.diagnosis.judge import judge
+    from edgefirst_ros.diagnosis.report import parsed
+
     if details:
         _print_account(console, report["topics"])
         _print_reasons(console, report["topics"])
@@ -263,6 +264,9 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
     """Print what ``info`` found in a recording, topic by topic."""
+    from edgefirst_ros.diagnosis.judge import damage_of
+    from edgefirst_ros.diagnosis.report import Recording
+
     head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {several(info['messages'], 'messages')}"
     if info["messages"]:
         start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.diagnosis.content import Condition
+from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import CompressedImage, RawImage
 from edgefirst_ros.messages.imu import Imu
 from edgefirst_ros.messages.measurement import Datum
@@ -245,7 +246,10 @@ class StreamContent:
         count = len(cloud.points)
         if not count or not cloud.has("x", "y", "z"):
             return {"points": float(count)}
-        some = PointCloud(cloud.points[:: max(1, count // POINTS)], 1, 0).xyz()
+        try:
+            some = PointCloud(cloud.points[:: max(1, count // POINTS)], 1, 0).xyz()
+        except DecodeError:
+            return {}  # every format refuses it
         repeated = self._compare(time_ns, (count, some.tobytes()))
         at_zero = ~some.any(axis=1)
         zeros = float(at_zero.mean())

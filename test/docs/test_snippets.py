@@ -221,7 +221,9 @@ def test_the_recipe_for_ci_passes_on_the_demo(desk: Desk) -> None:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{step}\n{done.stderr}"
+        said = Path("report.json")
+        why = json.loads(said.read_text() or "{}").get("warnings") if said.exists() else None
+        assert done.returncode == 0, f"{step}\n{done.stderr}\n{why}"
 
 
 def test_ten_lines_are_ten() -> None:

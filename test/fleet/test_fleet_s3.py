@@ -116,6 +116,7 @@ def test_readers_find_a_dataset_last(bucket: str, s3: S3Server, drives: Path) ->
     assert steps == sorted(steps)
     assert {n.rpartition("/")[2] for n in order if upload_step(n.split("/", 1)[1]) == 1} == {
         "drive00-dataset.arrow",
+        "quality.arrow",
         ".zgroup",
     }
     assert {Path(name).name for name in order[-2:]} == {"capture_report.html", "capture_report.json"}

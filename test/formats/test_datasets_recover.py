@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -106,10 +107,10 @@ def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) ->
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
     assert done.text.endswith("; the complete d, which it was to replace, stays")
-    ends = ("arrow", "manifest", "zip")
-    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", *(f"d.{end}" for end in ends)]
+    names = ("d.arrow", "d.manifest", "d.zip", "quality.arrow")
+    assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", *names]
     beside = folder.with_name("d_recovered")
-    assert sorted(p.name for p in beside.iterdir()) == [f"d_recovered.{end}" for end in ends]
+    assert sorted(p.name for p in beside.iterdir()) == [re.sub("^d", "d_recovered", n) for n in names]
 
 
 @pytest.fixture(scope="module")

@@ -180,15 +180,6 @@ class GrowingDataset:
         """Give rows of agents the yaw and the extent that are known by now, when the dataset is completed."""
         self._settled.append((rows, yaw, extent))
 
-    def _changed(self, first: int, rows: Records) -> Records:
-        """Rows of agents, from a number on, with what is settled of them."""
-        rows = rows.copy()
-        for numbers, yaw, extent in self._settled:
-            inside = (numbers >= first) & (numbers < first + len(rows))
-            rows["yaw"][numbers[inside] - first] = yaw[inside]
-            rows["extent"][numbers[inside] - first] = extent
-        return rows
-
     def _settle(self) -> None:
         """Rewrite chunks of agents whose rows are settled.
 
@@ -198,9 +189,21 @@ class GrowingDataset:
         if not self._settled:
             return
         agents, first = self.arrays[AGENTS], self._first_new
-        self._journal.append(Commit(settled={AGENTS: agents.changed(first, self._changed)}).to_json())
+        numbers, yaw = (np.concatenate(each) for each in list(zip(*self._settled, strict=True))[:2])
+        extent = np.repeat([each[2] for each in self._settled], [len(each[0]) for each in self._settled], 0)
+        order = np.argsort(numbers, kind="stable")
+        numbers, yaw, extent = numbers[order], yaw[order], extent[order]
+
+        def changed(begin: int, rows: Records) -> Records:
+            rows = rows.copy()
+            inside = slice(*np.searchsorted(numbers, [begin, begin + len(rows)]))
+            rows["yaw"][numbers[inside] - begin] = yaw[inside]
+            rows["extent"][numbers[inside] - begin] = extent[inside]
+            return rows
+
+        self._journal.append(Commit(settled={AGENTS: agents.changed(first, changed)}).to_json())
         self._journal.sync()
-        agents.rewrite(first, self._changed)
+        agents.rewrite(first, changed)
         self._settled.clear()
 
     @contextmanager
