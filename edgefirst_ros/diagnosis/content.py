@@ -17,6 +17,8 @@ SHAKEN_M_S2 = 0.3
 """Spread of the acceleration of a rig that moves; an engine at idle makes less."""
 WHOLE = 0.9
 """A sensor that showed the same for this share of its messages never worked."""
+NEVER_S = 5.0
+"""Of a rig that may stand, fewer seconds of a sensor that shows the same say nothing."""
 NOW_S = 5.0
 """Of a live capture shorter ones are not said: whoever looks could do nothing."""
 _WITH_NOISE = frozenset({"imu", "lidar_points"})
@@ -141,7 +143,8 @@ def _is_fault(sequence: Sequence, stream: Stream, spells: Spells) -> bool:
     others = [s for s in streams if s is not stream and s.is_watched and s.role in _WITH_NOISE]
     if any(_has_moved(sequence, stream, *span) for span in spells.longest_ns):
         return True
-    if spells.total_s < WHOLE * (stream.last_ns - stream.first_ns) / 1e9 or stream.role == "gps":
+    whole_s = (stream.last_ns - stream.first_ns) / 1e9
+    if spells.total_s < max(WHOLE * whole_s, NEVER_S) or stream.role == "gps":
         return False
     if stream.role == "imu" and sequence.track is not None:
         return False  # the rig stood, and simulated IMUs rarely have noise

@@ -13,7 +13,6 @@ from edgefirst_ros.formats.edgefirst.finish.table import read_table
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
-from edgefirst_ros.formats.edgefirst.read.rows import LABELLED
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened, shown
 
@@ -55,13 +54,7 @@ def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
     return found
 
 
-def is_unlabelled(rows: Iterable[Row]) -> bool:
-    """Whether nobody looked for boxes in a sample of these rows, as far as the table tells."""
-    return any(row.get(BOXES_LABELLED) is False and row.get("box2d") is None for row in rows)
-
-
-BOXES_LABELLED = LABELLED["boxes2d"]
-SHOWN = ("name", "frame", "label", "box2d", BOXES_LABELLED)
+SHOWN = ("name", "frame", "label", "box2d")
 """Columns that are read: masks may be much larger than all others."""
 
 

@@ -17,17 +17,12 @@ from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
+from edgefirst_ros.formats.edgefirst.store.quality import Quality
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import (
-    SHOWN,
-    Row,
-    annotation_rows,
-    boxes_of,
-    is_unlabelled,
-    rows_of,
-)
+from edgefirst_ros.view.edgefirstscenes import SHOWN, Row, annotation_rows, boxes_of, rows_of
 from edgefirst_ros.view.scene import draw_boxes, opened
 
 CELL = (400, 225)
@@ -99,6 +94,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
     table = annotation_rows(files, *SHOWN)
+    quality = Quality(dataset / QUALITY, len(files.names))
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
@@ -107,8 +103,11 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     for number, stem in enumerate(chosen):
         top = 28 + number * (CELL[1] + 22 + GAP)
         found = rows_of(table, stem)
-        unlabelled = "   no labels: no model looked at it" if is_unlabelled(found) else ""
-        draw.text((GAP, top + 4), displayed(PurePosixPath(stem).name) + unlabelled, INK)
+        name = PurePosixPath(stem).name
+        sequence, _, frame = name.rpartition("_")
+        is_unlabelled = "boxes2d" in quality.unlabelled(sequence, int(frame)) and not boxes_of(found)
+        told = "   no labels: no model looked at it" if is_unlabelled else ""
+        draw.text((GAP, top + 4), displayed(name) + told, INK)
         with refusing(f"{dataset}: {stem}", RecordingError):
             cells = list(_cells(files, stem, found))
         for column, cell in enumerate(cells):

@@ -14,7 +14,7 @@ from edgefirst_ros.formats.edgefirst.check.files import SensorFiles
 from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations, check_motion
 from edgefirst_ros.formats.edgefirst.check.samples import ANNOTATED, BARE, FILES, ROWS
 from edgefirst_ros.formats.edgefirst.check.values import Table, check_values
-from edgefirst_ros.formats.edgefirst.finish.columns import LABELLED, columns
+from edgefirst_ros.formats.edgefirst.finish.columns import columns
 from edgefirst_ros.formats.edgefirst.finish.table import refuse_unsound
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable, is_plain
 from edgefirst_ros.formats.findings import Findings
@@ -23,7 +23,7 @@ from edgefirst_ros.model.untrusted import refusing
 ROWS_AT_ONCE = 1 << 15
 GROUPS = frozenset({"train", "val", "test"})
 GEOMETRY = ("mask", "polygon", "box2d", "box3d")
-PER_SAMPLE = ("group", "size", "location", "pose", "degradation", *LABELLED)
+PER_SAMPLE = ("group", "size", "location", "pose", "degradation")
 
 _NAMED = (pl.Categorical, pl.Enum)
 _SCORE = (pl.Float32,)
@@ -112,7 +112,7 @@ def _check_columns(where: str, schema: pa.Schema, version: str, findings: Findin
             findings.error(where, f"column {name} is {dtype}, expected {expected}")
     must = columns("2025.01", ()) if version == "2025.01" else ("name", "frame", "group")
     for name in must:
-        if name in schema.names or name in {"degradation", "status", *LABELLED}:
+        if name in schema.names or name in {"degradation", "status"}:
             continue
         if name in {"name", "frame", "group"}:
             findings.error(where, f"no column {name}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import polars as pl
 
 from edgefirst_ros.formats.edgefirst.finish.split import GROUPS
 from edgefirst_ros.formats.edgefirst.options import SchemaVersion
-from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked, SampleRecord
+from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleRecord
 
 DEGRADATIONS = ("low", "medium", "high")
 STATUSES = ("valid", "edit")
@@ -27,8 +26,6 @@ class TableRow:
     record: SampleRecord
     annotation: Annotation
     group: str
-    labelled: frozenset[str] = frozenset()
-    """Those of ``LABELLED`` that hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Col
     client needs; for 2026.10 the vendor's client. ``label_index`` is the class index of the model.
     The extents in ``box3d`` (w, h, l in 2026.10; depth, width, height in 2025.01) are along x, y and z.
     """
-    return {**(_published(labels) if version == "2025.01" else _current(labels)), **_labelled()}
+    return _published(labels) if version == "2025.01" else _current(labels)
 
 
 def _published(labels: tuple[str, ...]) -> dict[str, Column]:
@@ -84,37 +81,6 @@ def _current(labels: tuple[str, ...]) -> dict[str, Column]:
         "location": Column(pl.Array(pl.Float32, 2), lambda row: row.record.location),
         "pose": Column(pl.Array(pl.Float32, 3), lambda row: row.record.pose),
     }
-
-
-LABELLED = ("box2d_labelled", "mask_labelled", "box3d_labelled")
-"""Columns of this package's own: whether the sample was searched for 2-D boxes, masks, 3-D boxes. One that
-nobody looked at has no annotations either, and is no picture without objects."""
-
-
-def _labelled() -> dict[str, Column]:
-    return {name: Column(pl.Boolean, partial(_is_labelled, name)) for name in LABELLED}
-
-
-def _is_labelled(name: str, row: TableRow) -> bool:
-    return name in row.labelled
-
-
-def labelled(looked: Collection[str], found: Collection[str]) -> frozenset[str]:
-    """The columns of ``LABELLED`` that hold for a sample.
-
-    Args:
-        looked: ``Looked`` of the sample.
-        found: of all samples. A model that never has boxes and has masks is one for masks, and vice versa.
-    """
-    finds_masks = Looked.MODEL_MASKS in found
-    finds_boxes = Looked.MODEL_BOXES in found or not finds_masks
-    by_model = Looked.MODEL in looked
-    holds = (
-        by_model and finds_boxes,
-        Looked.MASK in looked or (by_model and finds_masks),
-        Looked.BOXES_3D in looked,
-    )
-    return frozenset(name for name, does in zip(LABELLED, holds, strict=True) if does)
 
 
 def _rings(annotation: Annotation) -> list[list[float]] | None:

@@ -39,7 +39,7 @@ def complete_dataset(
     if archive is not None:
         archive.finish()
     table = write_table(journal, part_path(paths.arrow), options)
-    quality = write_quality(journal, part_path(paths.quality))
+    quality = write_quality(journal, part_path(paths.quality), table.looked)
     write_manifest(part_path(paths.manifest), MADE_BY, _entries(journal, table, quality))
     journal.sync()
     sync_path(paths.folder)

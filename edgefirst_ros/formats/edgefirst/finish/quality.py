@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,21 @@ import pyarrow as pa
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
 from edgefirst_ros.formats.edgefirst.finish.table import Summed, TableFile
-from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.store.quality import FINGERPRINT, SCHEMA
+from edgefirst_ros.formats.edgefirst.store.journal import Looked, SampleJournal
+from edgefirst_ros.formats.edgefirst.store.quality import FINGERPRINT, LABELLED, SCHEMA
 
 ROWS = 4096
 """Of a record batch."""
 REPEATED = "camera_repeated"
 
 
-def write_quality(journal: SampleJournal, path: Path) -> TableFile:
+def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -> TableFile:
     """Write the journal's measures as an Arrow IPC file.
+
+    Args:
+        journal: of the dataset.
+        path: of the file.
+        looked: ``Looked`` of all samples.
 
     Raises:
         OSError: the file system reports an error.
@@ -31,7 +36,7 @@ def write_quality(journal: SampleJournal, path: Path) -> TableFile:
     with path.open("xb") as file:
         summed = Summed(file)
         with pa.ipc.new_file(summed, SCHEMA) as writer:
-            rows = _rows(journal)
+            rows = _rows(journal, looked)
             for first in rows:
                 some = [first, *islice(rows, ROWS - 1)]
                 writer.write_batch(pa.RecordBatch.from_pylist(some, SCHEMA))
@@ -41,7 +46,7 @@ def write_quality(journal: SampleJournal, path: Path) -> TableFile:
     return TableFile(count, summed.size, summed.crc)
 
 
-def _rows(journal: SampleJournal) -> Iterator[dict[str, Any]]:
+def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:
     before: tuple[str, float | None] = "", None
     for committed in journal:
         record = committed.record
@@ -50,4 +55,25 @@ def _rows(journal: SampleJournal) -> Iterator[dict[str, Any]]:
         if fingerprint is not None:
             measures.setdefault(REPEATED, float((record.sequence, fingerprint) == before))
         before = record.sequence, fingerprint
-        yield {"name": record.sequence, "frame": record.frame, "time_ns": record.time_ns, **measures}
+        holds = labelled(record.looked, looked)
+        searched = {name: name in holds for name in LABELLED.values()}
+        key = {"name": record.sequence, "frame": record.frame, "time_ns": record.time_ns}
+        yield {**key, **searched, **measures}
+
+
+def labelled(looked: Collection[str], found: Collection[str]) -> frozenset[str]:
+    """The columns of ``LABELLED`` that hold for a sample.
+
+    Args:
+        looked: ``Looked`` of the sample.
+        found: of all samples. A model that never has boxes and has masks is one for masks, and vice versa.
+    """
+    finds_masks = Looked.MODEL_MASKS in found
+    finds_boxes = Looked.MODEL_BOXES in found or not finds_masks
+    by_model = Looked.MODEL in looked
+    holds = {
+        "boxes2d": by_model and finds_boxes,
+        "masks": Looked.MASK in looked or (by_model and finds_masks),
+        "boxes3d": Looked.BOXES_3D in looked,
+    }
+    return frozenset(LABELLED[key] for key, does in holds.items() if does)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -16,7 +16,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.replacing import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
-from edgefirst_ros.formats.edgefirst.finish.columns import LABELLED, Column, TableRow, columns, labelled
+from edgefirst_ros.formats.edgefirst.finish.columns import Column, TableRow, columns
 from edgefirst_ros.formats.edgefirst.finish.split import BlockSplit
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
@@ -25,7 +25,7 @@ from edgefirst_ros.model.untrusted import refusing
 
 BATCH_BYTES = 8 << 20
 """A record batch ends with the sample that reaches this many bytes of the journal."""
-ALWAYS = frozenset({"name", "frame", "group", *LABELLED})
+ALWAYS = frozenset({"name", "frame", "group"})
 _CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 
@@ -40,11 +40,12 @@ class _Summary:
 
 
 class TableFile(NamedTuple):
-    """What was written: number of rows, bytes, and the CRC-32 of these."""
+    """What was written: number of rows, bytes, the CRC-32 of these, and ``Looked`` of all samples."""
 
     rows: int
     size: int
     crc: int
+    looked: frozenset[str] = frozenset()
 
 
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
@@ -71,12 +72,12 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     with path.open("xb") as file:
         summed = Summed(file)
         with pa.ipc.new_file(summed, schema) as writer:
-            for batch in _batches(journal, splits, summary.looked):
+            for batch in _batches(journal, splits):
                 writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
                 rows += len(batch)
         file.flush()
         sync_file(file.fileno())
-    return TableFile(rows, summed.size, summed.crc)
+    return TableFile(rows, summed.size, summed.crc, frozenset(summary.looked))
 
 
 class Summed(io.RawIOBase):
@@ -196,18 +197,14 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
 
-def _batches(
-    journal: SampleJournal, splits: Mapping[str, BlockSplit], looked: Collection[str]
-) -> Iterator[list[TableRow]]:
+def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
     """Rows in order: one per annotation, and one without annotation for a sample that has none."""
     batch: list[TableRow] = []
     begin = 0
     for committed in journal:
         record = committed.record
         group = splits[record.sequence].group(record.time_ns)
-        holds = labelled(record.looked, looked)
-        rows = record.annotations or (Annotation(),)
-        batch += [TableRow(record, annotation, group, holds) for annotation in rows]
+        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], committed.end

@@ -79,8 +79,8 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
-    has no objects, by the vendor's rule. Whether somebody looked is in columns of this package; a table
-    without them, of others or of an earlier version, does not tell, and its boxes and masks are never None.
+    has no objects, by the vendor's rule. Whether somebody looked is in ``quality.arrow``; a dataset without
+    it, of others or of an earlier version, does not tell, and its boxes and masks are never None.
     Rows that the table excludes, objects of no class, are left out.
 
     It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
@@ -122,7 +122,7 @@ class EdgeFirstDataset:
         self._files = DatasetFiles(self.path, name)
         self._table = AnnotationTable(self._files.table, len(self._files.names))
         self._keys = _known(keys)
-        self._quality: Quality | None = None
+        self._quality_read: Quality | None = None
         self._group, self._transform = group, transform
         groups = {found for _, _, found in self._table.samples if found is not None}
         if group is not None and group not in groups:
@@ -205,9 +205,15 @@ class EdgeFirstDataset:
         stems = self._stems.get(entry.key, ())
         return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
 
+    @property
+    def _quality(self) -> Quality:
+        if self._quality_read is None:
+            self._quality_read = Quality(self.path / QUALITY, len(self._files.names))
+        return self._quality_read
+
     def _is_labelled(self, entry: Entry, key: str) -> bool:
         """Whether somebody looked for these annotations; what was added later on was looked for, too."""
-        if entry.row is None or key not in self._table.facts(entry.row).unlabelled:
+        if entry.row is None or key not in self._quality.unlabelled(entry.sequence, entry.frame):
             return True
         rows = self._table.rows(entry.row, with_masks=key == "masks")
         return any(getattr(row, _FIELDS[key]) is not None for row in rows)
@@ -227,13 +233,10 @@ class EdgeFirstDataset:
             with_masks = "masks" in self._keys
             rows = [] if entry.row is None else self._table.rows(entry.row, with_masks=with_masks)
             self._add_annotations(sample, rows)
-            for key in ANNOTATIONS:
-                # What was added to such a sample later on was looked for.
-                if key in facts.unlabelled & self._keys and not len(sample[key]):
+            for key in self._quality.unlabelled(entry.sequence, entry.frame) & self._keys:
+                if not len(sample[key]):  # what was added to such a sample later on was looked for
                     sample.update(dict.fromkeys(_PARTS[key]))
         if QUALITY_KEY in self._keys:
-            if self._quality is None:
-                self._quality = Quality(self.path / QUALITY, len(self._files.names))
             sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 

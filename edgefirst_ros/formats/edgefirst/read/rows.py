@@ -26,12 +26,8 @@ _INDEX = ("name", "frame", "group", "label", "exclude")
 _CROWD = ("ignore", "iscrowd")
 """Columns that say what is to be ignored; the second was its name before 2026.10."""
 _FACTS = ("location", "pose")
-LABELLED = {"boxes2d": "box2d_labelled", "boxes3d": "box3d_labelled", "masks": "mask_labelled"}
-"""By key, the column that says whether the sample was searched for it."""
 _LENGTHS = {"box2d": 4, "box3d": 6, "location": 2, "pose": 3}
-_VALUES = (
-    "label", "box2d", "box3d", "box2d_score", "box3d_score", "exclude", *_CROWD, *_FACTS, *LABELLED.values()
-)  # fmt: skip
+_VALUES = ("label", "box2d", "box3d", "box2d_score", "box3d_score", "exclude", *_CROWD, *_FACTS)
 _OUTLINES = ("polygon", "mask", "size")
 _NO_FRAME = -1
 
@@ -66,12 +62,10 @@ class Facts:
     Attributes:
         location: latitude and longitude in degrees.
         pose: roll, pitch and yaw in degrees.
-        unlabelled: keys of what nobody looked for in it; empty where the table does not say.
     """
 
     location: list[float] | None
     pose: list[float] | None
-    unlabelled: frozenset[str] = frozenset()
 
 
 class AnnotationTable:
@@ -177,16 +171,11 @@ class AnnotationTable:
                 self._vector(at, name, rows.column(name)[0].as_py()) if name in self._file.types else None
                 for name in _FACTS
             )
-            unlabelled = frozenset(
-                key
-                for key, name in LABELLED.items()
-                if name in self._file.types and rows.column(name)[0].as_py() is False
-            )
         if location is not None and is_longitude_first(self.version, is_double=self._is_double("location")):
             location = location[::-1]
         if pose is not None and is_yaw_first(self.version, is_double=self._is_double("pose")):
             pose = pose[::-1]
-        return Facts(location, pose, unlabelled)
+        return Facts(location, pose)
 
     def _is_double(self, name: str) -> bool:
         found = self._file.types[name]

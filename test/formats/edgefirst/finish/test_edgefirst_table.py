@@ -18,7 +18,6 @@ from PIL import Image
 
 from edgefirst_ros.codecs.png import encode_gray
 from edgefirst_ros.formats.edgefirst.finish import table
-from edgefirst_ros.formats.edgefirst.finish.columns import LABELLED
 from edgefirst_ros.formats.edgefirst.finish.table import write_table
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
@@ -78,7 +77,6 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
         "pose": pl.Array(pl.Float64, 3),
         "degradation": pl.Enum(["low", "medium", "high"]),
         "status": pl.Enum(["valid", "edit"]),
-        **dict.fromkeys(LABELLED, pl.Boolean),
     }
     assert dict(frame.schema) == expected
     assert frame.columns == list(expected)
@@ -116,7 +114,6 @@ def test_current_columns_and_types(tmp_path: Path) -> None:
         "size": pl.Array(pl.UInt32, 2),
         "location": pl.Array(pl.Float32, 2),
         "pose": pl.Array(pl.Float32, 3),
-        **dict.fromkeys(LABELLED, pl.Boolean),
     }
     assert dict(frame.schema) == expected
     assert frame.columns == list(expected)
@@ -135,9 +132,9 @@ def test_current_columns_and_types(tmp_path: Path) -> None:
 def test_what_is_null_throughout_is_left_out_of_the_current_schema(tmp_path: Path) -> None:
     bare = SampleRecord("seq", 0, START_NS, None, None, None, ())
     frame = pl.read_ipc(written(tmp_path, [bare], "2026.10").read_bytes())
-    assert frame.columns == ["name", "frame", "group", *LABELLED]
+    assert frame.columns == ["name", "frame", "group"]
     frame = pl.read_ipc(written(tmp_path, [bare], "2025.01").read_bytes())
-    assert len(frame.columns) == 11 + len(LABELLED), "the article's columns stay"
+    assert len(frame.columns) == 11, "the article's columns stay"
     assert frame.row(0, named=True)["label"] is None
 
 
