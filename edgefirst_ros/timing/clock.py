@@ -231,7 +231,9 @@ class ClockFinder(Generic[Message]):
             yield from self._restart(_reason(kind, message, self._latest_ns))
             return
         start_ns = self._quarantine[0].receive_ns
-        is_open = self._steps.is_pending or any(s[-1][0] >= start_ns for s in self._suspects.values())
+        # After receipt went backwards its times are smaller than that of what was held before.
+        lately = (isinstance(of, _Kind) or s[-1][0] >= start_ns for of, s in self._suspects.items())
+        is_open = self._steps.is_pending or any(lately)
         is_full = self._quarantine_bytes > MOST_HELD_BYTES
         if not is_open or message.receive_ns - start_ns > QUARANTINE_NS or is_full:
             yield from self._forgive()
