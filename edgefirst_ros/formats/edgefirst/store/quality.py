@@ -13,8 +13,8 @@ from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES
 
 LABELLED = {"boxes2d": "box2d_labelled", "masks": "mask_labelled", "boxes3d": "box3d_labelled"}
-"""Columns that say whether a sample was searched for 2-D boxes, masks, 3-D boxes, by the key that samples have
-for these. One that nobody looked at has no annotations either, and is no picture without objects."""
+"""Columns that say whether a sample was searched for 2-D boxes, masks, 3-D boxes, by the key of these. One
+that nobody looked at has no annotations either, and is no picture without objects."""
 FINGERPRINT = "camera_fingerprint"
 SCHEMA = pa.schema(
     [
