@@ -36,7 +36,8 @@ POINTS = 2048
 """Points of a cloud that are looked at, evenly chosen: they tell shares to a hundredth."""
 SECTORS = 36
 LEAST_POINTS = 500
-"""Of fewer the share of directions with points is chance."""
+"""Of fewer the share of directions with points is chance, and a few points of bare ground are the same again
+where noise is below what the sensor sends."""
 ZEROS, MORE_ZEROS = 0.45, 0.25
 """Share of points at 0,0,0: of a list, in which rays that met nothing are left out, and how much more than
 usual of one that has them."""
@@ -250,7 +251,7 @@ class StreamContent:
             some = PointCloud(cloud.points[:: max(1, count // POINTS)], 1, 0).xyz()
         except DecodeError:
             return {}  # every format refuses it
-        repeated = self._compare(time_ns, (count, some.tobytes()))
+        repeated = count >= LEAST_POINTS and self._compare(time_ns, (count, some.tobytes()))
         at_zero = ~some.any(axis=1)
         zeros = float(at_zero.mean())
         returned = some[~at_zero & np.isfinite(some).all(axis=1)]

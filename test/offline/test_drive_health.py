@@ -19,7 +19,7 @@ from edgefirst_ros.simulation.options import GpsErrors
 from edgefirst_ros.view.page.make import make_page
 
 SMALL: dict[str, Any] = {
-    "seconds": 10, "fps": 10, "width": 160, "height": 90, "lidar_points": 600, "lidar_hz": 5, "imu_hz": 20,
+    "seconds": 10, "fps": 10, "width": 160, "height": 90, "lidar_points": 1500, "lidar_hz": 5, "imu_hz": 20,
     "radar_hz": 1, "cube_hz": 0, "model_hz": 1, "clock": "realtime",
 }  # fmt: skip
 
