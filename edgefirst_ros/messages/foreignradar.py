@@ -117,7 +117,7 @@ def decode_radar_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
 
 
 def decode_radar_tracks(data: bytes, definition: str = "") -> Stamped[PointCloud]:
-    """Decode a radar_msgs/RadarTracks: x, y, z, speed, velocity, size, classification and track_id.
+    """Decode a radar_msgs/RadarTracks: x, y, z, velocity, size, classification and track_id.
 
     Raises:
         DecodeError: no valid message of this type.
@@ -129,10 +129,11 @@ def _scan(message: Message) -> PointCloud:
     names = ("range", "azimuth", "elevation", "doppler_velocity", "amplitude")
     sent = np.array([[getattr(each, name) for name in names] for each in message.returns], np.float64)
     range_m, azimuth_rad, elevation_rad, speed, power = sent.reshape(-1, len(names)).T
-    ground_m = range_m * np.cos(elevation_rad)
-    x, y = ground_m * np.cos(azimuth_rad), ground_m * np.sin(azimuth_rad)
-    columns = {"x": x, "y": y, "z": range_m * np.sin(elevation_rad), "speed": speed, "power": power}
-    return _cloud(columns)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is no point later on
+        ground_m = range_m * np.cos(elevation_rad)
+        x, y = ground_m * np.cos(azimuth_rad), ground_m * np.sin(azimuth_rad)
+        z = range_m * np.sin(elevation_rad)
+    return _cloud({"x": x, "y": y, "z": z, "speed": speed, "power": power})
 
 
 def _tracks(message: Message) -> PointCloud:
@@ -144,7 +145,7 @@ def _tracks(message: Message) -> PointCloud:
     columns["classification"] = np.array([int(each.classification) for each in tracks], np.uint16)
     identities = b"".join(bytes(each.uuid.uuid)[:4] for each in tracks)
     columns["track_id"] = np.frombuffer(identities, "<u4").copy()
-    return radar_cloud(_cloud(columns), {})
+    return _cloud(columns)
 
 
 def _column(values: Iterable[float]) -> npt.NDArray[np.float64]:

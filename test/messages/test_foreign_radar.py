@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import cos, sin
 from typing import Any
 
@@ -76,6 +77,10 @@ def test_a_scan_is_in_cartesian_coordinates() -> None:
     assert np.allclose(scan.points.tolist(), expected, atol=1e-6)
     empty = encode("radar_msgs/RadarScan", {"header": HEADER, "returns": []})
     assert decode_radar_scan(empty).datum.points.shape == (0,)
+    for field in ("range", "azimuth", "elevation"):
+        odd = {**returns[0], field: math.inf}
+        data = encode("radar_msgs/RadarScan", {"header": HEADER, "returns": [odd]})
+        assert not all(map(math.isfinite, decode_radar_scan(data).datum.points.tolist()[0]))
 
 
 def test_tracks_keep_their_identity_class_and_extent() -> None:
@@ -86,9 +91,8 @@ def test_tracks_keep_their_identity_class_and_extent() -> None:
         "size": {"x": 4.5, "y": 2, "z": 1.5},
         "classification": 2,
     }
-    points = decode_radar_tracks(
-        encode("radar_msgs/RadarTracks", {"header": HEADER, "tracks": [track]})
-    ).datum.points
+    data = encode("radar_msgs/RadarTracks", {"header": HEADER, "tracks": [track]})
+    points = radar_cloud(decode_radar_tracks(data).datum, {}).points
     assert points["track_id"].tolist() == [0x04030201]
     assert (points["speed"][0], points["classification"][0], points["size_x"][0]) == (7, 2, 4.5)
 
