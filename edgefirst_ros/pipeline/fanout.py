@@ -191,7 +191,7 @@ class FanOut:
             return frozenset(self.sample_formats if self._shown(reference.time_ns) else ())
         if overload is None:
             return None
-        overload.look(reference.receive_ns, self._backlog_s())
+        overload.look(reference.receive_ns, self._backlog_s(), reference.time_ns)
         shares, takers = overload.shares, set[str]()
         # Where measurements have their pictures made before, an earlier one cannot be had any more.
         possible = possible and (not self.observes or camera is None or camera.image is not None)
@@ -215,7 +215,7 @@ class FanOut:
         overload = self._overload
         if overload is None or envelope.route.rule.role not in LARGE_ROLES:
             return None
-        overload.look(envelope.receive_ns, self._backlog_s(), sample=False)
+        overload.look(envelope.receive_ns, self._backlog_s(), envelope.time_ns, sample=False)
         takes = partial(overload.takes, stream=envelope.topic, possible=possible, better=better)
         return frozenset(w.name for w, _ in self._observers if takes(w.name, envelope.time_ns))
 

@@ -30,7 +30,10 @@ LEAST_STEP, SOON_STEP, MOST_STEP = 0.1, 1.08, 1.15
 RECOVERY = 0.2
 """Seconds per second by which the backlog from the start of a sequence is to shrink."""
 REPLAY = 0.9
-"""Messages that come faster than they were received are a replay: due at this share of their intervals."""
+"""Messages that come faster than they were received, or measured, are due at this share of their intervals: a
+replay, and what a link that was down sends when it is back."""
+BURST_S = 10.0
+"""By so much at most: what waits longer is too much for the memory."""
 STAY = 1.5
 """A format replaces the one being shed only if its samples cost this many times as much."""
 MEMORY = 0.99
@@ -169,6 +172,8 @@ class Overload:
         """Share of the work for all formats that is accepted."""
         self._thinned_s = self._through_s = 0.0
         self._due_s: float | None = None
+        self._paced: tuple[float, int] | None = None
+        """When the last sample was due by the pace of those before, and its time."""
         self._receive_ns = 0
         self._silences: deque[tuple[int, int]] = deque(maxlen=MOST_SILENCES)
         """End and length of the latest gaps between messages of any topic."""
@@ -223,7 +228,7 @@ class Overload:
         self._held = True
 
     # ------------------------------------------------------------------ decisions
-    def look(self, receive_ns: int, backlog_s: float, *, sample: bool = True) -> None:
+    def look(self, receive_ns: int, backlog_s: float, time_ns: int, *, sample: bool = True) -> None:
         """Update the shares; called before a sample or measurement goes to the formats.
 
         Measurements wait less than samples, so they count only if no samples come.
@@ -231,6 +236,7 @@ class Overload:
         Args:
             receive_ns: when it was received.
             backlog_s: how long it will wait in the executor.
+            time_ns: when it was measured.
             sample: False for a measurement.
         """
         if self._held:
@@ -238,17 +244,22 @@ class Overload:
         now_s = self._clock_s()
         if not sample and now_s - self._sampled_s < NO_SAMPLES_S:
             return
+        due_s = now_s if self._due_s is None else self._due_s
         if sample:
             self._sampled_s = now_s
+            if self._paced is not None:
+                apart_s = min(max((time_ns - self._paced[1]) / 1e9, 0.0), 1.0)
+                due_s = max(due_s, min(self._paced[0] + REPLAY * apart_s, due_s + BURST_S))
+            self._paced = due_s, time_ns
         # What waits for messages that do not come does not wait for us.
         silent_ns = sum(gap_ns for end_ns, gap_ns in self._silences if end_ns > receive_ns)
         held_s = min(max((self._receive_ns - receive_ns - silent_ns) / 1e9, 0.0), 30.0)
-        queued_s = 0.0 if self._due_s is None else max(0.0, now_s - self._due_s)
+        waits_s = max(0.0, now_s + backlog_s - due_s)
         before, work = self._looked, self._work
         wait_s = min(held_s, self.wait_s)
         if before is not None:  # what the end of a sequence releases at once has as much time as the rest
             wait_s = max(wait_s, before.wait_s - RECOVERY * (now_s - before.now_s))
-        now = _Look(now_s, queued_s + backlog_s + held_s, wait_s)
+        now = _Look(now_s, waits_s + held_s, wait_s)
         if before is None:
             self._looked, self._credit_s = now, now.latency_s if now.latency_s > self.wait_s else 0.0
             return

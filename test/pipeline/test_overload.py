@@ -29,7 +29,8 @@ class Machine:
 
     ``costs_s`` are of a sample by format. A sample is complete ``wait_s`` after its time, those before
     ``window_s`` only then. ``work_s`` says how many seconds of work are done in one at a time: less than 1 on
-    a machine that is busy with other things. At ``flush_s`` a sequence ends, and nothing waits any more.
+    a machine that is busy with other things. At ``flush_s`` a sequence ends, and nothing waits any more. What
+    is measured in the ``burst`` is received at its end.
     """
 
     costs_s: Mapping[str, float]
@@ -40,6 +41,7 @@ class Machine:
     work_s: Callable[[float], float] = lambda _: 1.0
     stall: tuple[float, float] = (0.0, 0.0)
     pauses: tuple[tuple[float, float], ...] = ()
+    burst: tuple[float, float] = (0.0, 0.0)
     flush_s: float = math.inf
     first: tuple[str, ...] = ()
     at_a_time: int = 16
@@ -67,7 +69,8 @@ class Machine:
             time_s = number / self.fps
             if any(begin_s <= time_s < begin_s + length_s for begin_s, length_s in self.pauses):
                 continue
-            came_s = max(time_s + self.wait_s, self.window_s)
+            received_s = sum(self.burst) if self.burst[0] <= time_s < sum(self.burst) else time_s
+            came_s = max(received_s + self.wait_s, self.window_s)
             for begin_s, length_s in self.pauses:
                 came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
             if time_s < self.flush_s < came_s:
@@ -78,7 +81,7 @@ class Machine:
             while under_way and (under_way[0][1] <= self.now_s or len(under_way) >= self.at_a_time):
                 self.now_s = max(self.now_s, under_way.popleft()[1])
             overload.feeding(came_s, round(came_s * S))
-            overload.look(round(time_s * S), max(0.0, free_s - self.now_s))
+            overload.look(round(received_s * S), max(0.0, free_s - self.now_s), round(time_s * S))
             is_key = number % self.keys_apart == 0
             possible = is_key or not overload.keyframes_only
             # Every picture is built on the one before it.
@@ -114,6 +117,22 @@ def test_a_pause_of_the_input_sheds_nothing(length_s: float, load: float) -> Non
     overload = machine.run()
     assert overload.shed == {}
     assert not overload.had_keyframes_only
+
+
+@pytest.mark.parametrize("length_s", [1.0, 5.0, 9.0])
+@pytest.mark.parametrize("load", [0.4, 0.8])
+@pytest.mark.parametrize("wait_s", [0.1, 2.0])
+def test_what_comes_in_a_burst_is_worked_off(length_s: float, load: float, wait_s: float) -> None:
+    """A link that was down sends what it has kept: there is time for all of it, though not at once."""
+    machine = Machine(costs(load), seconds=80.0, burst=(20.0, length_s), wait_s=wait_s)
+    assert machine.run().shed == {}
+    assert max(machine.latency_s[-300:]) < 3.0, "and nothing is late afterwards"
+
+
+def test_a_burst_does_not_hide_an_overload() -> None:
+    machine = Machine(costs(2.0), seconds=120.0, burst=(20.0, 5.0))
+    machine.run()
+    assert max(machine.latency_s[-600:]) < 3.3
 
 
 def test_a_pause_does_not_hide_an_overload() -> None:
@@ -285,7 +304,7 @@ def test_a_replay_is_held_to_its_own_pace() -> None:
     for number in range(300):
         now_s += 0.02
         overload.feeding(0.0, number * S // 30)
-        overload.look(number * S // 30, 0.0)
+        overload.look(number * S // 30, 0.0, number * S // 30)
         assert overload.takes("edgefirst", number)
         overload.counted()
 
@@ -296,7 +315,7 @@ def test_at_the_end_no_more_is_shed_than_before() -> None:
     overload.hold()
     for number in range(200):
         machine.now_s += 1.0
-        overload.look(number, 5.0)
+        overload.look(number, 5.0, number)
         assert all(overload.takes(name, number) for name in FORMATS)
 
 
