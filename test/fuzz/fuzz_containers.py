@@ -26,6 +26,7 @@ import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, SPECS
@@ -63,7 +64,7 @@ def _files(pattern: str) -> list[bytes]:
 def _in_dataset(data: bytes, folder: Path, format_name: str, suffix: str) -> Path:
     """An output in which one file of a dataset is another."""
     shutil.copytree(_datasets() / "out" / format_name, folder / "out" / format_name, copy_function=os.link)
-    path = next((folder / "out").rglob(f"*{suffix}"))
+    path = next(each for each in (folder / "out").rglob(f"*{suffix}") if each.name != QUALITY)
     path.unlink()
     path.write_bytes(data)
     for manifest in [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,9 +20,17 @@ from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import StoredRows, stored_rows
-from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset, remove_part, scene_row, settle
+from edgefirst_ros.formats.l5kit.store.growingdataset import (
+    GrowingDataset,
+    forget_tails,
+    publish,
+    remove_part,
+    scene_row,
+    settle,
+)
 from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS
+from edgefirst_ros.formats.l5kit.store.vouched import differences, has_manifest
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
 from edgefirst_ros.naming import PAGE, REPORT
 
@@ -109,7 +116,8 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
         settle(path)
         return Recovery(path, beside=there)
     with closing(Journal(part / JOURNAL, JOURNAL_FORMAT)) as journal:
-        kept = _replayed(part, journal)
+        whole = _complete(part, journal)
+        kept = whole or _replayed(part, journal)
         settle(path)
         if kept.rows[FRAMES] <= kept.extended:
             remove_part(part)
@@ -122,7 +130,11 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
         if kept.extended and not complete:  # the report describes the shorter dataset
             stem = path.name.removesuffix(".zarr")
             forget(*(path.with_name(f"{stem}.{name}") for name in (PAGE, REPORT)))
-        _finish(path, journal, kept)
+        if whole:
+            forget_tails(part_path(path))
+            publish(path)
+        else:
+            _finish(path, journal, kept)
     return Recovery(
         path,
         kept=Counter(scenes=kept.scenes, frames=kept.rows[FRAMES]),
@@ -151,12 +163,23 @@ def _finish(path: Path, journal: Journal, kept: _Kept) -> None:
         growing.close()
 
 
-def _replayed(part: Path, journal: Journal) -> _Kept:
-    settled: dict[str, Mapping[int, int]] = {}
+def _complete(part: Path, journal: Journal) -> _Kept | None:
+    """What a dataset holds that lacks its name only; None if it lacks more."""
+    kept, is_complete = _Kept(), False
     for record in journal.records():
-        if (commit := Commit.from_json(record.payload)) is not None:
-            settled.update(commit.settled)
-    stored = {name: StoredRows(OwnFiles(Files(part, name)), settled.get(name)) for name in SPECS}
+        commit = Commit.from_json(record.payload)
+        if commit is None:
+            return None
+        kept.add(commit)
+        is_complete = commit.complete
+    tails = {tail.relative_to(part).as_posix() for name in SPECS for _, tail in Files(part, name).tails()}
+    if not is_complete or not has_manifest(part) or any(differences(part, besides=tails)):
+        return None
+    return kept
+
+
+def _replayed(part: Path, journal: Journal) -> _Kept:
+    stored = {name: StoredRows(OwnFiles(Files(part, name))) for name in SPECS}
     kept, written = _Kept(), Counter[str]()
     is_whole = True
     for record in journal.records():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.appending import AppendFile
 from edgefirst_ros.formats.crashsafe.replacing import forget, hold, replace_file
-from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_paths
+from edgefirst_ros.formats.crashsafe.sync import Unsynced
 from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
 from edgefirst_ros.formats.l5kit.store.journal import NO_ROWS, Growth
 from edgefirst_ros.formats.l5kit.store.schema import Records
@@ -127,26 +127,18 @@ class GrowingArray:
                 self._unsynced.add(tail.parent)
         self._synced_length = self._sync.length
 
-    def changed(self, first: int, change: Change) -> dict[int, int]:
-        """CRC-32 of the chunks with rows from a number on, by number, as ``rewrite`` will make them.
+    def rewrite(self, first: int, change: Change) -> None:
+        """Write the chunks with rows from a number on as ``change`` makes them, which are not synced yet.
 
-        What they hold now is in their tails, synced, when this returns.
+        What was added stays in their tails, synced, until all of it is complete.
 
         Raises:
             OSError: the disk is full or gone.
         """
-        sums = {}
         for number, rows in self._chunks_from(first):
             tail = self.files.files.tail(number)
             if not tail.exists():  # else it is there since the chunk was committed, or since a try before
                 replace_file(tail, rows.tobytes(), sync=True)
-            made = np.zeros(self.files.chunk, rows.dtype)
-            made[: len(rows)] = self._changed(number, rows, first, change)
-            sums[number] = crc32(made.tobytes())
-        return sums
-
-    def rewrite(self, first: int, change: Change) -> None:
-        """Write the chunks with rows from a number on as ``change`` makes them, which are not synced yet."""
         for number, rows in self._chunks_from(first):
             made = self._changed(number, rows, first, change)
             if number < self.length // self.files.chunk:
@@ -207,56 +199,36 @@ class StoredRows:
     """The rows of an array as they lie in its tails and chunks, to be read forwards, by their checksums.
 
     The rows of a chunk can be there twice, in its tail and in its file, and after a power cut either may hold
-    something else. Those count that have the right checksum. Chunks that were settled have sums of their own,
-    and their tails hold what was committed: once all of them are as they were to be, they alone count.
-
-    Args:
-        files: where they are.
-        settled: CRC-32 of settled chunks, by number.
+    something else. Those count that have the right checksum.
 
     Attributes:
-        refuted: tails that do not count, because their chunks do.
-
-    Raises:
-        OSError: the disk does not answer.
+        refuted: tails that do not have it, whose chunks do.
     """
 
-    def __init__(self, files: OwnFiles, settled: Mapping[int, int] | None = None) -> None:
+    def __init__(self, files: OwnFiles) -> None:
         self.refuted: set[Path] = set()
         self._files = files
         self._copies: dict[int, list[_Copy]] = {}
-        chunks = {number: files.files.chunk(number) for number in settled or ()}
-        is_settled = settled and all(_sum_of_chunk(files, number) == crc for number, crc in settled.items())
-        self._settled = frozenset(chunks) if is_settled else frozenset[int]()
-        if self._settled:
-            sync_paths([*chunks.values(), files.files.folder])
-            self.refuted.update(files.files.tail(number) for number in chunks)
 
     def holds(self, start: int, stop: int, crc: int) -> bool:
         """Whether rows of this CRC-32 are there; of what is there twice, what has it counts from now on."""
-        # None instead of a sum so far: a settled chunk is among them, which has been compared with its own.
-        ways: list[tuple[int | None, tuple[_Copy, ...]]] = [(0, ())]
+        ways: list[tuple[int, tuple[_Copy, ...]]] = [(0, ())]
         first = start // self._files.chunk
         self._copies = {n: copies for n, copies in self._copies.items() if n >= first}
         while start < stop and ways:
             number, begin = divmod(start, self._files.chunk)
             end = min(self._files.chunk, begin + stop - start)
-            is_settled = number in self._settled
             if number not in self._copies:
-                found = _copies(self._files, number)
-                self._copies[number] = [copy for copy in found if not (is_settled and copy.is_tail)]
+                self._copies[number] = [*_copies(self._files, number)]
             longer = [
-                (
-                    None if is_settled or value is None else crc32(copy.rows[begin:end].tobytes(), value),
-                    (*way, copy),
-                )
+                (crc32(copy.rows[begin:end].tobytes(), value), (*way, copy))
                 for value, way in ways
                 for copy in self._copies[number]
                 if len(copy.rows) >= end
             ]
             ways = longer[:_MOST_WAYS]
             start += end - begin
-        right = {copy for value, way in ways if value in (crc, None) for copy in way}
+        right = {copy for value, way in ways if value == crc for copy in way}
         for number in {copy.number for copy in right}:
             others = [copy for copy in self._copies[number] if copy not in right]
             self.refuted.update(copy.path for copy in others if copy.is_tail)
@@ -280,13 +252,6 @@ def _copies(files: OwnFiles, number: int) -> Iterator[_Copy]:
         yield _Copy(number, tail, _tail_rows(files, tail), is_tail=True)
     with suppress(DatasetError):
         yield _Copy(number, files.files.chunk(number), files.read_chunk(number), is_tail=False)
-
-
-def _sum_of_chunk(files: OwnFiles, number: int) -> int | None:
-    """CRC-32 of the rows of a chunk file; None if it is damaged or not there."""
-    with suppress(DatasetError):
-        return crc32(files.read_chunk(number).tobytes())
-    return None
 
 
 def _tail_rows(files: OwnFiles, tail: Path) -> Records:

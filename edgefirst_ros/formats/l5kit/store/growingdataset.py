@@ -181,14 +181,9 @@ class GrowingDataset:
         self._settled.append((rows, yaw, extent))
 
     def _settle(self) -> None:
-        """Rewrite chunks of agents whose rows are settled.
-
-        The journal has the checksums of what was committed, which the tails keep, and from here on of the
-        chunks, too: whichever of both a crash leaves is whole.
-        """
+        """Rewrite chunks of agents whose rows are settled; their tails keep what was committed."""
         if not self._settled:
             return
-        agents, first = self.arrays[AGENTS], self._first_new
         numbers, yaw = (np.concatenate(each) for each in list(zip(*self._settled, strict=True))[:2])
         extent = np.repeat([each[2] for each in self._settled], [len(each[0]) for each in self._settled], 0)
         order = np.argsort(numbers, kind="stable")
@@ -201,9 +196,7 @@ class GrowingDataset:
             rows["extent"][numbers[inside] - begin] = extent[inside]
             return rows
 
-        self._journal.append(Commit(settled={AGENTS: agents.changed(first, changed)}).to_json())
-        self._journal.sync()
-        agents.rewrite(first, changed)
+        self.arrays[AGENTS].rewrite(self._first_new, changed)
         self._settled.clear()
 
     @contextmanager
@@ -251,7 +244,9 @@ class GrowingDataset:
             leftover.unlink()
         self._write_manifest()
         sync_paths([*tree(self.part), self.part.parent])
-        forget(*(tail for name in SPECS for _, tail in Files(self.part, name).tails()))
+        self._journal.append(Commit(complete=True).to_json())
+        self._journal.sync()
+        forget_tails(self.part)
 
     def _write_manifest(self) -> None:
         files = {path: measured(path) for path in (self.part / GROUP_KEY, self.part / ATTRIBUTES_KEY)}
@@ -266,10 +261,7 @@ class GrowingDataset:
         Raises:
             OSError: as the file system has it; recovery ends it then.
         """
-        take_name(self.path)
-        (self.path / JOURNAL).unlink()
-        remove(old_path(self.path))
-        sync_paths([self.path, self.path.parent])
+        publish(self.path)
         self.close()
 
     def finish(self) -> None:
@@ -295,6 +287,27 @@ class GrowingDataset:
             rows = np.zeros(missing, SPECS[SPANS].dtype)
             rows["point_index_interval"] = self.length(POINTS)
             self.append(SPANS, rows)
+
+
+def forget_tails(part: Path) -> None:
+    """Remove the rows of chunks that the disk holds.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    forget(*(tail for name in SPECS for _, tail in Files(part, name).tails()))
+
+
+def publish(path: Path) -> None:
+    """Give the complete ``.part`` folder of ``path`` its name, in place of what has it, which goes.
+
+    Raises:
+        OSError: as the file system has it; recovery ends it then.
+    """
+    take_name(path)
+    (path / JOURNAL).unlink()
+    remove(old_path(path))
+    sync_paths([path, path.parent])
 
 
 def scene_row(first_frame: int, host: str, start_time_ns: int) -> Records:

@@ -37,14 +37,15 @@ class Commit:
         notes: of the scenes that are new.
         scene: host and start time, in nanoseconds, of the scene that begins with the next frame.
         extends: all this is of the finished dataset that is continued.
-        settled: CRC-32 of chunks that are written again, other than they were committed, by array and number.
+        complete: the disk holds the whole dataset, which lacks its name only; rows of agents may be others
+            than those that were committed.
     """
 
     rows: Mapping[str, Growth] = field(default_factory=dict)
     notes: tuple[SceneNote, ...] = ()
     scene: tuple[str, int] | None = None
     extends: bool = False
-    settled: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    complete: bool = False
 
     def to_json(self) -> bytes:
         """The record's payload."""
@@ -55,8 +56,8 @@ class Commit:
             record["scene"] = self.scene
         if self.extends:
             record["extends"] = True
-        if self.settled:
-            record["settled"] = {name: list(sums.items()) for name, sums in self.settled.items()}
+        if self.complete:
+            record["complete"] = True
         return json_bytes(record)
 
     @classmethod
@@ -71,11 +72,8 @@ class Commit:
                 host, start_ns = scene
                 scene = (str(host), int(np.int64(index(start_ns))))
             extends = bool(record.get("extends"))
-            settled = {
-                name: {index(number): index(crc) for number, crc in sums}
-                for name, sums in record.get("settled", {}).items()
-            }
-            return cls(rows, notes, scene, extends, settled) if rows.keys() <= SPECS.keys() else None
+            complete = bool(record.get("complete"))
+            return cls(rows, notes, scene, extends, complete) if rows.keys() <= SPECS.keys() else None
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
             return None
 

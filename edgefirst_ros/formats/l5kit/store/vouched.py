@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from edgefirst_ros.errors import DatasetError
@@ -22,11 +22,14 @@ def has_manifest(path: Path) -> bool:
     return os.path.lexists(path / MANIFEST)
 
 
-def differences(path: Path) -> Iterator[str]:
-    """What differs between a dataset and its manifest, a sentence for each kind; masks are left out."""
+def differences(path: Path, *, besides: Collection[str] = ()) -> Iterator[str]:
+    """What differs between a dataset and its manifest, a sentence for each kind.
+
+    Masks are left out, and the files that are named in ``besides``.
+    """
     comparison = Comparison(path / MANIFEST, MADE_BY)
     for name in sorted(_names(path)):
-        if name not in {MANIFEST, JOURNAL} and not MASK.fullmatch(name):
+        if name not in {MANIFEST, JOURNAL, *besides} and not MASK.fullmatch(name):
             file = path / name
             comparison.add(name, file.lstat().st_size, file)
     yield from comparison.faults()
