@@ -40,6 +40,8 @@ _EPOCH_BITS = 40
 """More than any display order within one has."""
 _KEPT_STARTS = 4
 """Complete starts remembered: pictures shown before the newest may need the one before it."""
+_OVERCOUNTS = 3
+"""Pictures in a row counted without need that show an encoder's habit where display order does not."""
 _NO_LEAP = 2
 """An empty decoder expects frame_num 0 or 1. At any other, or after another, it fills in what it takes for
 lost; at those it would have nothing to refer to, and refuse the picture."""
@@ -228,8 +230,12 @@ class _H264Follower:
         self._latest: H264SliceHeader | None = None
         self._reference_num = -1
         """frame_num of the latest reference picture."""
+        self._reference_orders: deque[int | None] = deque((None, None), maxlen=2)
+        """Places in display order of the latest two, and of the latest picture."""
+        self._latest_order: int | None = None
         self._counts_all: bool | None = None
         """Whether other pictures increment frame_num, too; None while that is not known."""
+        self._overcounts = 0
         self._order = _DisplayOrder()
 
     def lose(self, reason: str) -> None:
@@ -244,10 +250,10 @@ class _H264Follower:
         fields = h264slices.fields([h264slices.any_slice_header(unit, self.sets) for unit in slices])
         header = fields[0][0]
         second = self._latest is not None and h264slices.are_paired(self._latest, header)
-        missing = 0 if header.idr or second else self._missing(header)
         order = self._order.place(
             header.poc, header.poc_modulus, anew=header.idr or header.resets, anchors=header.reference
         )
+        missing = 0 if header.idr or second else self._missing(header, order)
         found = Assessment(
             None,
             decodable=True,
@@ -274,10 +280,13 @@ class _H264Follower:
             if field[0].reference:
                 self._kept.decoded(field[0], order, sound=sound, second=second or place > 0)
                 self._reference_num = 0 if field[0].resets else field[0].frame_num
+        if header.reference and not second:
+            self._reference_orders.append(order)
         self._latest = None if second or len(fields) > 1 else header
+        self._latest_order = order
         return found
 
-    def _missing(self, header: H264SliceHeader) -> int:
+    def _missing(self, header: H264SliceHeader, order: int | None) -> int:
         """How many reference pictures are missing before one, by frame_num."""
         steps = (header.frame_num - self._reference_num) % header.frame_num_modulus
         if steps == 0 and self._reference_num >= 0:
@@ -289,11 +298,27 @@ class _H264Follower:
             if steps == 1:
                 self._counts_all = False
             elif counts and self._counts_all is None:
-                self._counts_all = True
+                # A reference picture that is lost right behind the first other one looks the same.
+                self._overcounts += 1
+                sure = self._overcounts >= _OVERCOUNTS or self._is_next(header, order)
+                self._counts_all = True if sure else None
             if counts and self._counts_all:
                 self.breach = OVERCOUNTED
                 return 0
         return steps - 1
+
+    def _is_next(self, header: H264SliceHeader, order: int | None) -> bool:
+        """Whether display order shows that no picture is missing between the latest one and this one."""
+        before, reference = self._reference_orders
+        latest = self._latest_order
+        if order is None or latest is None or reference is None:
+            return False
+        if latest > reference:
+            return order - latest == latest - reference
+        if header.reference:
+            return before is not None and order - reference == reference - before
+        # Between pictures shown before the same reference picture no encoder codes another one.
+        return order < reference
 
     def _key(self, found: Assessment, time_ns: int) -> Assessment:
         whole = self._kept.sound and self.reason is None
@@ -310,7 +335,7 @@ class _H264Follower:
         self, found: Assessment, unit: NalUnit, header: H264SliceHeader, time_ns: int, point: RecoveryPoint
     ) -> Assessment:
         if not self._recovering and not self._kept.sound:
-            self._starts.lose()
+            self.lose(Reason.AFTER_LOSS)
         linked = self._starts.any
         self._recovering = self._recovering or not linked
         self._starts.gradual(time_ns, (header.frame_num + point.frames) % header.frame_num_modulus)
@@ -328,9 +353,9 @@ class _H264Follower:
         reach = self._starts.reach(time_ns)
         leading = self._starts.is_leading(time_ns)
         if reach is None:
-            # Nothing that is shown after a key frame refers to what leads up to it.
+            # Nothing shown after a start refers to what leads up to it, unless that itself lacks a picture.
             reason = self.reason or self._earlier_reason or Reason.AFTER_LOSS
-            return found._replace(reason=reason, leading=leading, back=None), leading
+            return found._replace(reason=reason, leading=leading, back=None), leading or suffice
         back, start_ns = reach
         found = found._replace(leading=leading, back=back, start_ns=start_ns)
         if self._recovering:
