@@ -34,6 +34,7 @@ OVERCOUNTED = "frame_num counts pictures that nothing refers to"
 
 _LONG_START = b"\x00\x00\x00\x01"
 _NEVER_DUE = -1
+_LATE = -1
 _LAYOUTS = 32
 """Pictures whose slices are remembered: about a second, as one of them may have been lost with its slices."""
 _EPOCH_BITS = 40
@@ -236,6 +237,8 @@ class _H264Follower:
         self._counts_all: bool | None = None
         """Whether other pictures increment frame_num, too; None while that is not known."""
         self._overcounts = 0
+        self._repeats: bool | None = None
+        """Whether other pictures have the frame_num of the reference picture before, not the next one's."""
         self._order = _DisplayOrder()
 
     def lose(self, reason: str) -> None:
@@ -247,7 +250,7 @@ class _H264Follower:
         self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
     ) -> Assessment:
         """Assess the next picture."""
-        fields = h264slices.fields([h264slices.any_slice_header(unit, self.sets) for unit in slices])
+        fields = h264slices.fields([h264slices.slice_header(unit, self.sets) for unit in slices])
         header = fields[0][0]
         second = self._latest is not None and h264slices.are_paired(self._latest, header)
         order = self._order.place(
@@ -265,9 +268,12 @@ class _H264Follower:
             order=order,
             size=header.size,
         )
+        if missing == _LATE:
+            return found._replace(reason=self.reason or Reason.AFTER_LOSS, decodable=False)
         if missing:
             self._kept.skip(self._reference_num + 1, missing, header)
-            if self._recovering:
+            if self._recovering or not header.gaps:
+                # Which pictures the lost ones had removed is unknown.
                 self.lose(Reason.AFTER_LOSS)
         if key:
             found, sound = self._key(found, time_ns), True
@@ -287,11 +293,19 @@ class _H264Follower:
         return found
 
     def _missing(self, header: H264SliceHeader, order: int | None) -> int:
-        """How many reference pictures are missing before one, by frame_num."""
+        """How many reference pictures are missing before one, by frame_num; ``_LATE`` if it itself is late."""
         steps = (header.frame_num - self._reference_num) % header.frame_num_modulus
-        if steps == 0 and self._reference_num >= 0:
-            self.breach = REPEATED
-            return 0
+        if not header.reference and self._reference_num >= 0:
+            if steps == 1:
+                self._repeats = False
+            elif steps == 0:
+                # A picture that arrives behind the next reference picture looks the same.
+                if self._repeats is None and not self._is_overtaken(order):
+                    self._repeats = True
+                if not self._repeats:
+                    return _LATE
+                self.breach = REPEATED
+                return 0
         latest = self._latest
         if latest is not None and not latest.reference:
             counts = (header.frame_num - latest.frame_num) % header.frame_num_modulus == 1
@@ -305,7 +319,14 @@ class _H264Follower:
             if counts and self._counts_all:
                 self.breach = OVERCOUNTED
                 return 0
-        return steps - 1
+        return (steps - 1) % header.frame_num_modulus
+
+    def _is_overtaken(self, order: int | None) -> bool:
+        """Whether display order suggests that a picture belongs before the latest reference picture."""
+        before, reference = self._reference_orders
+        if order is None or before is None or reference is None:
+            return False
+        return order < before < reference
 
     def _is_next(self, header: H264SliceHeader, order: int | None) -> bool:
         """Whether display order shows that no picture is missing between the latest one and this one."""

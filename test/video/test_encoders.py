@@ -52,7 +52,7 @@ def counted(shots: tuple[Shot, ...], number_of: Callable[[bool, int, int], int])
             elif kind == 8:
                 sets.add_picture(data)
             elif kind in (1, 5):
-                header = h264slices.any_slice_header(NalUnit(kind, data), sets)
+                header = h264slices.slice_header(NalUnit(kind, data), sets)
                 if header.idr:
                     references = pictures = 0
                 payload = unescape(data[1:])
