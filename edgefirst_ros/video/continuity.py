@@ -293,7 +293,7 @@ class _H264Follower:
         return found
 
     def _missing(self, header: H264SliceHeader, order: int | None) -> int:
-        """How many reference pictures are missing before one, by frame_num; ``_LATE`` if it itself is late."""
+        """How many reference pictures are missing before one, by frame_num; ``_LATE`` if itself is."""
         steps = (header.frame_num - self._reference_num) % header.frame_num_modulus
         if not header.reference and self._reference_num >= 0:
             if steps == 1:
