@@ -338,8 +338,8 @@ class _H264Follower:
             return order - latest == latest - reference
         if header.reference:
             return before is not None and order - reference == reference - before
-        # Between pictures shown before the same reference picture no encoder codes another one.
-        return order < reference
+        # No encoder codes another one between those that are shown just before and after the same one.
+        return order < reference or order - reference == reference - latest
 
     def _key(self, found: Assessment, time_ns: int) -> Assessment:
         whole = self._kept.sound and self.reason is None

@@ -75,10 +75,15 @@ def counted(shots: tuple[Shot, ...], number_of: Callable[[bool, int, int], int])
     ],
     ids=["as it should be", "repeated", "all counted"],
 )
+@pytest.mark.parametrize(
+    "structure",
+    [{"bf": "2"}, {"bf": "1"}, {"bf": "3", "b-pyramid": "normal"}],
+    ids=["two", "one", "pyramid"],
+)
 def test_counts_that_break_the_standard_without_harm_are_noted(
-    number_of: Callable[[bool, int, int], int], breach: str
+    structure: dict[str, str], number_of: Callable[[bool, int, int], int], breach: str
 ) -> None:
-    shots = encode_shots(*recipe("h264-b", **{"x264-params": "ref=1"}), frames=30)
+    shots = encode_shots(*recipe("h264-b", **{"x264-params": "ref=1", **structure}), frames=30)
     remarks = Remarks()
     assert_all_come(counted(shots, number_of), 1, remarks)
     assert [breach in note for note in remarks.notes] == [True] * bool(breach)
