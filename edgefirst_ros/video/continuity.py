@@ -467,15 +467,33 @@ class Continuity:
         """How the stream breaks its standard without harm, empty if it does not."""
         return self._follower.breach
 
+    def field(self, packet: VideoPacket, units: list[NalUnit]) -> H264SliceHeader | None:
+        """The header of the next access unit if it is a single field of H.264."""
+        if packet.codec != "h264":
+            return None
+        self._follow(packet.codec)
+        for unit in units:
+            if is_parameter_set(packet.codec, unit.kind):
+                self._take(packet.codec, unit)
+        try:
+            fields = h264slices.fields(
+                [h264slices.slice_header(unit, self._follower.sets) for unit in slice_heads(packet)]
+            )
+        except DecodeError:
+            return None
+        return None if len(fields) > 1 or fields[0][0].field == h264slices.FRAME else fields[0][0]
+
+    def lose(self, *, is_reference: bool) -> str:
+        """Note that half of the next access unit is missing; the reason why the other half is not used."""
+        reason = self._follower.reason or Reason.AFTER_LOSS
+        if is_reference:
+            self._follower.lose(Reason.AFTER_LOSS)
+        return reason
+
     def assess(self, packet: VideoPacket, units: list[NalUnit], time_ns: int) -> Assessment:
         """Assess the next access unit, given the result of ``bitstream.head``."""
         codec = packet.codec
-        if codec != self._codec:
-            began = self._codec is not None
-            self._codec = codec
-            self._follower = _H264Follower() if codec == "h264" else _H265Follower()
-            self._follower.reason = Reason.AFTER_LOSS if began else Reason.BEFORE_KEY
-            self._sets = {}
+        self._follow(codec)
         own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
         for unit in own:
             self._take(codec, unit)
@@ -499,6 +517,14 @@ class Continuity:
             reason = self._follower.reason or str(error)
             self._follower.lose(Reason.AFTER_LOSS)
             return Assessment(reason, picture=False)
+
+    def _follow(self, codec: Codec) -> None:
+        if codec != self._codec:
+            began = self._codec is not None
+            self._codec = codec
+            self._follower = _H264Follower() if codec == "h264" else _H265Follower()
+            self._follower.reason = Reason.AFTER_LOSS if began else Reason.BEFORE_KEY
+            self._sets = {}
 
     def _take(self, codec: Codec, unit: NalUnit) -> None:
         sequence = unit.kind == (H264_SPS if codec == "h264" else H265_SPS)

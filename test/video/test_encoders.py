@@ -17,7 +17,7 @@ from edgefirst_ros.video.bitstream import NalUnit, ParameterSets, escape, unesca
 from edgefirst_ros.video.continuity import OVERCOUNTED, REPEATED
 from edgefirst_ros.video.stream import Remarks, VideoStream
 
-STREAMS = sorted((Path(__file__).parent / "streams").iterdir())
+STREAMS = sorted((Path(__file__).parent / "streams").glob("*.265"))
 LOOKAHEAD_NS = 1_500_000_000
 
 
