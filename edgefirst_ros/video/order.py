@@ -148,7 +148,7 @@ class DecodeOrder:
 
 @dataclass(slots=True)
 class FrameMark:
-    """One picture; ``poc`` and ``start_ns`` as in ``continuity.Assessment``."""
+    """One picture; ``poc`` and ``start_ns`` as in ``assessment.Assessment``."""
 
     time_ns: int
     key: bool

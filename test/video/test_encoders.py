@@ -14,7 +14,7 @@ from rewrite import nal_units, rejoin
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video import h264, h264slices
 from edgefirst_ros.video.bitstream import NalUnit, ParameterSets, escape, unescape
-from edgefirst_ros.video.continuity import OVERCOUNTED, REPEATED
+from edgefirst_ros.video.h264follower import OVERCOUNTED, REPEATED
 from edgefirst_ros.video.stream import Remarks, VideoStream
 
 STREAMS = sorted((Path(__file__).parent / "streams").glob("*.265"))
