@@ -72,6 +72,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     TORN = "part of a picture that was decoded without it"
     TILE_MISSING = "a tile of the picture is missing"
     PARAMETER_SETS = "parameter sets, used for later pictures"
+    SECOND_FIELD = "second field of the picture before"
 
     LATE = "arrived later than the look-ahead allows"
     QUEUE_FULL = "pushed out of a full queue"

@@ -15,6 +15,7 @@ from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
+from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Look
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
@@ -175,6 +176,8 @@ class Images:
             stream = self._streams[envelope.topic]
             envelope.unusable = stream.judge(envelope.time_ns)
             envelope.size = stream.size(envelope.time_ns)
+            if envelope.unusable == Reason.SECOND_FIELD:
+                envelope.unshown = Stage.DECODED, Reason.SECOND_FIELD
         elif isinstance(datum, CompressedImage):
             envelope.size = still_size(datum)
         elif isinstance(datum, RawImage):

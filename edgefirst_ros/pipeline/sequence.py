@@ -240,12 +240,13 @@ class SequenceRun:
             if self._window.is_near and not self._window.has(envelope.time_ns):
                 # It may have come before anybody knew that a seam would lie before it.
                 self._ledger.assign(envelope.ticket, own=False)
+            if envelope.unshown is None and envelope.route.rule.role is Role.CAMERA:
+                self._coming.pop((envelope.topic, envelope.time_ns), None)
+                self._images.judge(envelope)
             if envelope.unshown is not None:
                 self._ledger.release(envelope.ticket, *envelope.unshown)
                 continue
             if envelope.route.rule.role is Role.CAMERA:
-                self._coming.pop((envelope.topic, envelope.time_ns), None)
-                self._images.judge(envelope)
                 is_own = self._window.has(envelope.time_ns)
                 before = self._images.size_before(envelope) if is_own else None
                 if before is not None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.camera import Codec, VideoPacket
 from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.video import h264, h264slices, h265slices
+from edgefirst_ros.video import h264slices, h265slices
+from edgefirst_ros.video.assessment import EPOCH_BITS, Assessment, Follower
 from edgefirst_ros.video.bitstream import (
     H264_PPS,
     H264_SPS,
     H265_PPS,
     H265_SPS,
     NalUnit,
-    ParameterSets,
     RecoveryPoint,
     gradual_start,
     is_key_head,
@@ -25,323 +23,13 @@ from edgefirst_ros.video.bitstream import (
     is_slice,
     slice_heads,
 )
-from edgefirst_ros.video.h264refs import KeptPictures
+from edgefirst_ros.video.h264follower import H264Follower
 from edgefirst_ros.video.h264slices import H264SliceHeader
 from edgefirst_ros.video.h265sets import parameter_sets
 
-REPEATED = "frame_num does not count up after some pictures"
-OVERCOUNTED = "frame_num counts pictures that nothing refers to"
-
 _LONG_START = b"\x00\x00\x00\x01"
-_NEVER_DUE = -1
 _LAYOUTS = 32
 """Pictures whose slices are remembered: about a second, as one of them may have been lost with its slices."""
-_EPOCH_BITS = 40
-"""More than any display order within one has."""
-_KEPT_STARTS = 4
-"""Complete starts remembered: pictures shown before the newest may need the one before it."""
-_NO_LEAP = 2
-"""An empty decoder expects frame_num 0 or 1. At any other, or after another, it fills in what it takes for
-lost; at those it would have nothing to refer to, and refuse the picture."""
-
-
-class Assessment(NamedTuple):
-    """What the headers tell about one access unit.
-
-    Attributes:
-        reason: why its picture cannot be trusted, None if it can.
-        picture: it contains a picture.
-        decodable: a decoder that was fed the last start and everything decodable since may be fed this.
-        key: decoding can start here, and its picture is correct at once.
-        starts: decoding can start here, if only gradually: a group of pictures begins.
-        linked: where a group begins, that a decoder fed the group before may simply go on.
-        leading: shown before its own group's key frame, and refers to pictures before that.
-        reference: later pictures refer to it.
-        back: decoding must start this many groups before its own for its picture to be correct; None if no
-            start makes it so.
-        start_ns: time of the access unit where decoding must start, None for that of the last key frame.
-        poc: display order modulo ``poc_modulus``, None if the stream does not number it simply.
-        poc_modulus: where ``poc`` wraps.
-        order: its place in display order, None if ``poc`` is.
-        fewer_slices: its slices begin where some of another picture's do, so that the rest may be lost.
-        judgeable: the profile of H.265 is one that ``H265Syntax`` parses.
-        size: width and height of the picture in pixels, None if there is none.
-        prefix: parameter sets that the decoder must be given before it.
-        primer: what a decoder that starts here must be fed first to have pictures to refer to, if anything.
-    """
-
-    reason: str | None
-    picture: bool = True
-    decodable: bool = False
-    key: bool = False
-    starts: bool = False
-    linked: bool = False
-    leading: bool = False
-    reference: bool = True
-    back: int | None = 0
-    start_ns: int | None = None
-    poc: int | None = None
-    poc_modulus: int = 1
-    order: int | None = None
-    fewer_slices: bool = False
-    judgeable: bool = True
-    size: tuple[int, int] | None = None
-    prefix: bytes = b""
-    primer: bytes = b""
-
-
-class _Follower(Protocol):
-    """Follows one codec's slice headers in decode order."""
-
-    reason: str | None
-    """Why pictures cannot be trusted until decoding has started again, None while they can."""
-    breach: str
-    """How the stream breaks its standard without harm, empty if it does not."""
-
-    @property
-    def sets(self) -> ParameterSets[Any, Any]:
-        """The parameter sets in force."""
-
-    def assess(
-        self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
-    ) -> Assessment:
-        """Assess the next picture by its slices; ``gradual`` is its recovery point if it has one."""
-
-    def lose(self, reason: str) -> None:
-        """Note that an access unit is missing or unreadable."""
-
-
-@dataclass(slots=True)
-class _StartPoint:
-    time_ns: int
-    key: bool
-    due: int | None
-    """frame_num of the reference picture that completes it, None once it is complete."""
-    since_ns: int = 0
-    """Pictures shown from then on are correct, once it is complete."""
-
-
-class _DisplayOrder:
-    """Counts pictures in display order, across the wraps and fresh starts of the stream's own count."""
-
-    def __init__(self) -> None:
-        self._epoch = 0
-        self._anchor = 0
-
-    def place(self, poc: int | None, modulus: int, *, anew: bool, anchors: bool) -> int | None:
-        """The place of the next picture in decode order, None if ``poc`` is.
-
-        Args:
-            poc: its display order modulo ``modulus``.
-            modulus: where that wraps.
-            anew: everything before is shown before it.
-            anchors: later ones count from it.
-        """
-        if anew:
-            self._epoch += 1
-            self._anchor = 0
-        if poc is None:
-            return None
-        full = 0 if anew else h265slices.nearest(poc, self._anchor, modulus)
-        if anchors:
-            self._anchor = full
-        return (self._epoch << _EPOCH_BITS) + full
-
-
-class _StartPoints:
-    """Where decoding can start, since the last loss and in decode order: one point per group of pictures.
-
-    A key frame is complete at once. A recovery point is complete when its last picture, known by its
-    frame_num, was decoded (H.264 clause D.2.8). Until then, and for pictures shown before that one, decoding
-    must start earlier.
-    """
-
-    def __init__(self) -> None:
-        self._starts: list[_StartPoint] = []
-
-    @property
-    def any(self) -> bool:
-        """Whether decoding can start anywhere."""
-        return bool(self._starts)
-
-    def lose(self) -> None:
-        """Forget all points: a picture was lost, and no earlier start gives correct pictures any more."""
-        self._starts.clear()
-
-    def key(self, time_ns: int) -> None:
-        """Add a key frame."""
-        self._starts.append(_StartPoint(time_ns, key=True, due=None, since_ns=time_ns))
-        self._prune()
-
-    def gradual(self, time_ns: int, due: int) -> None:
-        """Add a recovery point that the reference picture of frame_num ``due`` completes."""
-        self._starts.append(_StartPoint(time_ns, key=False, due=due))
-
-    def decoded(self, time_ns: int, frame_num: int) -> None:
-        """Note a reference picture, which may complete recovery points."""
-        for start in self._starts:
-            if start.due == frame_num:
-                start.due, start.since_ns = None, time_ns
-        self._prune()
-
-    def spoil(self) -> None:
-        """A picture was lost: the points that are not complete never will be."""
-        for start in self._starts:
-            start.due = None if start.due is None else _NEVER_DUE
-
-    def reach(self, time_ns: int) -> tuple[int, int] | None:
-        """The start that makes a picture correct: how many groups back, and its time. None if none does."""
-        for back, start in enumerate(reversed(self._starts)):
-            if start.due is None and time_ns >= start.since_ns:
-                return back, start.time_ns
-        return None
-
-    def is_leading(self, time_ns: int) -> bool:
-        """Whether a picture is shown before the key frame that began its group."""
-        return bool(self._starts) and self._starts[-1].key and time_ns < self._starts[-1].time_ns
-
-    def _prune(self) -> None:
-        complete = [place for place, start in enumerate(self._starts) if start.due is None]
-        if len(complete) > _KEPT_STARTS:
-            del self._starts[: complete[-_KEPT_STARTS]]
-
-
-class _H264Follower:
-    """Counts frame_num, which each reference picture increments (clause 7.4.3), and the pictures kept.
-
-    A gap in the count is a loss. What refers to a lost picture, or to one that does, cannot be trusted. A
-    count that does not move, or moves at every picture, breaks the standard, but nothing is lost.
-
-    Decoding starts at key frames and, in a stream without them, at recovery points. What follows a recovery
-    point is decoded, but not trusted until the point is complete.
-    """
-
-    def __init__(self) -> None:
-        self.sets = ParameterSets(h264.sequence_set, h264.picture_set)
-        self.reason: str | None = Reason.BEFORE_KEY
-        self.breach = ""
-        self._starts = _StartPoints()
-        self._earlier_reason: str | None = None
-        """Why pictures shown before the start cannot be trusted, None if they can."""
-        self._kept = KeptPictures()
-        self._recovering = False
-        self._latest: H264SliceHeader | None = None
-        self._reference_num = -1
-        """frame_num of the latest reference picture."""
-        self._counts_all: bool | None = None
-        """Whether other pictures increment frame_num, too; None while that is not known."""
-        self._order = _DisplayOrder()
-
-    def lose(self, reason: str) -> None:
-        """Note that an access unit is missing or unreadable."""
-        self.reason = self.reason or reason
-        self._starts.lose()
-
-    def assess(
-        self, slices: Sequence[NalUnit], time_ns: int, *, key: bool, gradual: RecoveryPoint | None
-    ) -> Assessment:
-        """Assess the next picture."""
-        fields = h264slices.fields([h264slices.any_slice_header(unit, self.sets) for unit in slices])
-        header = fields[0][0]
-        second = self._latest is not None and h264slices.are_paired(self._latest, header)
-        missing = 0 if header.idr or second else self._missing(header)
-        order = self._order.place(
-            header.poc, header.poc_modulus, anew=header.idr or header.resets, anchors=header.reference
-        )
-        found = Assessment(
-            None,
-            decodable=True,
-            key=key,
-            starts=key or gradual is not None,
-            reference=header.reference,
-            poc=header.poc,
-            poc_modulus=header.poc_modulus,
-            order=order,
-            size=header.size,
-        )
-        if missing:
-            self._kept.skip(self._reference_num + 1, missing, header)
-            if self._recovering:
-                self.lose(Reason.AFTER_LOSS)
-        if key:
-            found, sound = self._key(found, time_ns), True
-        else:
-            suffice = all(self._kept.suffice(field, order) for field in fields)
-            if gradual is not None:
-                found = self._gradual(found, slices[0], header, time_ns, gradual)
-            found, sound = self._other(found, header, time_ns, suffice=suffice)
-        for place, field in enumerate(fields):
-            if field[0].reference:
-                self._kept.decoded(field[0], order, sound=sound, second=second or place > 0)
-                self._reference_num = 0 if field[0].resets else field[0].frame_num
-        self._latest = None if second or len(fields) > 1 else header
-        return found
-
-    def _missing(self, header: H264SliceHeader) -> int:
-        """How many reference pictures are missing before one, by frame_num."""
-        steps = (header.frame_num - self._reference_num) % header.frame_num_modulus
-        if steps == 0 and self._reference_num >= 0:
-            self.breach = REPEATED
-            return 0
-        latest = self._latest
-        if latest is not None and not latest.reference:
-            counts = (header.frame_num - latest.frame_num) % header.frame_num_modulus == 1
-            if steps == 1:
-                self._counts_all = False
-            elif counts and self._counts_all is None:
-                self._counts_all = True
-            if counts and self._counts_all:
-                self.breach = OVERCOUNTED
-                return 0
-        return steps - 1
-
-    def _key(self, found: Assessment, time_ns: int) -> Assessment:
-        whole = self._kept.sound and self.reason is None
-        self._earlier_reason = None if whole else self.reason or Reason.AFTER_LOSS
-        if not whole:
-            self._starts.lose()
-            self._kept.trust()
-        self.reason = None
-        self._recovering = False
-        self._starts.key(time_ns)
-        return found._replace(linked=whole, start_ns=time_ns)
-
-    def _gradual(
-        self, found: Assessment, unit: NalUnit, header: H264SliceHeader, time_ns: int, point: RecoveryPoint
-    ) -> Assessment:
-        if not self._recovering and not self._kept.sound:
-            self._starts.lose()
-        linked = self._starts.any
-        self._recovering = self._recovering or not linked
-        self._starts.gradual(time_ns, (header.frame_num + point.frames) % header.frame_num_modulus)
-        primer = h264slices.renumbered(unit, header) if header.frame_num < _NO_LEAP else b""
-        return found._replace(linked=linked, primer=primer)
-
-    def _other(
-        self, found: Assessment, header: H264SliceHeader, time_ns: int, *, suffice: bool
-    ) -> tuple[Assessment, bool]:
-        """Assess a picture that is no key frame; also whether pictures that refer to it may be trusted."""
-        if not self._starts.any:
-            return found._replace(reason=self.reason or Reason.AFTER_LOSS, decodable=False), False
-        if header.reference:
-            self._starts.decoded(time_ns, header.frame_num)
-        reach = self._starts.reach(time_ns)
-        leading = self._starts.is_leading(time_ns)
-        if reach is None:
-            # Nothing that is shown after a key frame refers to what leads up to it.
-            reason = self.reason or self._earlier_reason or Reason.AFTER_LOSS
-            return found._replace(reason=reason, leading=leading, back=None), leading
-        back, start_ns = reach
-        found = found._replace(leading=leading, back=back, start_ns=start_ns)
-        if self._recovering:
-            self._recovering = False
-            self._kept.trust()
-        elif not suffice:
-            self._starts.spoil()
-            return found._replace(reason=Reason.AFTER_LOSS, decodable=False), False
-        if self.reason is not None:
-            self.reason, self._earlier_reason = None, self.reason
-        return found, True
 
 
 class _H265Follower:
@@ -400,7 +88,7 @@ class _H265Follower:
             back=1 if leading else 0,
             poc=header.poc,
             poc_modulus=header.poc_modulus,
-            order=(self._epoch << _EPOCH_BITS) + poc,
+            order=(self._epoch << EPOCH_BITS) + poc,
             fewer_slices=fewer,
             judgeable=header.judgeable,
             size=header.size,
@@ -412,7 +100,7 @@ class Continuity:
 
     def __init__(self) -> None:
         self._codec: Codec | None = None
-        self._follower: _Follower = _H264Follower()
+        self._follower: Follower = H264Follower()
         self._sets: dict[tuple[int, int], bytes] = {}
         self._loose: list[bytes] = []
 
@@ -421,15 +109,33 @@ class Continuity:
         """How the stream breaks its standard without harm, empty if it does not."""
         return self._follower.breach
 
+    def field(self, packet: VideoPacket, units: list[NalUnit]) -> H264SliceHeader | None:
+        """The header of the next access unit if it is a single field of H.264."""
+        if packet.codec != "h264":
+            return None
+        self._follow(packet.codec)
+        for unit in units:
+            if is_parameter_set(packet.codec, unit.kind):
+                self._take(packet.codec, unit)
+        try:
+            fields = h264slices.fields(
+                [h264slices.slice_header(unit, self._follower.sets) for unit in slice_heads(packet)]
+            )
+        except DecodeError:
+            return None
+        return None if len(fields) > 1 or fields[0][0].field == h264slices.FRAME else fields[0][0]
+
+    def lose(self, *, is_reference: bool) -> str:
+        """Note that half of the next access unit is missing; the reason why the other half is not used."""
+        reason = self._follower.reason or Reason.AFTER_LOSS
+        if is_reference:
+            self._follower.lose(Reason.AFTER_LOSS)
+        return reason
+
     def assess(self, packet: VideoPacket, units: list[NalUnit], time_ns: int) -> Assessment:
         """Assess the next access unit, given the result of ``bitstream.head``."""
         codec = packet.codec
-        if codec != self._codec:
-            began = self._codec is not None
-            self._codec = codec
-            self._follower = _H264Follower() if codec == "h264" else _H265Follower()
-            self._follower.reason = Reason.AFTER_LOSS if began else Reason.BEFORE_KEY
-            self._sets = {}
+        self._follow(codec)
         own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
         for unit in own:
             self._take(codec, unit)
@@ -453,6 +159,14 @@ class Continuity:
             reason = self._follower.reason or str(error)
             self._follower.lose(Reason.AFTER_LOSS)
             return Assessment(reason, picture=False)
+
+    def _follow(self, codec: Codec) -> None:
+        if codec != self._codec:
+            began = self._codec is not None
+            self._codec = codec
+            self._follower = H264Follower() if codec == "h264" else _H265Follower()
+            self._follower.reason = Reason.AFTER_LOSS if began else Reason.BEFORE_KEY
+            self._sets = {}
 
     def _take(self, codec: Codec, unit: NalUnit) -> None:
         sequence = unit.kind == (H264_SPS if codec == "h264" else H265_SPS)

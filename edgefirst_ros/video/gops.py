@@ -22,7 +22,7 @@ class AccessUnit:
 
     Attributes:
         number: counts the topic's access units in decode order.
-        leading: as in ``continuity.Assessment``, like ``reference``, ``back`` and ``order``.
+        leading: as in ``assessment.Assessment``, like ``reference``, ``back`` and ``order``.
         doubtful: nothing vouches for its bytes, or some may be missing.
         damaged: its bytes were changed since the encoder wrote them; known once it was fed.
     """
@@ -58,7 +58,7 @@ class Gop:
         hidden_reorder: as ``DecodeOrder.hidden_reorder``.
         linked: a decoder that was fed all of the group before may go on with this one.
         start_kind: what it begins with.
-        primer: as in ``continuity.Assessment``.
+        primer: as in ``assessment.Assessment``.
         units: in decode order; the first is where decoding starts, unless some were dropped.
         since_ns: from then on pictures need nothing before this group, None if not known yet.
         dropped: how many units, from the first on, were fed and then deleted.

@@ -30,7 +30,7 @@ from edgefirst_ros.video.bitstream import (
 from edgefirst_ros.video.cabac import CabacEncoder
 from edgefirst_ros.video.gops import AccessUnit
 from edgefirst_ros.video.h264 import H264PictureSet, H264SequenceSet, picture_set, sequence_set
-from edgefirst_ros.video.h264slices import H264SliceHeader, any_slice_header
+from edgefirst_ros.video.h264slices import H264SliceHeader, slice_header
 
 _START = b"\x00\x00\x00\x01"
 _HEADER_BYTES = 512
@@ -106,7 +106,7 @@ class H264Ends:
                 last = len(made), unit
         if last is not None:
             try:
-                header = any_slice_header(NalUnit(last[1].kind, last[1].data[:_HEADER_BYTES]), self._sets)
+                header = slice_header(NalUnit(last[1].kind, last[1].data[:_HEADER_BYTES]), self._sets)
                 made.insert(last[0], _row(last[1].data[:1], header, *self._sets.used_by(header.sets)))
             except DecodeError:
                 pass

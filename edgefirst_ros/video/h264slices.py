@@ -75,18 +75,6 @@ class H264SliceHeader:
 
 
 def slice_header(unit: NalUnit, sets: H264ParameterSets) -> H264SliceHeader:
-    """Read the header of a picture's first slice.
-
-    Raises:
-        DecodeError: it is malformed, no first slice, or its parameter sets are unknown.
-    """
-    found = any_slice_header(unit, sets)
-    if found.first_mb:
-        raise DecodeError("the picture's first slice is missing")
-    return found
-
-
-def any_slice_header(unit: NalUnit, sets: H264ParameterSets) -> H264SliceHeader:
     """Read the header of any slice; the unit may be cut behind it.
 
     Raises:

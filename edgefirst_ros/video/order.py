@@ -43,11 +43,13 @@ class DecodeOrder:
     Attributes:
         reorders: the stream reorders pictures.
         hidden_reorder: it does although its parameters do not say so.
+        may_have_fields: pictures of it may be coded as two fields.
     """
 
     def __init__(self) -> None:
         self.reorders = False
         self.hidden_reorder = False
+        self.may_have_fields = False
         self._silent = False
         self._last_set: tuple[str, bytes] | None = None
         self._waiting: list[Arrival] = []
@@ -131,8 +133,13 @@ class DecodeOrder:
         if self._last_set == (codec, data):
             return
         self._last_set = codec, data
+        found: h264.H264SequenceSet | h265sets.H265SequenceSet
         try:
-            found = h264.sequence_set(data) if codec == "h264" else h265sets.sequence_set(data)
+            if codec == "h264":
+                found = h264.sequence_set(data)
+                self.may_have_fields = self.may_have_fields or not found.frames_only
+            else:
+                found = h265sets.sequence_set(data)
         except DecodeError:
             return
         self._silent = found.reorder is None
@@ -141,7 +148,7 @@ class DecodeOrder:
 
 @dataclass(slots=True)
 class FrameMark:
-    """One picture; ``poc`` and ``start_ns`` as in ``continuity.Assessment``."""
+    """One picture; ``poc`` and ``start_ns`` as in ``assessment.Assessment``."""
 
     time_ns: int
     key: bool

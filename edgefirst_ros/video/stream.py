@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from edgefirst_ros.errors import DecodeError
@@ -15,6 +15,7 @@ from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.h264slices import H264SliceHeader, are_paired
 from edgefirst_ros.video.integrity import judges_h265
 from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
 from edgefirst_ros.video.pictures import Picture
@@ -110,6 +111,10 @@ class VideoStream:
         self._order = DecodeOrder()
         self._continuity = Continuity()
         self._gaps = GapDetector(self._margin_ns)
+        self._field: tuple[Arrival, H264SliceHeader] | None = None
+        """A field whose other one is to come in a packet of its own."""
+        self._first_parity = 0
+        """Which field of a picture comes first, as in its latest key frame; 0 while that is not known."""
         self._topic = topic
         self._remarks = remarks or Remarks()
         self._frames: dict[int, _Frame] = {}
@@ -218,7 +223,45 @@ class VideoStream:
 
     def _settle(self, horizon_ns: int | None) -> None:
         for arrival in self._order.settle(horizon_ns):
-            self._place(arrival)
+            header = None
+            if self._order.may_have_fields:
+                header = self._continuity.field(arrival.packet, arrival.units)
+            if header is None:
+                self._give_up_field()
+                self._place(arrival)
+            else:
+                self._place_field(arrival, header)
+        if self._field is not None:
+            due_ns = self._field[0].time_ns + self._margin_ns
+            if horizon_ns is None or horizon_ns >= due_ns:
+                self._give_up_field()
+
+    def _place_field(self, arrival: Arrival, header: H264SliceHeader) -> None:
+        """Keep a first field, and place it when its second one comes."""
+        if header.idr:
+            self._first_parity = header.field
+        if self._field is not None and are_paired(self._field[1], header):
+            first, self._field = self._field[0], None
+            packet = replace(first.packet, data=first.packet.data + arrival.packet.data)
+            self._place(replace(first, packet=packet, vouched=first.vouched and arrival.vouched))
+            frame = self._frames.get(arrival.time_ns)
+            if frame is not None:
+                frame.reason = Reason.SECOND_FIELD
+            return
+        self._give_up_field()
+        self._field = arrival, header
+        if self._first_parity not in (0, header.field):
+            self._give_up_field()
+
+    def _give_up_field(self) -> None:
+        """The other field of one that was kept is lost."""
+        if self._field is None:
+            return
+        (arrival, header), self._field = self._field, None
+        reason = self._continuity.lose(is_reference=header.reference)
+        frame = self._frames.get(arrival.time_ns)
+        if frame is not None:
+            frame.reason = reason
 
     def _place(self, arrival: Arrival) -> None:
         codec, time_ns = arrival.packet.codec, arrival.time_ns

@@ -14,10 +14,10 @@ from rewrite import nal_units, rejoin
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video import h264, h264slices
 from edgefirst_ros.video.bitstream import NalUnit, ParameterSets, escape, unescape
-from edgefirst_ros.video.continuity import OVERCOUNTED, REPEATED
+from edgefirst_ros.video.h264follower import OVERCOUNTED, REPEATED
 from edgefirst_ros.video.stream import Remarks, VideoStream
 
-STREAMS = sorted((Path(__file__).parent / "streams").iterdir())
+STREAMS = sorted((Path(__file__).parent / "streams").glob("*.265"))
 LOOKAHEAD_NS = 1_500_000_000
 
 
@@ -52,7 +52,7 @@ def counted(shots: tuple[Shot, ...], number_of: Callable[[bool, int, int], int])
             elif kind == 8:
                 sets.add_picture(data)
             elif kind in (1, 5):
-                header = h264slices.any_slice_header(NalUnit(kind, data), sets)
+                header = h264slices.slice_header(NalUnit(kind, data), sets)
                 if header.idr:
                     references = pictures = 0
                 payload = unescape(data[1:])
@@ -75,10 +75,15 @@ def counted(shots: tuple[Shot, ...], number_of: Callable[[bool, int, int], int])
     ],
     ids=["as it should be", "repeated", "all counted"],
 )
+@pytest.mark.parametrize(
+    "structure",
+    [{"bf": "2"}, {"bf": "1"}, {"bf": "3", "b-pyramid": "normal"}],
+    ids=["two", "one", "pyramid"],
+)
 def test_counts_that_break_the_standard_without_harm_are_noted(
-    number_of: Callable[[bool, int, int], int], breach: str
+    structure: dict[str, str], number_of: Callable[[bool, int, int], int], breach: str
 ) -> None:
-    shots = encode_shots(*recipe("h264-b", **{"x264-params": "ref=1"}), frames=30)
+    shots = encode_shots(*recipe("h264-b", **{"x264-params": "ref=1", **structure}), frames=30)
     remarks = Remarks()
     assert_all_come(counted(shots, number_of), 1, remarks)
     assert [breach in note for note in remarks.notes] == [True] * bool(breach)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from clips import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rewrite import nal_units
 
 from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.video.stream import VideoStream
@@ -163,6 +165,25 @@ def test_disorder_where_pictures_are_reordered_shows_nothing_wrong(data: st.Data
     played = play(stream(), sorted(clip.shots, key=lambda shot: order[shot.number]))
     assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())
     assert played.verdicts[0] is None
+
+
+@pytest.mark.parametrize("name", ["h264-b", "h264-pyramid", "h264-open"])
+def test_a_leaf_that_a_reference_picture_overtakes_is_left_out_alone(name: str) -> None:
+    clip = make_clip(name)
+    leaves = [
+        place
+        for place, (shot, then) in enumerate(pairwise(clip.shots))
+        if not then.key
+        and not nal_units(shot.packet.data)[-1][0] & 0x60
+        and nal_units(then.packet.data)[-1][0] & 0x60
+    ]
+    for place in leaves[1:5]:
+        shots = [*clip.shots]
+        shots[place], shots[place + 1] = shots[place + 1], shots[place]
+        played = play(stream(), shots)
+        assert_true(clip, played)
+        assert played.verdicts[clip.shots[place].number] == "after a lost frame"
+        assert set(clip.truth) - set(played.pictures) == {clip.shots[place].number}
 
 
 @pytest.mark.parametrize("until", [22, 32])

@@ -117,6 +117,11 @@ def h264_sequence(
     return b"\x67" + escape(bits_to_bytes(bits))
 
 
+def h264_picture(ident: int) -> bytes:
+    """An H.264 picture parameter set of the sequence parameter set 0, clause 7.3.2.2."""
+    return b"\x68" + bits_to_bytes(ue(ident) + ue(0) + "00" + ue(0) * 3 + "000" + se(0) * 3 + "000")
+
+
 def flat(size: int) -> str:
     """A scaling list spelt out."""
     return "1" + se(0) * size
@@ -154,8 +159,9 @@ def test_h264_scaling_lists_are_passed_over(chroma: str, separate: bool) -> None
 def test_h264_display_order_of_every_type(poc: str, expected: int | None, modulus: int) -> None:
     sets = h264_parameter_sets()
     sets.add_sequence(h264_sequence(ue(3) + "1" + ue(0) * 2 + "0" + "0", poc=poc, frames_only="0"))
-    sets.add_picture(b"\x68" + bits_to_bytes(ue(4) + ue(0)))
-    bits = ue(0) + ue(5) + ue(4) + "01" + f"{9:05b}" + "1" + "0" + f"{21:05b}"
+    sets.add_picture(h264_picture(4))
+    bits = ue(0) + ue(5) + ue(4) + "01" + f"{9:05b}" + "1" + "0"
+    bits += f"{21:05b}" * (expected == 21) + se(-1) * (expected is None) + "000"
     for header_byte, reference in ((0x01, False), (0x21, True), (0x61, True)):
         header = h264slices.slice_header(NalUnit(1, bytes((header_byte,)) + bits_to_bytes(bits)), sets)
         assert (header.frame_num, header.frame_num_modulus, header.reference) == (9, 32, reference)
@@ -324,7 +330,11 @@ def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: H265Par
         h265slices.slice_header(h265_slice("0" * 30), parameter_sets())
     with pytest.raises(DecodeError, match="unknown reference picture set"):
         h265slices.slice_header(h265_slice(f"{7:08b}" + "111"), sets)
+    known = h264_parameter_sets()
+    known.add_sequence(h264_sequence(ue(1) + ue(0) * 2 + "0" + "0"))
+    known.add_picture(h264_picture(0))
+    amid = NalUnit(1, b"\x61" + bits_to_bytes(ue(3) + ue(5) + ue(0) + "0" * 5 + "0" * 6 + "000"))
     with pytest.raises(DecodeError, match="first slice"):
-        h264slices.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(3))), h264_parameter_sets())
+        h264slices.fields([h264slices.slice_header(amid, known)])
     with pytest.raises(DecodeError, match="parameter sets"):
         h264slices.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)), h264_parameter_sets())
