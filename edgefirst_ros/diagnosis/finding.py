@@ -30,6 +30,7 @@ class Code(StrEnum):
     DARK = "dark"
     ZERO_POINTS = "zero_points"
     EMPTY_SECTORS = "empty_sectors"
+    PUBLISHERS = "publishers"
     # Of a live capture.
     SILENT = "silent"
     SLOW = "slow"

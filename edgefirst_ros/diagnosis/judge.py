@@ -11,6 +11,7 @@ from edgefirst_ros.diagnosis.apart import sequence_findings
 from edgefirst_ros.diagnosis.content import content_findings
 from edgefirst_ros.diagnosis.drives import Leg, lasts_s, legs_of, time_of
 from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
+from edgefirst_ros.diagnosis.publishers import publisher_findings
 from edgefirst_ros.diagnosis.report import Fault, Recording, Report
 from edgefirst_ros.diagnosis.shortfalls import shortfalls
 from edgefirst_ros.diagnosis.silence import NOT_JUDGED, Loss, Silence, Silences, silences
@@ -43,7 +44,7 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report),
+        *content_findings(report), *publisher_findings(report),
         *(each for recording in report.recordings for each in damage_of(recording)),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
@@ -64,7 +65,7 @@ def judge(report: Report) -> Verdict:
 def warnings_of(report: Report) -> list[Finding]:
     """What a run warns of, in order of its sequences; what is only lost is in its table."""
     content = (each for each in content_findings(report) if each.severity > Severity.NOTE)
-    return [*sequence_findings(report), *content]
+    return [*publisher_findings(report), *sequence_findings(report), *content]
 
 
 def damage_of(recording: Recording) -> Iterator[Finding]:

@@ -254,6 +254,13 @@ class Timeline(_Part):
     reference_frames: dict[Name, Counts] = {}
 
 
+class Publishers(_Part):
+    """That a topic has several publishers: by which sign, and its values."""
+
+    sign: Name
+    values: Annotated[list[Name], Field(max_length=64)] = []
+
+
 class Fault(_Part):
     """A damaged place of a recording."""
 
@@ -294,6 +301,8 @@ class Report:
     """Samples that have each topic."""
     codes: Mapping[str, str] = field(default_factory=lambda: OLD_CODES)
     """Codes of reasons by their texts."""
+    publishers: Mapping[str, Publishers] = field(default_factory=dict)
+    """Topics that have several."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
     notes: list[str] = field(default_factory=list)
@@ -344,6 +353,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "combinations": TypeAdapter(Annotated[list[Combination], Field(max_length=1000)]),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
+    "publishers": TypeAdapter(Annotated[dict[Name, Publishers], Field(max_length=4096)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),

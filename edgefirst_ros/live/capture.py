@@ -82,6 +82,7 @@ class LiveCapture:
         lost: what happened to formats that were given up; empty while all are well.
         ended: why the last session ended, empty while one is in progress.
         other_topics: returns topics that exist but are not received, for hints; called by any thread.
+        publishers: returns those of topics that the middleware knows several of; likewise.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class LiveCapture:
         self.lost = ""
         self.ended = ""
         self.other_topics: Callable[[], Iterable[ExistingTopic]] = tuple
+        self.publishers: Callable[[], Mapping[str, list[str]]] = dict
         self._config = config
         self._output = output
         self._named_host = config.host or host
@@ -260,7 +262,7 @@ class LiveCapture:
         """The status now; call it at most a few times a second."""
         job = self._job
         if job is not None:
-            job.pipeline.around = tuple(self.other_topics())
+            self._look_around(job)
         return build_status(
             job,
             self._queue,
@@ -381,8 +383,13 @@ class LiveCapture:
         self._tail.begin(job, why, seam, following, recorded)
         return following
 
+    def _look_around(self, job: Job) -> None:
+        job.pipeline.around = tuple(self.other_topics())
+        for topic, publishers in self.publishers().items():
+            job.pipeline.publishers.announced(topic, publishers)
+
     def _complete_split(self, session: SplitSession) -> None:
-        session.job.pipeline.around = tuple(self.other_topics())
+        self._look_around(session.job)
         finished = finish_session(session.job, self._config, session.why, session.recorded)
         self.finished.append(finished)
         self.splits.append(Split(finished, session.following.dataset))
@@ -501,7 +508,7 @@ class LiveCapture:
         return self._complete(job, why, self._recording.end(why, last=last))
 
     def _complete(self, job: Job, why: str, recorded: PendingRecording) -> Finished:
-        job.pipeline.around = tuple(self.other_topics())
+        self._look_around(job)
         finished = finish_session(job, self._config, why, recorded)
         self._tail.wait()
         if self.failure is not None:

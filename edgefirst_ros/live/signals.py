@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Self
 
 from edgefirst_ros.errors import EdgeFirstError
 
@@ -18,6 +18,10 @@ ESCALATION_S = 10.0
 PATIENCE_S = 5.0
 """What has been finishing for less than this is not ended: most sessions are complete by then, and terminal,
 launcher and service manager may each send the same Ctrl-C, one more than a second after another."""
+_PATIENCE_OVER, _ESCALATION_OVER = _MARKS = 254, 255
+"""No signal has these numbers."""
+_MOST = 1 << 16
+"""Bytes that a pipe holds."""
 UNFINISHED = 4
 """Exit code of a process that a second signal ended before its session was complete."""
 
@@ -28,9 +32,10 @@ def asked_to_finish(
 ) -> Iterator[None]:
     """Call ``first`` at the first SIGINT, SIGTERM or SIGHUP, and ``again`` at a second one.
 
-    Two signals do not count as a second one: any within ``patience_s`` of the first, because a terminal and a
-    launcher may both send one Ctrl-C; and a SIGTERM within ESCALATION_S of a SIGINT. SIGHUP stays ignored if
-    it was (nohup), so that logging out does not end a capture.
+    Some signals do not count as a second one: any that came before ``first`` had returned or within
+    ``patience_s`` of that, because a terminal and a launcher may both send one Ctrl-C; and a SIGTERM within
+    ESCALATION_S of a SIGINT. That holds for when they came, however much later Python handles them. SIGHUP
+    stays ignored if it was (nohup), so that logging out does not end a capture.
 
     Args:
         first: called to finish.
@@ -39,27 +44,74 @@ def asked_to_finish(
         last: the process ends after the block: after a first signal, later ones are ignored until then, so
             that it ends with its own exit code.
     """
-    asked: tuple[int, float] | None = None
+    with _Order() as order:
+        asked: int | None = None
+        over: set[int] = set()
 
-    def handle(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        now_s = time.monotonic()
-        if asked is None:
-            asked = number, now_s
-            first()
-            return
-        by, at_s = asked
-        escalates = by == signal.SIGINT and number == signal.SIGTERM
-        if now_s - at_s > (ESCALATION_S if escalates else patience_s):
-            again(number)
+        def handle(number: int, _: FrameType | None) -> None:
+            nonlocal asked
+            if asked is None:
+                asked = number
+                first()
+                order.come()  # what came until then
+                if patience_s:
+                    order.mark(patience_s, _PATIENCE_OVER)
+                else:
+                    over.add(_PATIENCE_OVER)
+                order.mark(max(ESCALATION_S, patience_s), _ESCALATION_OVER)
+                return
+            for each in order.come():
+                escalates = asked == signal.SIGINT and each == signal.SIGTERM
+                if each in _MARKS:
+                    over.add(each)
+                elif each in ASKING and (_ESCALATION_OVER if escalates else _PATIENCE_OVER) in over:
+                    again(each)
 
-    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
-    previous = {number: signal.signal(number, handle) for number in ASKING if number not in ignored}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, signal.SIG_IGN if last and asked is not None else handler)
+        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+        previous = {number: signal.signal(number, handle) for number in ASKING if number not in ignored}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, signal.SIG_IGN if last and asked is not None else handler)
+
+
+class _Order:
+    """In which order signals came, and times passed: the system notes a signal in a pipe as it comes.
+
+    Python calls a handler when the main thread runs Python code again, which may be seconds later.
+    """
+
+    def __enter__(self) -> Self:
+        self._timers: list[threading.Timer] = []
+        self._out, self._in = os.pipe()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._in, False)
+        self._before = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._before)
+        for timer in self._timers:
+            timer.cancel()
+            if timer.is_alive():
+                timer.join()  # so that it does not write where something else is open by now
+        os.close(self._in)
+        os.close(self._out)
+
+    def mark(self, seconds: float, mark: int) -> None:
+        """Put a mark behind the signals that come within so much time."""
+        timer = threading.Timer(seconds, lambda: os.write(self._in, bytes([mark])))
+        timer.daemon = True
+        self._timers.append(timer)
+        timer.start()
+
+    def come(self) -> bytes:
+        """The numbers of the signals that have come, and marks, since the last call."""
+        try:
+            return os.read(self._out, _MOST)
+        except BlockingIOError:
+            return b""
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.diagnosis.content import content_now
 from edgefirst_ros.diagnosis.finding import Finding
 from edgefirst_ros.diagnosis.flow import refused_whole
+from edgefirst_ros.diagnosis.publishers import publisher_finding
+from edgefirst_ros.diagnosis.report import Publishers
 from edgefirst_ros.hints import FIRST_S, Hint
 from edgefirst_ros.live.queue import Flow, LiveQueue
 from edgefirst_ros.messages.reasons import Reason
@@ -103,7 +105,7 @@ class LiveStatus:
     help: str = ""
     """What would help against the overload; empty while nothing is shed."""
     findings: Mapping[str, Finding] = field(default_factory=dict)
-    """By topic what the last seconds have shown: that all was refused, or what is wrong with its content."""
+    """By topic what is wrong with its messages: all are refused, of several publishers, or show nothing."""
 
     @property
     def minutes_left(self) -> float | None:
@@ -240,6 +242,7 @@ def build_status(
         help=advice(overload, disk.config) if overload is not None and shedding else "",
         findings={
             **content_now({topic: each.current() for topic, each in pipeline.contents.items()}),
+            **{t: publisher_finding(t, Publishers(**of)) for t, of in pipeline.publishers.found.items()},
             **meter.refusing(found),
         },
     )

@@ -60,6 +60,8 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     FROZEN_FIX = "frozen (repeats the last position while the rig moves)"
     OUTLYING_FIX = "outlier (contradicts the motion)"
 
+    OTHER_PUBLISHER = "sent by another publisher of the topic"
+
     OUTSIDE = "outside --start/--end", Kind.UNWANTED
     PAUSED = "paused", Kind.UNWANTED
     NOT_SELECTED = "not selected"

@@ -136,6 +136,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             offered=subscriptions.offered,
         )
         self._capture.other_topics = lambda: subscriptions.other_topics
+        self._capture.publishers = lambda: subscriptions.several
         try:
             log(self.get_logger(), Level.OK, self._start(self._capture))
         except EdgeFirstError as error:

@@ -56,6 +56,12 @@ class RosGraph:
         infos = (i for i in self.publishers(topic) if (i.node_name, i.node_namespace) != own)
         return [_offer(info) for info in infos if not self._is_preview(topic, info)]
 
+    def senders(self, topic: str) -> tuple[list[str], set[str]]:
+        """Full names of the nodes that publish a topic, in order, each as often as it does; and the types."""
+        infos = [info for info in self.publishers(topic) if not self._is_preview(topic, info)]
+        names = sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
+        return names, {info.topic_type for info in infos}
+
     def is_own(self, topic: str) -> bool:
         """Whether a topic is private to this node, as its previews are."""
         return topic.startswith(f"{self._node.get_fully_qualified_name()}/")

@@ -38,11 +38,14 @@ from edgefirst_ros.nodes.log import log
 from edgefirst_ros.nodes.receivebatch import Inlet, Taken, deliver_arrived
 from edgefirst_ros.nodes.receiveclock import ReceiveClock
 from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.topics import CONTEXT_ROLES, TF
 
 CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
 IDLE_S = 0.1
 """When nothing has been received for so long, the executor waits for messages."""
+LINGERS_S = 30.0
+"""A publisher that was killed is announced for so long at most; its successor has the same node's name."""
 _POLICIES = (
     QoSPolicyKind.RELIABILITY,
     QoSPolicyKind.DURABILITY,
@@ -83,6 +86,7 @@ class Subscriptions:
         plan: the result of the newest update.
         offered: QoS of the publishers by the topic's name in recordings, as the recording stores it.
         other_topics: topics at the newest update that nothing is received from, with the reason if known.
+        several: the nodes that publish a topic, by its name in recordings, if that are more than one.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Subscriptions:
         self.plan = SubscriptionPlan("", frozenset(), ())
         self.offered: dict[str, str] = {}
         self.other_topics: list[ExistingTopic] = []
+        self.several: dict[str, list[str]] = {}
         self._node = node
         self._graph = RosGraph(node, preview_topic)
         self._config = config
@@ -117,6 +122,7 @@ class Subscriptions:
         self._unused: dict[WantedSubscription, Any] = {}
         self._inlets: dict[Subscription, Inlet] = {}
         self._logged: set[tuple[str, str]] = set()
+        self._several_since: dict[str, tuple[list[str], float]] = {}
 
     def receive(self) -> bool:
         """Deliver what has arrived; return whether to call this again soon, else the executor does it.
@@ -160,6 +166,7 @@ class Subscriptions:
             except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
                 self._warn(new.topic, f"cannot be subscribed to as {new.type}: {error}")
         self.other_topics = self._find_other_topics(wanted.matches)
+        self.several = self._find_several(wanted.matches)
         self._warn("", unclear)
         self._check_clock()
         for each in wanted.matches:
@@ -185,6 +192,26 @@ class Subscriptions:
         self._subscriptions.clear()
         self._unused.clear()
         self._clock.close()
+
+    def _find_several(self, found: Iterable[TopicMatch]) -> dict[str, list[str]]:
+        """Topics with several publishers, none of which is one that has ended but is still announced."""
+        now_s, before = time.monotonic(), self._several_since
+        self._several_since = {}
+        several: dict[str, list[str]] = {}
+        for each in found:
+            if not each.announced or self._config.topics[each.entry].role in CONTEXT_ROLES:
+                continue
+            nodes, kinds = self._graph.senders(each.topic)
+            if len(nodes) < 2 or TF in kinds:  # which many nodes send by design
+                continue
+            known, since_s = before.get(each.topic, ([], now_s))
+            if known != nodes:
+                since_s = now_s
+            self._several_since[each.topic] = nodes, since_s
+            is_restart = len(set(nodes)) == 1
+            if now_s - since_s > LINGERS_S or (known == nodes and not is_restart):
+                several[each.canonical] = nodes
+        return several
 
     def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[ExistingTopic]:
         taken: set[str] = set()

@@ -31,6 +31,7 @@ from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import ProcessPool
+from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.routing import Routing
 from edgefirst_ros.pipeline.seam import STALE_NS, RecentMessages, SeamStart
@@ -143,6 +144,8 @@ class Pipeline:
         self._routing = Routing(config, self.notes)
         self._masks = Masks(config, self.ledger, self.notes.append)
         self._duplicates = Duplicates()
+        self.publishers = Publishers()
+        """Of every topic, whether it has several."""
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
         self._cut = ""
@@ -234,6 +237,7 @@ class Pipeline:
         self._routing.continue_from(before._routing)
         self._has_odometer = before._has_odometer
         self._duplicates = before._duplicates.copy()
+        self.publishers = before.publishers.copy()
         for kept in [] if before._recent is None else before._recent.messages():
             old = kept.ticket
             envelope = kept.fresh(
@@ -286,6 +290,10 @@ class Pipeline:
         repeat = self._duplicates.received(route, raw.receive_ns, envelope.digest)
         if repeat is not None:
             self.ledger.release(ticket, Stage.REFUSED, repeat.reason)
+            return
+        self.publishers.see(envelope)
+        if envelope.is_of_other:
+            self.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             return
         if own and isinstance(decoded.datum, PointCloud) and has_far_points(decoded.datum):
             self.ledger.refuse_part(raw.topic, TOO_FAR)
@@ -415,6 +423,7 @@ class Pipeline:
             unread=self.unread,
             hints=[hint.text for hint in self.hints(counts)],
             missing=missing,
+            publishers=self.publishers.found,
         )
 
     def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
@@ -433,6 +442,8 @@ class Pipeline:
                     self._motions.popleft()
             elif self._cut:
                 self.ledger.release(event.ticket, Stage.DROPPED, self._cut, unplaced=True)
+            elif event.is_of_other:
+                self.ledger.release(event.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             elif event.refusal is not None:
                 self.ledger.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
             elif self._is_placed(event):

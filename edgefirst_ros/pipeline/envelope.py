@@ -45,6 +45,25 @@ class Window:
 
 
 @dataclass(slots=True, eq=False)
+class Sender:
+    """What sends the messages of a topic that have one sign in common, see ``pipeline.publishers``.
+
+    Attributes:
+        text: the sign.
+        first_ns: its first message's time.
+        newest_ns: receipt of its newest one.
+        returns: receipts of the last messages with which it came back after another sender.
+        is_other: whether it is not the publisher that the topic is kept of.
+    """
+
+    text: str
+    first_ns: int
+    newest_ns: int = 0
+    returns: tuple[int, ...] = ()
+    is_other: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Envelope(MessageTimes):
     """A decoded message with its route and its ticket in the ledger.
 
@@ -63,6 +82,7 @@ class Envelope(MessageTimes):
         size: width and height of its picture in pixels, as the headers say.
         image: the encoded picture, once it has been requested.
         content_measures: of what it holds, see ``StreamContent.message``.
+        senders: what its signs say of its publisher.
     """
 
     arrival: int
@@ -81,6 +101,7 @@ class Envelope(MessageTimes):
     slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None
     content_measures: Mapping[str, float] = field(default_factory=dict)
+    senders: tuple[Sender, ...] = ()
     measurement: Measurement = field(init=False)
 
     def place(self, time_ns: int) -> None:
@@ -96,9 +117,14 @@ class Envelope(MessageTimes):
         times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
         other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route)
         other.vouched, other.content, other.instead = self.vouched, self.content, self.instead
-        other.unshown, other.held_bytes = self.unshown, self.held_bytes
+        other.unshown, other.held_bytes, other.senders = self.unshown, self.held_bytes, self.senders
         other.place(self.time_ns)
         return other
+
+    @property
+    def is_of_other(self) -> bool:
+        """Whether another publisher sent it than the one that its topic is kept of, as is known by now."""
+        return any(each.is_other for each in self.senders)
 
     @property
     def all_parts(self) -> tuple[Envelope, ...]:

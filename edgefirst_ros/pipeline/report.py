@@ -34,6 +34,7 @@ def build_report(
     unread: Sequence[str] = (),
     hints: Sequence[str] = (),
     missing: Sequence[str] = (),
+    publishers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
@@ -46,6 +47,7 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "codes": _codes(topics),
+        "publishers": {topic: dict(found) for topic, found in (publishers or {}).items()},
         "sequences": [_sequence(config, s) for s in sequences],
         "companions": ledger.companions(),
         "combinations": ledger.combinations(),

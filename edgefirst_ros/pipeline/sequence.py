@@ -246,6 +246,11 @@ class SequenceRun:
             if envelope.unshown is not None:
                 self._ledger.release(envelope.ticket, *envelope.unshown)
                 continue
+            if envelope.is_of_other:  # which may not have been known when it came
+                self._coming.pop((envelope.topic, envelope.time_ns), None)
+                for part in envelope.all_parts:
+                    self._ledger.release(part.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
+                continue
             if envelope.route.rule.role is Role.CAMERA:
                 is_own = self._window.has(envelope.time_ns)
                 before = self._images.size_before(envelope) if is_own else None

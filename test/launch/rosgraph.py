@@ -160,6 +160,17 @@ class Graph:
         """Start playing a recording."""
         return self.start(sys.executable, str(PLAYER), str(recording), *options)
 
+    @contextmanager
+    def another(self, name: str) -> Iterator[Any]:
+        """A further node of the test."""
+        import rclpy  # noqa: PLC0415
+
+        node = rclpy.create_node(name, context=self._context, use_global_arguments=False)
+        try:
+            yield node
+        finally:
+            node.destroy_node()
+
     # ------------------------------------------------------------------ waiting
     def spin(self, seconds: float) -> None:
         """Let callbacks run for a while."""

@@ -85,6 +85,23 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     assert split[0]["samples"] >= 5
 
 
+def test_a_session_that_begins_paused_and_is_never_resumed_writes_nothing(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    graph.capture(tmp_path / "out", "start_paused:=true")
+    graph.activate()
+    status = graph.status()
+    graph.wait("the pause", lambda: status()["paused"] == "yes")
+    player = graph.player(recorded_drive, "--restamp")
+    graph.wait("messages", lambda: int(status()["received"]) >= 100, alive=[player])
+    assert graph.change("deactivate")
+    (report,) = reports(tmp_path / "out")
+    check_sums(report)
+    assert report["totals"]["received"] >= 100
+    assert (report["samples"], report["totals"]["written"]) == (0, 0)
+    assert report["topics"]["/camera/h264"]["reasons"]["skipped"].keys() == {"paused"}
+
+
 def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -> None:
     node = graph.capture(
         tmp_path / "out", "jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"

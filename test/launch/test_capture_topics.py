@@ -130,6 +130,40 @@ def latch_transform(graph: Graph) -> Any:  # noqa: ANN401 - a generated message
     return transform
 
 
+def test_two_nodes_that_publish_one_topic_are_named(graph: Graph, tmp_path: Path) -> None:
+    """Their messages need not differ in anything but what they say."""
+    from sensor_msgs.msg import Imu  # noqa: PLC0415
+
+    node = graph.capture(tmp_path / "out")
+    graph.activate()
+    diagnostics = graph.diagnostics()
+    with graph.another("other") as other:
+        both = [each.create_publisher(Imu, "/imu", 10) for each in (graph.node, other)]
+
+        def publish() -> None:
+            for number, publisher in enumerate(both):
+                message = Imu()
+                message.header.stamp = graph.node.get_clock().now().to_msg()
+                message.linear_acceleration.z = 9.81 + number
+                message.orientation.w = 1.0
+                publisher.publish(message)
+
+        def is_said() -> bool:
+            publish()
+            found = diagnostics.get("capture: /imu")
+            return found is not None and "two publishers send imu: " in found.message
+
+        graph.wait("the diagnostics", is_said)
+        (level,) = diagnostics["capture: /imu"].level
+        assert (level, diagnostics["capture: /imu"].message) == (1, f"{SEVERAL}")
+        graph.wait("the log", lambda: SEVERAL in node.text)
+        assert graph.change("deactivate")
+    assert SEVERAL in finished(tmp_path / "out")["warnings"]
+
+
+SEVERAL = "two publishers send imu: /other and /test; all that comes is used; give each a topic of its own"
+
+
 def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     graph: Graph, tmp_path: Path
 ) -> None:

@@ -104,6 +104,23 @@ def test_what_is_told_once_may_be_told_while_it_is_paused(tmp_path: Path) -> Non
     assert one.known.camera_info is not None
 
 
+def test_a_session_that_is_never_resumed_writes_nothing(tmp_path: Path) -> None:
+    one = capture(tmp_path)
+    one.start("drive", paused=True)
+    put_all(one, ALL)
+    (done,) = one.stop(60)
+    assert one.ended == "stopped"
+    check_sums(done.report)
+    assert done.report["samples"] == 0
+    assert done.report["sequences"] == []
+    for topic, account in done.report["topics"].items():
+        assert account["written"] == 0
+        if topic not in CONTEXT:
+            assert account["reasons"] == {"skipped": {"paused": account["received"]}}
+    assert done.report["totals"]["received"] == len(ALL)
+    assert not [p for p in tmp_path.rglob("*") if p.suffix in {".arrow", ".zip", ".zarr", ".itar", ".part"}]
+
+
 def test_a_session_ends_while_it_is_paused_and_is_split_only_when_it_is_not(tmp_path: Path) -> None:
     one = capture(tmp_path, split_every_s=1.0)
     with pytest.raises(EdgeFirstError, match="no session"):

@@ -157,6 +157,31 @@ def test_each_session_is_printed_as_it_ends(tmp_path: Path) -> None:
         assert all(Path(path).exists() for path in report["paths"])
 
 
+def test_a_capture_that_starts_paused_writes_nothing(tmp_path: Path) -> None:
+    endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
+    arguments = (*capturing(tmp_path, endpoint, config), "--start-paused", "--json")
+    counting = (
+        "import edgefirst_ros.cli.app as cli\n"
+        "from edgefirst_ros.live.capture import LiveCapture\n"
+        "put, came = LiveCapture.put, []\n"
+        "def count(self, message):\n"
+        "    put(self, message)\n"
+        "    came.append(message.topic)\n"
+        f"    if len(came) == {len(messages())}: open({str(tmp_path / 'all')!r}, 'w').close()\n"
+        "LiveCapture.put = count\n"
+        "cli.main()\n"
+    )
+    with started(tmp_path / "capture", *arguments, command=[sys.executable, "-c", counting]) as capture:
+        publish(endpoint, (tmp_path / "all").exists)
+        capture.send(signal.SIGINT)
+        assert capture.wait() == 130, capture.err
+    report = json.loads(capture.out)
+    check_sums(report)
+    assert report["totals"]["received"] == len(messages())
+    assert (report["samples"], report["totals"]["written"]) == (0, 0)
+    assert report["topics"]["/camera/h264"]["reasons"]["skipped"].keys() == {"paused"}
+
+
 def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:
     endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
     folder = tmp_path / "live" / "edgefirst" / NAME

@@ -212,3 +212,65 @@ def test_across_a_seam_each_message_goes_to_one_of_both_sessions(
         assert [v.number for v in left] == list(range(len(left)))
         found += [(v.reference.time_ns, v.companions["lidar"].time_ns) for v in left if v.companions]
     assert sorted(found) == sorted(pairs.items())
+
+
+class TestToTheNanosecond:
+    """Limits that a search over made-up drives hardly ever meets."""
+
+    def cubes(self, *frames_ms: int, tolerance_ms: int = 250) -> Aligner[Item]:
+        rule = PairingRule(tolerance_ms * MS, "once", "never")
+        aligner: Aligner[Item] = Aligner({"cube": rule}, Selection(), SECOND)
+        aligner.expect(["cube"])
+        for each in frames_ms:
+            assert list(aligner.reference(Item(each * MS))) == []
+        return aligner
+
+    def test_what_is_as_early_as_the_tolerance_waits_for_its_frame(self) -> None:
+        aligner: Aligner[Item] = Aligner({"lidar": PairingRule(50 * MS)}, Selection(), SECOND)
+        assert list(aligner.companion("lidar", Item(50 * MS))) == []
+        assert list(aligner.reference(Item(100 * MS))) == []
+        (verdict,) = aligner.flush()
+        assert verdict.companions["lidar"].time_ns == 50 * MS
+
+    def test_of_two_frames_that_are_equally_near_the_earlier_one_gets_the_message(self) -> None:
+        rules = {"cube": PairingRule(250 * MS, "once", "never"), "lidar": PairingRule(SECOND)}
+        aligner: Aligner[Item] = Aligner(rules, Selection(), SECOND)
+        for kind, at_ms in (("frame", 0), ("cube", 50), ("frame", 100)):
+            item = Item(at_ms * MS)
+            assert list(aligner.reference(item) if kind == "frame" else aligner.companion(kind, item)) == []
+        left = [*aligner.advance(1_101 * MS), *aligner.flush()]
+        assert [bool(verdict.companions) for verdict in left] == [True, False]
+
+    def test_of_two_messages_that_are_equally_near_the_frame_keeps_the_earlier_one(self) -> None:
+        verdicts, _, _ = run([Item(100 * MS)], [Item(50 * MS), Item(150 * MS)], policy="once", expect=True)
+        assert verdicts[0].companions["lidar"].time_ns == 50 * MS
+
+    def test_what_goes_to_no_frame_is_given_up_as_soon_as_none_can_come(self) -> None:
+        aligner = self.cubes()
+        assert list(aligner.companion("cube", Item(50 * MS))) == []
+        assert list(aligner.advance(300 * MS)) == []
+        assert aligner.expired() == []
+        assert list(aligner.advance(300 * MS + 1)) == []
+        assert aligner.expired() == [("cube", Item(50 * MS))]
+
+    def test_a_frame_waits_for_a_message_as_late_as_the_tolerance(self) -> None:
+        aligner = self.cubes(0)
+        assert list(aligner.advance(250 * MS)) == []
+        assert list(aligner.companion("cube", Item(250 * MS))) == []
+        assert list(aligner.advance(260 * MS)) == []  # a frame that is nearer to it may come until 500 ms
+        (verdict,) = aligner.flush()
+        assert verdict.companions["cube"].time_ns == 250 * MS
+
+    @pytest.mark.parametrize(("later_ns", "kind"), [(0, "incomplete"), (1, "sample")])
+    def test_a_stream_is_alive_for_as_long_as_is_said(self, later_ns: int, kind: str) -> None:
+        verdicts, _, _ = run([Item(SECOND + later_ns)], [Item(0)], required="auto", alive_ns=SECOND)
+        assert [verdict.kind for verdict in verdicts] == [kind]
+
+    @pytest.mark.parametrize("policy", ["nearest", "once"])
+    @pytest.mark.parametrize("off_ns", [-50 * MS, 50 * MS])
+    def test_the_tolerance_is_part_of_it(self, policy: Policy, off_ns: int) -> None:
+        for more_ns in (0, 1):
+            far = Item(SECOND + off_ns + (more_ns if off_ns > 0 else -more_ns))
+            verdicts, expired, _ = run([Item(SECOND)], [far], policy=policy, expect=True)
+            assert bool(verdicts[0].companions) == (not more_ns)
+            assert expired == [far]

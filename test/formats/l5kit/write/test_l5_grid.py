@@ -297,3 +297,67 @@ def test_samples_that_are_left_out_hold_up_none_that_are_not(
     assert all(each.left_out is None for each in said)
     errors = compare(dataset, drive_samples(1, 0.1, solid=True)[0][1])
     assert np.percentile(errors["place"], 95) < 0.05
+
+
+def rows_by_frame(root: Path, role: Role, of: Sample, at_ns: int, rate_hz: float = 10.0) -> list[int]:
+    """Rows that each frame of a drive of 2 s has of one message, measured so long after the start."""
+    given = []
+    for number in range(21):
+        time_ns = START_NS + number * 100 * MS
+        plain = sample(number, time_ns=time_ns)
+        if time_ns <= START_NS + at_ns < time_ns + 100 * MS:
+            measured = of.companions[role]._replace(time_ns=START_NS + at_ns)
+            plain = replace(plain, companions={role: measured})
+        given.append(plain)
+    dataset = write(root, given, rate_hz=rate_hz)
+    if role is Role.LIDAR_POINTS:
+        if dataset.point_spans is None:
+            return []
+        spans = dataset.point_spans[:]["point_index_interval"]
+    else:
+        spans = dataset.frames[:]["agent_index_interval"]
+    return [int(count) for count in np.diff(spans)[:, 0]]
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "rate_hz", "shown"),
+    [
+        (970 * MS, 10.0, {9, 10}),  # 0.7 of a period after the one
+        (970 * MS + 1, 10.0, {10}),
+        (1_030 * MS, 10.0, {10, 11}),
+        (1_030 * MS - 1, 10.0, {10}),
+        (1_250 * MS, 1.0, {1}),  # frames that are far apart share nothing
+        (1_250 * MS + 1, 1.0, set()),
+        (750 * MS, 1.0, {1}),
+        (750 * MS - 1, 1.0, set()),
+    ],
+)
+def test_points_are_in_frames_that_are_near_enough(
+    tmp_path: Path, at_ns: int, rate_hz: float, shown: set[int]
+) -> None:
+    one = np.ones(1, np.float32)
+    of = sample(0, {Role.LIDAR_POINTS: cloud(x=one, y=one, z=one)})
+    rows = rows_by_frame(tmp_path, Role.LIDAR_POINTS, of, at_ns, rate_hz)
+    assert {number for number, count in enumerate(rows) if count} == shown
+
+
+@pytest.mark.parametrize(("more_ns", "shown"), [(0, [9]), (1, [10])])
+def test_what_has_no_track_is_in_the_nearest_frame(tmp_path: Path, more_ns: int, shown: list[int]) -> None:
+    of = sample(0, {Role.MODEL: boxes(box(track_id=""))})
+    rows = rows_by_frame(tmp_path, Role.MODEL, of, 950 * MS + more_ns)
+    assert [number for number, count in enumerate(rows) if count] == shown
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([0.0, 300.0], [0, 100, 200, 300]),
+        ([0.0, 301.0], [0, 300]),  # only what is next to a sample
+        ([0.0, 450.0], [0, 400]),
+        ([0.0, 451.0], [0]),
+        ([0.0, 50.0, 1000.0], [0, 1000]),
+        ([0.0, 51.0, 1000.0], [0, 100, 1000]),
+    ],
+)
+def test_how_long_a_gap_is_bridged(tmp_path: Path, times: list[float], expected: list[float]) -> None:
+    assert milliseconds(write(tmp_path, ahead(times, speed_m_s=0.0))) == expected
