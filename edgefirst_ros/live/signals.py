@@ -32,9 +32,9 @@ def asked_to_finish(
 ) -> Iterator[None]:
     """Call ``first`` at the first SIGINT, SIGTERM or SIGHUP, and ``again`` at a second one.
 
-    Some signals do not count as a second one: any that came before ``first`` had returned or within
-    ``patience_s`` of that, because a terminal and a launcher may both send one Ctrl-C; and a SIGTERM within
-    ESCALATION_S of a SIGINT. That holds for when they came, however much later Python handles them. SIGHUP
+    Some signals do not count as a second one: any that came before ``first`` was called or, with
+    ``patience_s``, within that time of its end, because a terminal and a launcher may both send one Ctrl-C;
+    and a SIGTERM within ESCALATION_S of a SIGINT. That holds for when they came, however much later Python handles them. SIGHUP
     stays ignored if it was (nohup), so that logging out does not end a capture.
 
     Args:
@@ -52,12 +52,13 @@ def asked_to_finish(
             nonlocal asked
             if asked is None:
                 asked = number
-                first()
-                order.come()  # what came until then
-                if patience_s:
-                    order.mark(patience_s, _PATIENCE_OVER)
-                else:
+                order.come()
+                if not patience_s:
                     over.add(_PATIENCE_OVER)
+                first()
+                if patience_s:
+                    order.come()  # what came until then
+                    order.mark(patience_s, _PATIENCE_OVER)
                 order.mark(max(ESCALATION_S, patience_s), _ESCALATION_OVER)
                 return
             for each in order.come():
