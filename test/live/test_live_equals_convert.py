@@ -47,7 +47,7 @@ def received() -> Sequence[RawMessage]:
 
 
 def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any value of the configuration
-    values = {"min_free_mb": 0, "record": True} | config
+    values = {"min_free_mb": 0, "record": True, "overload": {"latency_s": 0}} | config
     return LiveCapture(build_config(values), output, HOST, now_ns=lambda: NOON_NS)
 
 
