@@ -12,11 +12,11 @@ from edgefirst_ros.video.h265ctu import compile_parser
 
 SEED = 12
 CASES = {
-    "h264": 120, "h265": 120, "jpeg": 300, "png": 300, "yaml": 120, "set": 120, "values": 12,
-    "edgefirst": 12, "ncore": 5, "l5kit": 12, "zarr": 300, "arrow": 40, "zip": 20, "itar": 40,
-    "bag": 100, "db3": 100, "notes": 15, "reports": 80, "sessions": 12,
+    "h264": 40, "h265": 40, "jpeg": 100, "png": 100, "yaml": 40, "set": 40, "values": 6,
+    "edgefirst": 4, "ncore": 2, "l5kit": 4, "zarr": 100, "arrow": 15, "zip": 10, "itar": 15,
+    "bag": 40, "db3": 40, "notes": 8, "reports": 30, "sessions": 6,
 }  # fmt: skip
-"""A few seconds of each; messages and recordings have a test of their own."""
+"""A second or two of each; messages and recordings have a test of their own."""
 
 
 @pytest.fixture(scope="module")
