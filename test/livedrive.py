@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,14 +65,14 @@ def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
     return tuple(McapRecording(simulated(options).mcap).messages())
 
 
-def output_files(output: Path) -> dict[str, bytes]:
+def output_files(output: Path, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """All that was written below an output folder, by path; not the report of how it came to be."""
     found = {
         path.relative_to(output).as_posix(): path.read_bytes()
         for path in output.rglob("*")
         if path.is_file() and path.stem != "capture_report"
     }
-    assert {path.partition("/")[0] for path in found} >= set(FORMATS), found.keys()
+    assert {path.partition("/")[0] for path in found} >= set(formats), found.keys()
     return found
 
 
