@@ -34,8 +34,8 @@ def asked_to_finish(
 
     Some signals do not count as a second one: any that came before ``first`` was called or, with
     ``patience_s``, within that time of its end, because a terminal and a launcher may both send one Ctrl-C;
-    and a SIGTERM within ESCALATION_S of a SIGINT. That holds for when they came, however much later Python handles them. SIGHUP
-    stays ignored if it was (nohup), so that logging out does not end a capture.
+    and a SIGTERM within ESCALATION_S of a SIGINT. That holds for when they came, however much later Python
+    handles them. SIGHUP stays ignored if it was (nohup), so that logging out does not end a capture.
 
     Args:
         first: called to finish.
