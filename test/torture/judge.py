@@ -176,6 +176,7 @@ def _replaced(prepared: Prepared, state: State) -> str:
         if there not in (was, becomes):
             if prepared.scenario.way == "append":  # what recovery kept of the new scene is beside neither
                 lost = old["units"]["l5kit"].keys() - state["units"]["l5kit"].keys()
+                lost = {unit for unit in lost if not unit.startswith("until ")}  # it is longer now
                 return f"{name}: lost {len(lost)} frames that were there" if lost else ""
             return f"{name} is neither the old nor the new one: {', '.join([*there][:4]) or 'gone'}"
         kinds.setdefault(name.partition("/")[0], set()).add("old" if there == was else "new")
