@@ -54,4 +54,4 @@ def test_what_is_kept_of_damaged_pictures_passes_the_check(tmp_path: Path) -> No
     assert checked[0].warnings > 0
     opened = list(edgefirst_ros.open(tmp_path / "out"))
     assert len(opened) == account["written"]
-    assert all(sample["camera"].ndim == 3 for sample in opened)
+    assert all(sample["image"].ndim == 3 for sample in opened)
