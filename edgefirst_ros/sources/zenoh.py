@@ -50,17 +50,18 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
 def message_type(encoding: str, role: Role) -> tuple[str, str]:
     """Message type and fault of a payload, from its encoding ``application/cdr;<pkg>/msg/<Type>``.
 
-    An encoding without a type means the role's type, if the role has only one. The fault is empty if the type
-    is known.
+    An encoding without a type means the role's type, if the role has only one of a device: what is of
+    ``radar_msgs`` comes from ROS drivers, over bridges that name it. The fault is empty if the type is known.
     """
     kind, _, schema = encoding.partition(";")
     if kind == CDR and schema:
         return full_type(displayed(schema)), ""
     if kind != CDR and kind not in UNTYPED:
         return full_type(displayed(schema)), f"encoding {displayed(kind)}, expected {CDR}"
-    if len(TYPES[role]) == 1:
-        return TYPES[role][0], ""
-    return "", f"the encoding names no type, and {role} has {len(TYPES[role])} possible ones"
+    sent = [each for each in TYPES[role] if not each.startswith("radar_msgs/")]
+    if len(sent) == 1:
+        return sent[0], ""
+    return "", f"the encoding names no type, and {role} has {len(sent)} possible ones"
 
 
 class ZenohSource:
