@@ -26,7 +26,7 @@ def test_what_was_written_survives_kills_and_errors(kind: str) -> None:
         "--scenarios",
         SCENARIOS[kind],
         "--most",
-        "8",
+        "5",
         "--jobs",
         "1",
     ]
