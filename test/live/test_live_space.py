@@ -26,7 +26,7 @@ from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
-SIZE = 64_000_000
+SIZE = 72_000_000
 KEPT_MB = 48.0
 MOST_RESERVED = 13_000_000
 """To complete it: four of the largest items, a chunk of a recording, a megabyte, and the ends of files."""
