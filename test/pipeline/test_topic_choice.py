@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from livedrive import HOST, NOON_NS, SEQUENCE, check_sums, messages, output_files
 from recorded import record
@@ -39,16 +40,24 @@ def two_lidars() -> Iterator[RawMessage]:
         yield message._replace(topic=FRONT)
 
 
-def test_the_same_topic_is_taken_live_and_from_a_recording(tmp_path: Path) -> None:
-    config = build_config(VALUES)
-    recording = record(tmp_path / f"{SEQUENCE}.mcap", two_lidars())
-    offline = convert([recording], tmp_path / "offline", config, dataset="same")
-    live = LiveCapture(config, tmp_path / "live", HOST, now_ns=lambda: NOON_NS)
+def offline_and_live(
+    folder: Path, values: dict[str, Any], content: list[RawMessage]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The reports of a conversion and of a capture of the same messages."""
+    config = build_config(values)
+    recording = record(folder / f"{SEQUENCE}.mcap", content)
+    offline = convert([recording], folder / "offline", config, dataset="same")
+    live = LiveCapture(config, folder / "live", HOST, now_ns=lambda: NOON_NS)
     live.start("same", sequence=SEQUENCE)
-    for message in two_lidars():
+    for message in content:
         live.put(message)
     (finished,) = live.stop(60.0)
-    for report in (offline.report, finished.report):
+    return offline.report, finished.report
+
+
+def test_the_same_topic_is_taken_live_and_from_a_recording(tmp_path: Path) -> None:
+    reports = offline_and_live(tmp_path, VALUES, [*two_lidars()])
+    for report in reports:
         check_sums(report)
         topics = report["topics"]
         assert topics[FRONT]["written"] == topics[FRONT]["received"] - topics[FRONT]["unpaired"] > 20
@@ -98,15 +107,8 @@ def lidars_of_two_entries() -> Iterator[RawMessage]:
 
 def test_a_role_is_of_one_topic_in_the_whole_dataset(tmp_path: Path) -> None:
     """Of two sensors of one role samples take the first; what they leave out is counted by format."""
-    config = build_config(TWO)
-    recording = record(tmp_path / f"{SEQUENCE}.mcap", lidars_of_two_entries())
-    offline = convert([recording], tmp_path / "offline", config, dataset="same")
-    live = LiveCapture(config, tmp_path / "live", HOST, now_ns=lambda: NOON_NS)
-    live.start("same", sequence=SEQUENCE)
-    for message in lidars_of_two_entries():
-        live.put(message)
-    (finished,) = live.stop(60.0)
-    for report in (offline.report, finished.report):
+    reports = offline_and_live(tmp_path, TWO, [*lidars_of_two_entries()])
+    for report in reports:
         check_sums(report)
         first, second = report["topics"][A], report["topics"][B]
         assert first["written_to"]["edgefirst"] == first["received"] - first["unpaired"] > 10
@@ -118,7 +120,7 @@ def test_a_role_is_of_one_topic_in_the_whole_dataset(tmp_path: Path) -> None:
         assert B not in pairs
     assert output_files(tmp_path / "live") == output_files(tmp_path / "offline")
     clouds = Written(tmp_path / "live" / "edgefirst" / "same").of_kind("lidar.pcd")
-    assert len(clouds) == finished.report["sequences"][0]["companions"][A]["paired"]
+    assert len(clouds) == reports[1]["sequences"][0]["companions"][A]["paired"]
 
 
 def test_the_sensor_of_the_reference_s_device_is_taken(tmp_path: Path) -> None:

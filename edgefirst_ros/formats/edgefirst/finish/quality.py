@@ -9,9 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from edgefirst_ros.formats.crashsafe.replacing import remove
-from edgefirst_ros.formats.crashsafe.sync import sync_file
-from edgefirst_ros.formats.edgefirst.finish.table import Summed, TableFile
+from edgefirst_ros.formats.edgefirst.finish.table import TableFile, write_arrow
 from edgefirst_ros.formats.edgefirst.store.journal import Looked, SampleJournal
 from edgefirst_ros.formats.edgefirst.store.quality import FINGERPRINT, LABELLED, SCHEMA
 
@@ -31,19 +29,9 @@ def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -
     Raises:
         OSError: the file system reports an error.
     """
-    count = 0
-    remove(path)  # a link to elsewhere is not written through
-    with path.open("xb") as file:
-        summed = Summed(file)
-        with pa.ipc.new_file(summed, SCHEMA) as writer:
-            rows = _rows(journal, looked)
-            for first in rows:
-                some = [first, *islice(rows, ROWS - 1)]
-                writer.write_batch(pa.RecordBatch.from_pylist(some, SCHEMA))
-                count += len(some)
-        file.flush()
-        sync_file(file.fileno())
-    return TableFile(count, summed.size, summed.crc)
+    rows = _rows(journal, looked)
+    batches = ([first, *islice(rows, ROWS - 1)] for first in rows)
+    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches))
 
 
 def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:

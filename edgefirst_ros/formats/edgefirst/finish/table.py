@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -67,20 +67,31 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         for sequence, (first, last) in summary.span_ns.items()
     }
     schema = _to_arrow([], schema_columns).schema.with_metadata({"schema_version": options.schema_version})
+    batches = (_to_arrow(batch, schema_columns) for batch in _batches(journal, splits))
+    whole = (batch.replace_schema_metadata(schema.metadata) for batch in batches)
+    return write_arrow(path, schema, whole)._replace(looked=frozenset(summary.looked))
+
+
+def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> TableFile:
+    """Write tables of one schema as an Arrow IPC file, synced.
+
+    Raises:
+        OSError: the file system reports an error.
+    """
     rows = 0
     remove(path)  # a link to elsewhere is not written through
     with path.open("xb") as file:
-        summed = Summed(file)
+        summed = _Summed(file)
         with pa.ipc.new_file(summed, schema) as writer:
-            for batch in _batches(journal, splits):
-                writer.write_table(_to_arrow(batch, schema_columns).replace_schema_metadata(schema.metadata))
-                rows += len(batch)
+            for table in tables:
+                writer.write_table(table)
+                rows += len(table)
         file.flush()
         sync_file(file.fileno())
-    return TableFile(rows, summed.size, summed.crc, frozenset(summary.looked))
+    return TableFile(rows, summed.size, summed.crc)
 
 
-class Summed(io.RawIOBase):
+class _Summed(io.RawIOBase):
     """Passes on what is written, and knows the size and CRC-32 of all of it."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -88,11 +99,9 @@ class Summed(io.RawIOBase):
         self.size = self.crc = 0
 
     def writable(self) -> bool:
-        """It is."""
         return True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
-        """Write all of it."""
         self.crc = crc32(data, self.crc)
         written = self._file.write(data)
         self.size += written
