@@ -49,12 +49,10 @@ REQUIRES = [
     "cbor2>=5.6,<7",
     # Only for the H.265 parser that detects damage, which libavcodec does not.
     'numba>=0.61,<1; platform_machine in "x86_64 AMD64 aarch64 arm64"',
-    "polars>=2,<3",
     # 26 needs numpy 2 but does not declare it; ROS 2 Jazzy has numpy 1.26, and its messages need that.
     "pyarrow>=18,<26",
     "pymap3d>=3.1,<4",
     "gtsam>=4.3,<5",
-    "scipy>=1.15.3,<2",
     "pydantic>=2.10.1,<3",
     "pyyaml>=6,<7",
     "typer>=0.15.4,<1",
@@ -72,6 +70,11 @@ CLUSTERS = {
     "ray": ["ray>=2.50,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
+TABLES = {
+    # MIT, wheels for x86-64 and aarch64; `to_polars` alone needs it, and it is 180 MB installed.
+    "polars": ["polars>=2,<3"],
+}
+"""For those who work with tables, so not in ``all``."""
 VIEWER = {
     # MIT or Apache-2.0, wheels of 170 MB for x86-64 and aarch64, 520 MB installed; its API changes with every
     # minor version. Needs numpy 2, which the ROS distributions do not have.
@@ -261,6 +264,7 @@ setup(
         **EXTRAS,
         **CLUSTERS,
         **VIEWER,
+        **TABLES,
         "docs": DOCS,
         "all": ALL_EXTRAS,
         "test": [
@@ -269,6 +273,9 @@ setup(
             # Writes bags of ROS 1 and of rosbag2, to read.
             "rosbags>=0.11.9,<0.12",
             *ALL_EXTRAS,
+            # Reads the tables that are written, and rotations to compare with.
+            *TABLES["polars"],
+            "scipy>=1.15.3,<2",
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],
             *DOCS,

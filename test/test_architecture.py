@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "live": "config diagnosis errors formats hints messages naming pipeline sample sources timing topics "
     "video",
     "view": "codecs diagnosis errors formats messages model naming sample",
-    "simulation": "errors messages",
+    "simulation": "errors messages model",
     "api": "codecs config errors formats model offline sources view",
     "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
     "sources video view",

@@ -18,7 +18,7 @@ from edgefirst_ros.timing.histogram import folded, quantile
 
 MOST_TRANSFORMS = 64
 MOST_COEFFICIENTS = 16
-LIBRARIES = ("av", "numpy", "pillow", "polars", "simplejpeg")
+LIBRARIES = ("av", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Those on whose version the bytes of a dataset depend."""
 
 

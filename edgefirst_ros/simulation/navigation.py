@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pymap3d
-from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.model.rotations import matrix_of, product, quaternion_of_angles, quaternion_of_vector
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 from edgefirst_ros.simulation.world import BodyState, FloatArray, World
 
@@ -49,15 +49,16 @@ def imu_reading(state: BodyState, errors: ImuErrors, rng: np.random.Generator) -
     if errors == ImuErrors():
         return ImuReading(orientation(state), (0.0, 0.0, state.yaw_rate_rad_s), specific_force(state))
     roll, pitch, yaw = errors.mounting_deg
-    R_rig_imu = Rotation.from_euler("ZYX", [yaw, pitch, roll], degrees=True)
+    mounted = quaternion_of_angles(np.radians((roll, pitch, yaw)))
+    R_rig_imu = matrix_of(mounted)
     noise = rng.normal(size=(3, 3))
-    rate = R_rig_imu.inv().apply([0.0, 0.0, state.yaw_rate_rad_s]) + errors.gyroscope_bias_rad_s
+    rate = R_rig_imu.T @ (0.0, 0.0, state.yaw_rate_rad_s) + errors.gyroscope_bias_rad_s
     rate += errors.gyroscope_sigma_rad_s * noise[0]
-    force = R_rig_imu.inv().apply(specific_force(state)) + errors.accelerometer_bias_m_s2
+    force = R_rig_imu.T @ specific_force(state) + errors.accelerometer_bias_m_s2
     force += errors.accelerometer_sigma_m_s2 * noise[1]
-    error = Rotation.from_rotvec(errors.orientation_sigma_rad * noise[2])
-    turned = Rotation.from_euler("Z", state.yaw_rad + errors.heading_error_rad) * R_rig_imu * error
-    x, y, z, w = turned.as_quat().tolist()
+    error = quaternion_of_vector(errors.orientation_sigma_rad * noise[2])
+    heading = quaternion_of_angles((0.0, 0.0, state.yaw_rad + errors.heading_error_rad))
+    x, y, z, w = product(product(heading, mounted), error).tolist()
     sigmas = (errors.orientation_sigma_rad, errors.gyroscope_sigma_rad_s, errors.accelerometer_sigma_m_s2)
     said = tuple(sigma**2 if errors.said_covariance else None for sigma in sigmas)
     return ImuReading(

@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
+from edgefirst_ros.model.rotations import matrix_of, quaternion_of_angles
 from edgefirst_ros.simulation.options import BRAKING_S, Traffic
 
 FloatArray = npt.NDArray[np.float64]
@@ -265,8 +265,8 @@ def build(
         )
         for i, (label, size, motion) in enumerate(moves)
     )
-    small_tilt = Rotation.from_euler("ZYX", [3.0, 1.0, 0.5], degrees=True).as_quat()
-    small_yaw = Rotation.from_euler("Z", -2.0, degrees=True).as_quat()
+    small_tilt = quaternion_of_angles(np.radians((0.5, 1.0, 3.0)))
+    small_yaw = quaternion_of_angles(np.radians((0.0, 0.0, -2.0)))
     mounts = (
         Mount("camera_optical", (1.2, 0.0, 1.5), (-1.0, 1.0, -1.0, 1.0)),
         Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
@@ -285,8 +285,7 @@ def _state(motion: Circuit | Line, time_s: float) -> BodyState:
 
 @lru_cache(maxsize=64)
 def _mounted(mount: Mount) -> FloatArray:
-    rotation = Rotation.from_quat(mount.rotation_xyzw).as_matrix()
-    return _fixed(rigid(rotation, np.array(mount.translation_m)))
+    return _fixed(rigid(matrix_of(mount.rotation_xyzw), np.array(mount.translation_m)))
 
 
 def _fixed(array: FloatArray) -> FloatArray:

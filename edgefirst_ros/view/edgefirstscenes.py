@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import polars as pl
+import pyarrow as pa
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.finish.table import read_table
@@ -19,29 +19,39 @@ from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened, 
 Row = Mapping[str, Any]
 
 
-def annotation_rows(files: DatasetFiles, *columns: str) -> pl.DataFrame:
-    """The table with ``name`` as text and ``frame`` as a number; empty if there is none.
+class Annotations:
+    """The rows of an annotation table by sample; none if there is no table.
+
+    Args:
+        files: of the dataset.
+        columns: those to read, by default all.
+
+    Attributes:
+        types: Arrow types of the columns.
 
     Raises:
-        DatasetError: it is damaged, or has no such columns.
+        DatasetError: the table is damaged, or has no names and frames.
     """
-    if not files.table.is_file():
-        return pl.DataFrame()
-    table = read_table(files.table, *columns, files=len(files.names))
-    if missing := {"name", "frame"} - set(table.columns):
-        raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
-    with refusing(files.table, DatasetError, "has other names and frames than the format"):
-        if table.schema["frame"].is_nested():
-            raise ValueError(f"frame is {table.schema['frame']}")
-        return table.with_columns(pl.col("name").cast(pl.String), pl.col("frame").cast(pl.Int64))
 
+    def __init__(self, files: DatasetFiles, *columns: str) -> None:
+        self.types: Mapping[str, Any] = {}
+        self._rows: dict[tuple[str, int], list[int]] = {}
+        if not files.table.is_file():
+            return
+        self._table = read_table(files.table, *columns, files=len(files.names))
+        self.types = {field.name: field.type for field in self._table.schema}
+        if missing := {"name", "frame"} - self.types.keys():
+            raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
+        with refusing(files.table, DatasetError, "has other names and frames than the format"):
+            names, frames = self._table["name"].cast(pa.large_string()), self._table["frame"].cast(pa.int64())
+            for number, key in enumerate(zip(names.to_pylist(), frames.to_pylist(), strict=True)):
+                self._rows.setdefault(key, []).append(number)
 
-def rows_of(table: pl.DataFrame, stem: str) -> list[dict[str, Any]]:
-    """Annotations of a sample, by its path without sensor and extension."""
-    if table.is_empty():
-        return []
-    name, _, frame = PurePosixPath(stem).name.rpartition("_")
-    return table.filter((pl.col("name") == name) & (pl.col("frame") == int(frame))).to_dicts()
+    def of(self, stem: str) -> list[dict[str, Any]]:
+        """Annotations of a sample, by its path without sensor and extension."""
+        name, _, frame = PurePosixPath(stem).name.rpartition("_")
+        rows = self._rows.get((name, int(frame)), ())
+        return [self._table.slice(number, 1).to_pylist()[0] for number in rows]
 
 
 def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
@@ -68,7 +78,7 @@ class EdgeFirstScenes:
 
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
-        self._table = annotation_rows(self._files, *SHOWN)
+        self._annotations = Annotations(self._files, *SHOWN)
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {Moment(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 
@@ -90,6 +100,6 @@ class EdgeFirstScenes:
             return Scene(
                 moment,
                 picture,
-                boxes_of(rows_of(self._table, stem)),
+                boxes_of(self._annotations.of(stem)),
                 None if points is None else positions(points),
             )

@@ -258,18 +258,6 @@ def _from_above(scene: Scene) -> Image.Image:
     return picture
 
 
-def rotation_of(xyzw: tuple[float, float, float, float]) -> Points:
-    """The matrix (3, 3) of a quaternion of any length but zero."""
-    x, y, z, w = np.array(xyzw, float) / max(float(np.linalg.norm(xyzw)), 1e-12)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
 Mounts = Mapping[str, tuple[str, Points, Points]]
 """By frame: its parent, rotation (3, 3) and translation (3,) in it."""
 

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.edgefirst.store.quality import Quality
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import SHOWN, Row, annotation_rows, boxes_of, rows_of
+from edgefirst_ros.view.edgefirstscenes import SHOWN, Annotations, Row, boxes_of
 from edgefirst_ros.view.scene import draw_boxes, opened
 
 CELL = (400, 225)
@@ -93,7 +93,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     if not stems:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    table = annotation_rows(files, *SHOWN)
+    annotations = Annotations(files, *SHOWN)
     quality = Quality(dataset / QUALITY, len(files.names))
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
@@ -102,7 +102,7 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
     for number, stem in enumerate(chosen):
         top = 28 + number * (CELL[1] + 22 + GAP)
-        found = rows_of(table, stem)
+        found = annotations.of(stem)
         name = PurePosixPath(stem).name
         sequence, _, frame = name.rpartition("_")
         is_unlabelled = "boxes2d" in quality.unlabelled(sequence, int(frame)) and not boxes_of(found)

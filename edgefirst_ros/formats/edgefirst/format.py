@@ -13,7 +13,7 @@ from edgefirst_ros.formats.format import Format, Target, below
 from edgefirst_ros.naming import REPORT
 
 if TYPE_CHECKING:
-    import polars as pl
+    import pyarrow as pa
 
     from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
@@ -72,7 +72,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         folder = path if path.is_dir() else path.parent
         return (DatasetPaths(folder).journal, part_path(folder / REPORT))
 
-    def read(self, path: Path) -> pl.DataFrame:
+    def read(self, path: Path) -> pa.Table:
         """The annotation table, a row an annotation."""
         from edgefirst_ros.formats.edgefirst.finish.table import read_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,22 +11,13 @@ from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.messages.camera import CameraInfo
 from edgefirst_ros.messages.transform import Transform, bare
+from edgefirst_ros.model.rotations import matrix_of
 
 Floats = npt.NDArray[np.float64]
 
 _UNDISTORT_STEPS = 20
 _WIDEST = 1e6
 _RATIONAL = 8
-
-
-def rotation_matrix(xyzw: tuple[float, float, float, float]) -> Floats:
-    """The (3, 3) rotation of a quaternion of any length but 0."""
-    x, y, z, w = np.array(xyzw, np.float64) / math.hypot(*xyzw)
-    return np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-    ])  # fmt: skip
 
 
 def rigid(rotation: Floats, translation_m: tuple[float, float, float]) -> Floats:
@@ -61,7 +51,7 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
         step = known.get(frame)
         if step is None:
             return None
-        T_frame_base = rigid(rotation_matrix(step.rotation_xyzw), step.translation_m) @ T_frame_base
+        T_frame_base = rigid(matrix_of(step.rotation_xyzw), step.translation_m) @ T_frame_base
         frame = bare(step.parent)
     return None
 

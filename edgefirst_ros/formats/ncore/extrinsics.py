@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.messages.calibration import Tile, split_tile
 from edgefirst_ros.messages.transform import bare
+from edgefirst_ros.model.rotations import matrix_of
 
 Pose = npt.NDArray[np.float64]
 """(4, 4), maps points of the source frame to the target frame."""
@@ -35,7 +35,7 @@ TransformRow = tuple[str, str, tuple[float, float, float], tuple[float, float, f
 def matrix(translation_m: Iterable[float], rotation_xyzw: Iterable[float]) -> Pose:
     """A pose from a translation and a quaternion of any length but 0."""
     pose = np.eye(4)
-    pose[:3, :3] = Rotation.from_quat(np.array(tuple(rotation_xyzw))).as_matrix()
+    pose[:3, :3] = matrix_of(tuple(rotation_xyzw))
     pose[:3, 3] = tuple(translation_m)
     return pose
 

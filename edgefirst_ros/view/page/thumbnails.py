@@ -17,6 +17,7 @@ from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
 from edgefirst_ros.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.formats.pace import rest
+from edgefirst_ros.model.rotations import matrix_of
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.scene import (
     PICTURE_WIDTH,
@@ -26,7 +27,6 @@ from edgefirst_ros.view.scene import (
     Scenes,
     drawn,
     mount_in,
-    rotation_of,
 )
 
 MOST_PICTURES = 8
@@ -133,7 +133,7 @@ def projection_of(report: Report, name: str) -> Projection | None:
     if camera.distortion_model not in _PINHOLE and any(camera.distortion):
         return None
     mounts = {
-        _bare(t.child): (_bare(t.parent), rotation_of(t.rotation_xyzw), np.array(t.translation_m, float))
+        _bare(t.child): (_bare(t.parent), matrix_of(t.rotation_xyzw), np.array(t.translation_m, float))
         for t in sequence.calibration.transforms
     }
     mounted = mount_in(_bare(lidar_frame), _bare(camera_frame), mounts)

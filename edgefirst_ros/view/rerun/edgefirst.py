@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
+import pyarrow as pa
 import pymap3d
-from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
@@ -25,8 +24,9 @@ from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.model.rotations import quaternion_of_angles
 from edgefirst_ros.model.untrusted import refusing
-from edgefirst_ros.view.edgefirstscenes import annotation_rows, boxes_of
+from edgefirst_ros.view.edgefirstscenes import Annotations, boxes_of
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import Canvas, Mount
 from edgefirst_ros.view.rerun.instants import Instant
@@ -50,27 +50,22 @@ def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
         DatasetError: its table is damaged.
     """
     files = DatasetFiles(dataset)
-    table = annotation_rows(files)
+    annotations = Annotations(files)
     version = TableFile(files.table, len(files.names)).notes.version if files.table.is_file() else None
     doubles = {
-        name: getattr(table.schema.get(name), "inner", None) == pl.Float64 for name in ("location", "pose")
+        name: getattr(annotations.types.get(name), "value_type", None) == pa.float64()
+        for name in ("location", "pose")
     }
     longitude_first = is_longitude_first(version, is_double=doubles["location"])
     yaw_first = is_yaw_first(version, is_double=doubles["pose"])
-    numbers: dict[tuple[str, int], list[int]] = {}
-    if not table.is_empty():
-        for number, (name, frame) in enumerate(table.select("name", "frame").rows()):
-            if frame is not None:  # one of a picture of no sequence, which is not drawn
-                numbers.setdefault((name, frame), []).append(number)
     sequences: dict[str, list[_Place]] = {}
     for stem in files.stems():
         name, _, frame = PurePosixPath(stem).name.rpartition("_")
-        place = _Place(int(frame), stem, numbers.get((name, int(frame)), []))
-        sequences.setdefault(name, []).append(place)
+        sequences.setdefault(name, []).append(_Place(int(frame), stem))
     return [
         EdgeFirstDrawing(
             files,
-            table,
+            annotations,
             sorted(places),
             _Sequence(name, report, longitude_first=longitude_first, yaw_first=yaw_first),
         )
@@ -79,20 +74,23 @@ def edgefirst_drawings(dataset: Path, report: Report) -> list[EdgeFirstDrawing]:
 
 
 class _Place(NamedTuple):
-    """Where a sample is: its frame, its path without sensor and extension, and its rows of the table."""
+    """Where a sample is: its frame, and its path without sensor and extension."""
 
     frame: int
     stem: str
-    rows: list[int]
 
 
 class EdgeFirstDrawing:
     """One sequence of a dataset, see ``Drawable``; made by ``edgefirst_drawings``."""
 
     def __init__(
-        self, files: DatasetFiles, table: pl.DataFrame, places: Sequence[_Place], sequence: _Sequence
+        self,
+        files: DatasetFiles,
+        annotations: Annotations,
+        places: Sequence[_Place],
+        sequence: _Sequence,
     ) -> None:
-        self._files, self._table = files, table
+        self._files, self._annotations = files, annotations
         self._places, self._sequence = places, sequence
 
     def __len__(self) -> int:
@@ -103,13 +101,13 @@ class EdgeFirstDrawing:
 
     def instants(self) -> Iterator[Instant]:
         """All samples by frame."""
-        for _, stem, numbers in self._places:
+        for _, stem in self._places:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             with refusing(stem, DatasetError):
                 found = None if data is None else opened(data)
                 time_ns = None if found is None else acquired_ns(found[0])
                 size = None if found is None else found[1]
-                rows = self._table[numbers].to_dicts() if numbers else []
+                rows = self._annotations.of(stem)
             yield Instant(time_ns, partial(self._draw, _Sample(stem, time_ns, data, size, rows)))
 
     def _draw(self, sample: _Sample, canvas: Canvas, number: int) -> None:
@@ -203,7 +201,7 @@ class _Sequence:
             east_m, north_m, _ = map(
                 float, pymap3d.geodetic2enu(latitude_deg, longitude_deg, 0.0, *self._origin)
             )
-            turned = Rotation.from_euler("ZYX", pose[::-1], degrees=True).as_quat()
+            turned = quaternion_of_angles(np.radians(pose))
             canvas.pose(time_ns, (east_m, north_m, 0.0), tuple(turned.tolist()), number)
 
 

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scipy.spatial.transform import Rotation
+import numpy as np
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
+from edgefirst_ros.model.rotations import angles_of, quaternion_of
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas
@@ -60,9 +61,8 @@ class L5KitDrawing:
         dataset = self._dataset
         with refusing(self._folder, DatasetError, "a frame cannot be read"):
             position, rotation = frame["ego_translation"].astype(float), frame["ego_rotation"].astype(float)
-            turned = Rotation.from_matrix(rotation)
-            canvas.pose(time_ns, tuple(position.tolist()), tuple(turned.as_quat().tolist()), number)
-            attitude = turned.as_euler("ZYX", degrees=True)[::-1]
+            canvas.pose(time_ns, tuple(position.tolist()), tuple(quaternion_of(rotation).tolist()), number)
+            attitude = np.degrees(angles_of(rotation))
             canvas.scalars(marks.ATTITUDE, time_ns, tuple(attitude.tolist()))
             begin, end = frame["agent_index_interval"].tolist()
             agents = dataset.agents[begin : min(end, begin + MOST_AGENTS)]

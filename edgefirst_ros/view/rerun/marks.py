@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import rerun as rr
 from PIL import Image, ImageChops, ImageDraw
-from scipy.ndimage import maximum_filter
 
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.naming import displayed
@@ -148,7 +147,8 @@ def cube(radar: RadarCube) -> Any:  # noqa: ANN401
 
     A bin shows the strongest of its neighbours: a target may be a single one, which is smaller than a pixel.
     """
-    power = maximum_filter(power_db(radar), 3)
+    near = np.pad(power_db(radar), 1, mode="edge")
+    power = np.lib.stride_tricks.sliding_window_view(near, (3, 3)).max(axis=(2, 3))
     shown = np.maximum(power - float(np.median(power)), 0.0).astype(np.float16)
     return rr.Tensor(shown, dim_names=axis_names(radar), value_range=(0.0, max(LOUD_DB, float(shown.max()))))
 

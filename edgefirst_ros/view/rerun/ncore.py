@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.ncore.extrinsics import edge_of
@@ -20,6 +19,7 @@ from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, REFERENCE
 from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.model.rotations import angles_of, quaternion_of, quaternion_of_angles
 from edgefirst_ros.model.untrusted import parse_json, refusing
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas, Mount
@@ -149,7 +149,7 @@ def _mounts(static: dict[str, Any]) -> Iterator[Mount]:
         child, parent = edge_of(names)
         if parent == RIG:
             pose = np.array(value["pose"], float)
-            turned = Rotation.from_matrix(pose[:3, :3]).as_quat().tolist()
+            turned = quaternion_of(pose[:3, :3]).tolist()
             yield Mount("", str(child), tuple(pose[:3, 3].tolist()), tuple(turned))
 
 
@@ -158,9 +158,9 @@ def _draw_way(dynamic: dict[str, Any], canvas: Canvas) -> None:
     if value is None:
         return
     poses = np.array(value["poses"], float).reshape(-1, 4, 4)
-    turned = Rotation.from_matrix(poses[:, :3, :3])
-    attitudes = turned.as_euler("ZYX", degrees=True)[:, ::-1]
-    rows = zip(value["timestamps_us"], poses[:, :3, 3], turned.as_quat(), attitudes, strict=True)
+    turned = poses[:, :3, :3]
+    attitudes = np.degrees(angles_of(turned))
+    rows = zip(value["timestamps_us"], poses[:, :3, 3], quaternion_of(turned), attitudes, strict=True)
     for time_us, position, xyzw, attitude in rows:
         canvas.pose(time_us * 1000, tuple(position.tolist()), tuple(xyzw.tolist()))
         canvas.scalars(marks.ATTITUDE, time_us * 1000, tuple(attitude.tolist()))
@@ -236,7 +236,7 @@ def _cuboids(observations: list[dict[str, Any]]) -> Iterator[_Cuboid]:
     """Boxes in their frames of reference, in which they are turned by Euler angles about fixed x, y and z."""
     places = np.array([[each["bbox3"][part] for part in _BOX] for each in observations], float)
     centres, sizes, angles = places.reshape(-1, 3, 3).transpose(1, 0, 2)
-    turned = Rotation.from_euler("xyz", np.nan_to_num(angles)).as_quat() if len(places) else angles
+    turned = quaternion_of_angles(np.nan_to_num(angles))
     columns = (part.tolist() for part in (centres, sizes, turned))
     for each, centre, size, xyzw in zip(observations, *columns, strict=True):
         frame = _NODES.get(each[REFERENCE], str(each[REFERENCE]))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+import numpy as np
 import pyarrow as pa
 
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.check.files import SensorFiles
 from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations, check_motion
 from edgefirst_ros.formats.edgefirst.check.samples import ANNOTATED, BARE, FILES, ROWS
-from edgefirst_ros.formats.edgefirst.check.values import Table, check_values
+from edgefirst_ros.formats.edgefirst.check.values import Bad, Columns, Table, check_values, known, matrix
 from edgefirst_ros.formats.edgefirst.finish.columns import columns
 from edgefirst_ros.formats.edgefirst.finish.table import refuse_unsound
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable, is_plain
@@ -25,35 +25,40 @@ GROUPS = frozenset({"train", "val", "test"})
 GEOMETRY = ("mask", "polygon", "box2d", "box3d")
 PER_SAMPLE = ("group", "size", "location", "pose", "degradation")
 
-_NAMED = (pl.Categorical, pl.Enum)
-_SCORE = (pl.Float32,)
-_FURTHER: Mapping[str, tuple[Any, ...]] = {
-    "polygon_score": _SCORE,
-    "mask_score": _SCORE,
-    "ignore": (pl.Boolean,),
-    "exclude": (pl.Boolean,),
-    "iscrowd": (pl.Boolean,),
-    "category_frequency": _NAMED,
-    "truncation": (pl.UInt32,),
-    "occlusion": (pl.UInt32,),
-    "degradation": (pl.String, *_NAMED),
-    "neg_label_indices": (pl.List(pl.UInt32),),
-    "not_exhaustive_label_indices": (pl.List(pl.UInt32),),
-    "timing": (pl.Struct,),
+_TEXT, _CATEGORY = "String", "Categorical"
+_FURTHER: Mapping[str, tuple[str, ...]] = {
+    "polygon_score": ("Float32",),
+    "mask_score": ("Float32",),
+    "ignore": ("Boolean",),
+    "exclude": ("Boolean",),
+    "iscrowd": ("Boolean",),
+    "category_frequency": (_CATEGORY,),
+    "truncation": ("UInt32",),
+    "occlusion": ("UInt32",),
+    "degradation": (_TEXT, _CATEGORY),
+    "neg_label_indices": ("List(UInt32)",),
+    "not_exhaustive_label_indices": ("List(UInt32)",),
+    "timing": ("Struct",),
 }
-"""Columns that the vendor's client writes and this package does not."""
+"""Columns that the vendor's client writes and this package does not, and their kinds."""
 
-_CLIENT_PANICS = (
-    pl.UInt8,
-    pl.Int8,
-    pl.UInt16,
-    pl.Int16,
-    pl.Date,
-    pl.Datetime,
-    pl.Time,
-    pl.Duration,
-    pl.Decimal,
+_CLIENT_PANICS = frozenset(
+    {"UInt8", "Int8", "UInt16", "Int16", "Date", "Datetime", "Time", "Duration", "Decimal"}
 )
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], ...]] = {
+    "Date": (pa.types.is_date,),
+    "Datetime": (pa.types.is_timestamp,),
+    "Time": (pa.types.is_time,),
+    "Duration": (pa.types.is_duration,),
+    "Decimal": (pa.types.is_decimal,),
+    "Struct": (pa.types.is_struct,),
+    "Boolean": (pa.types.is_boolean,),
+    "Float32": (pa.types.is_float32,),
+    "Float64": (pa.types.is_float64,),
+    _TEXT: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "Binary": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+}
+"""As the vendor and polars call them."""
 
 
 def check_table(path: Path, seen: SensorFiles, findings: Findings) -> int:
@@ -95,21 +100,19 @@ def _check_columns(where: str, schema: pa.Schema, version: str, findings: Findin
         if not is_plain(field.type):
             findings.error(where, f"column {name} has a type that is not read", f"{field.type}"[:80])
             continue
-        alone = pa.schema([field])
-        refuse_unsound(alone)
-        (dtype,) = pl.DataFrame(alone.empty_table()).dtypes
-        if dtype.base_type() in _CLIENT_PANICS:
-            findings.error(where, f"column {name} has a type that crashes the vendor's client", str(dtype))
+        refuse_unsound(pa.schema([field]))
+        found = _kind(field.type)
+        if found in _CLIENT_PANICS:
+            findings.error(where, f"column {name} has a type that crashes the vendor's client", found)
         elif name not in wanted:
-            findings.note(where, f"column {name} is not of schema {version}", str(dtype))
-        elif any(dtype == each for each in wanted[name]):
+            findings.note(where, f"column {name} is not of schema {version}", found)
+        elif found in wanted[name]:
             good.append(name)
-        elif name == "frame" and dtype in {pl.UInt32, pl.UInt64}:
+        elif name == "frame" and found in {"UInt32", "UInt64"}:
             good.append(name)
-            findings.warning(where, f"column frame is not of the type of schema {version}", str(dtype))
+            findings.warning(where, f"column frame is not of the type of schema {version}", found)
         else:
-            expected = " or ".join(map(str, wanted[name]))
-            findings.error(where, f"column {name} is {dtype}, expected {expected}")
+            findings.error(where, f"column {name} is {found}, expected {' or '.join(wanted[name])}")
     must = columns("2025.01", ()) if version == "2025.01" else ("name", "frame", "group")
     for name in must:
         if name in schema.names or name in {"degradation", "status"}:
@@ -121,44 +124,74 @@ def _check_columns(where: str, schema: pa.Schema, version: str, findings: Findin
     return tuple(good)
 
 
-def _wanted(version: str) -> dict[str, tuple[Any, ...]]:
-    """Allowed types by column name."""
+def _kind(found: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+    """What the values of a type are, however wide their offsets."""
+    kinds = pa.types
+    if kinds.is_dictionary(found):
+        value = _kind(found.value_type)
+        return _CATEGORY if value == _TEXT else f"Dictionary({value})"
+    if kinds.is_list(found) or kinds.is_large_list(found):
+        return f"List({_kind(found.value_type)})"
+    if kinds.is_fixed_size_list(found):
+        return f"Array({_kind(found.value_type)}, {found.list_size})"
+    if kinds.is_integer(found):
+        return f"{found}".replace("uint", "UInt").replace("int", "Int")
+    return next((name for name, are in _KINDS.items() if any(is_it(found) for is_it in are)), f"{found}")
+
+
+def _wanted(version: str) -> dict[str, tuple[str, ...]]:
+    """Allowed kinds by column name."""
     own = columns("2025.01" if version == "2025.01" else "2026.10", ())
-    wanted: dict[str, tuple[Any, ...]] = {} if version == "2025.01" else dict(_FURTHER)
-    for name, column in own.items():
-        named = column.dtype == pl.Categorical or isinstance(column.dtype, pl.Enum)
-        wanted[name] = _NAMED if named else (column.dtype,)
+    wanted: dict[str, tuple[str, ...]] = {} if version == "2025.01" else dict(_FURTHER)
+    wanted |= {name: (_kind(column.type),) for name, column in own.items()}
     if version == "2025.01":
-        wanted["name"] = (pl.String, *_NAMED)
+        wanted["name"] = (_TEXT, _CATEGORY)
     elif version == "2025.10":
-        wanted["mask"] = (pl.List(pl.Float32),)
+        wanted["mask"] = ("List(Float32)",)
     return wanted
 
 
-def _frames(file: ArrowTable) -> Iterator[pl.DataFrame]:
+def _frames(file: ArrowTable) -> Iterator[Columns]:
     for batch in file.batches():
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            yield pl.DataFrame(pa.Table.from_batches([batch.slice(start, ROWS_AT_ONCE)]))
+            rows = batch.slice(start, ROWS_AT_ONCE)
+            yield dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings: Findings) -> None:
-    where = table.path.name
-    filled = [pl.col(name).is_not_null() for name in ("label", *GEOMETRY) if name in frame.columns]
-    drawn = [pl.col(name).is_not_null() for name in GEOMETRY if name in frame.columns]
-    facts = frame.select(
-        pl.col("name").cast(pl.String),
-        pl.col("frame"),
-        pl.any_horizontal(filled).alias("annotated") if filled else pl.lit(value=False).alias("annotated"),
-        pl.any_horizontal(drawn).alias("drawn") if drawn else pl.lit(value=False).alias("drawn"),
-    )
+def _values(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
+    """The values of a column: of vectors tuples, which compare with each other."""
+    if not pa.types.is_fixed_size_list(column.type):
+        return list(column.to_pylist())
+    found: list[Any] = [None] * len(column)
+    vectors = matrix(column)
+    for row in known(column).tolist():
+        found[row] = tuple(vectors[row].tolist())
+    return found
+
+
+def _hold(frame: Columns, wanted: Iterable[str]) -> Bad:
+    """Which rows have a value in any of these columns (N,)."""
+    found = np.zeros(len(frame["name"]), np.bool_)
+    for name in frame.keys() & set(wanted):
+        found[known(frame[name])] = True
+    return found
+
+
+def _check_batch(table: Table, frame: Columns, seen: SensorFiles, findings: Findings) -> None:
+    where, count = table.path.name, len(frame["name"])
+    drawn, labelled = _hold(frame, GEOMETRY), _hold(frame, ("label",))
     located = "location" in table.usable
     steady = [name for name in PER_SAMPLE if name in table.usable]
-    labels = frame["label"].is_null() if "label" in frame.columns else pl.Series([False] * len(frame))
-    groups = frame["group"].cast(pl.String) if "group" in table.usable else [None] * len(frame)
+    shared = list(zip(*(_values(frame[name]) for name in steady), strict=True)) or [()] * count
     rows = zip(
-        facts.iter_rows(), frame.select(steady).rows() or [()] * len(frame), labels, groups, strict=True
+        frame["name"].to_pylist(),
+        frame["frame"].to_pylist(),
+        shared,
+        (drawn | labelled).tolist(),
+        (drawn & ~labelled).tolist(),
+        strict=True,
     )
-    for number, ((name, number_in, annotated, has_shape), values, unlabelled, group) in enumerate(rows):
+    for number, (name, number_in, values, annotated, unlabelled) in enumerate(rows):
         at = f"{where}@row {table.rows + number}"
         if name is None or number_in is None:
             findings.error(at, "row without name or frame")
@@ -168,9 +201,9 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings:
             findings.error(at, "its sample has no files", f"frame {number_in} of {name}")
         if before & BARE or (before & ANNOTATED and not annotated):
             findings.error(at, "row without annotation, although its sample has other rows")
-        if "group" in table.usable and group not in GROUPS:
+        if "group" in table.usable and (group := values[steady.index("group")]) not in GROUPS:
             findings.error(at, "group is not train, val or test", str(group))
-        if has_shape and unlabelled:
+        if unlabelled:
             findings.warning(at, "annotation without a label")
         if table.last[:2] == (name, number_in) and table.last[2:] != values:
             findings.error(at, f"{', '.join(steady)} differ from the previous row of the sample")
@@ -178,7 +211,7 @@ def _check_batch(table: Table, frame: pl.DataFrame, seen: SensorFiles, findings:
             table.locations.setdefault(name, FrameLocations()).add(number_in, location)
         table.last = (name, number_in, *values)
     check_values(frame, table, seen.sizes, findings)
-    table.rows += len(frame)
+    table.rows += count
 
 
 def _check_samples(table: Table, seen: SensorFiles, findings: Findings) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.check.motion import FrameLocations
 from edgefirst_ros.formats.edgefirst.check.pictures import read_png
@@ -17,6 +17,8 @@ from edgefirst_ros.formats.findings import Findings
 
 Floats = npt.NDArray[np.float64]
 Bad = npt.NDArray[np.bool_]
+Columns = Mapping[str, Any]
+"""Arrays of Arrow by the name of their column."""
 
 _TOLERANCE = 1e-6
 _STATUSES = ("valid", "edit")
@@ -46,22 +48,22 @@ class Table:
 
 
 def check_values(
-    frame: pl.DataFrame, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
+    frame: Columns, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
 ) -> None:
     """Check boxes, outlines, scores, locations and sizes in a batch whose first row is ``table.rows``."""
     for name, (bad, what) in _rules(table.version).items():
         if name in table.usable:
-            rows = np.flatnonzero(frame[name].is_not_null().to_numpy())
+            rows = known(frame[name])
             if len(rows):
-                bad_rows = rows[bad(_matrix(frame[name].drop_nulls()))]
+                bad_rows = rows[bad(matrix(frame[name])[rows])]
                 _report(table, bad_rows, f"{name} {what}", frame[name], findings)
     for name in ("polygon", "mask"):
         if name in table.usable:
             _check_outlines(table, name, frame[name], findings)
     if "status" in table.usable:
-        status = frame["status"]
-        wrong = np.flatnonzero((status.is_not_null() & ~status.cast(pl.String).is_in(_STATUSES)).to_numpy())
-        _report(table, wrong, "status is neither valid nor edit", status, findings)
+        status = frame["status"].to_pylist()
+        wrong = [row for row, value in enumerate(status) if value not in {None, *_STATUSES}]
+        _report(table, wrong, "status is neither valid nor edit", frame["status"], findings)
     if "size" in table.usable:
         _check_sizes(frame, table, sizes, findings)
 
@@ -90,10 +92,18 @@ def _rules(version: str) -> dict[str, tuple[Callable[[Floats], Bad], str]]:
     }
 
 
-def _matrix(values: pl.Series) -> Floats:
-    """The values of an array column as (N, k), of a scalar column as (N, 1)."""
-    found: Floats = values.to_numpy().astype(np.float64).reshape(len(values), -1)
-    return found
+def known(column: Any) -> npt.NDArray[np.intp]:  # noqa: ANN401 - pyarrow has no types
+    """The rows of a column that are not null."""
+    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def matrix(column: Any) -> Floats:  # noqa: ANN401 - pyarrow has no types
+    """The values of a column of vectors (N, k), or of numbers (N, 1); what is null is undefined or NaN."""
+    width = 1
+    if pa.types.is_fixed_size_list(column.type):
+        width = column.type.list_size
+        column = column.values.slice(width * column.offset, width * len(column))
+    return _floats(column).reshape(-1, width)
 
 
 def _within(values: Floats, low: Any, high: Any) -> Bad:  # noqa: ANN401  numbers or arrays of them
@@ -114,39 +124,42 @@ def _no_place(values: Floats) -> Bad:
 
 
 def _report(
-    table: Table, rows: npt.NDArray[np.intp], what: str, values: pl.Series, findings: Findings
+    table: Table,
+    rows: Iterable[int],
+    what: str,
+    column: Any,  # noqa: ANN401 - pyarrow has no types
+    findings: Findings,
 ) -> None:
-    for row in rows.tolist():
-        found = values[row]
-        text = str(found.to_list() if isinstance(found, pl.Series) else found)[:80]
+    for row in rows:
+        text = str(column[int(row)].as_py())[:80]
         findings.error(f"{table.path.name}@row {table.rows + row}", what, text)
 
 
-def _check_outlines(table: Table, name: str, column: pl.Series, findings: Findings) -> None:
+def _check_outlines(table: Table, name: str, column: Any, findings: Findings) -> None:  # noqa: ANN401 - pyarrow has no types
     """Check polygons (lists of rings, or one list with NaN between rings) and masks, which are gray PNG."""
-    for row in np.flatnonzero(column.is_not_null().to_numpy()).tolist():
+    for row in known(column).tolist():
         at, value = f"{table.path.name}@row {table.rows + row}", column[row]
-        if isinstance(value, bytes):
+        if not pa.types.is_nested(value.type):
             try:
-                sound = read_png(value).colour == 0
+                sound = read_png(value.as_py()).colour == 0
             except ValueError:
                 sound = False
             if not sound:
                 findings.error(at, "mask is not a gray PNG")
-        elif not all(map(_is_ring, _rings(value))):
+        elif not all(map(_is_ring, _rings(value.values))):
             findings.error(at, f"{name} is not a polygon of at least three x, y from 0 to 1")
 
 
-def _rings(value: pl.Series) -> list[Floats]:
-    if value.dtype == pl.List(pl.Float32):
-        return [_floats(ring) for ring in value]
-    flat = _floats(value)
+def _rings(values: Any) -> list[Floats]:  # noqa: ANN401 - pyarrow has no types
+    if pa.types.is_nested(values.type):
+        return [_floats(ring.values) if ring.is_valid else np.empty(0) for ring in values]
+    flat = _floats(values)
     gaps = np.flatnonzero(np.isnan(flat))
     return [ring[np.isnan(ring[:1]).sum() :] for ring in np.split(flat, gaps)]
 
 
-def _floats(value: pl.Series) -> Floats:
-    found: Floats = value.cast(pl.Float64).to_numpy()
+def _floats(values: Any) -> Floats:  # noqa: ANN401 - pyarrow has no types
+    found: Floats = values.to_numpy(zero_copy_only=False).astype(np.float64)
     return found
 
 
@@ -155,11 +168,11 @@ def _is_ring(ring: Floats) -> bool:
 
 
 def _check_sizes(
-    frame: pl.DataFrame, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
+    frame: Columns, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
 ) -> None:
-    pairs = frame.select(pl.col("name").cast(pl.String), pl.col("size")).rows()
-    for row, (name, size) in enumerate(pairs):
-        picture = sizes.get((name, "camera"))
-        if size is not None and picture is not None and tuple(size) != picture:
-            at = f"{table.path.name}@row {table.rows + row}"
-            findings.error(at, "size differs from the picture's", f"{list(size)}, {list(picture)}")
+    names, found = frame["name"].to_pylist(), matrix(frame["size"])
+    for row in known(frame["size"]).tolist():
+        size, picture = tuple(found[row].tolist()), sizes.get((names[row], "camera"))
+        if picture is not None and size != picture:
+            at, (width, height) = f"{table.path.name}@row {table.rows + row}", size
+            findings.error(at, "size differs from the picture's", f"[{width:g}, {height:g}], {list(picture)}")

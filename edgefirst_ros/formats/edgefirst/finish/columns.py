@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
+import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.finish.split import GROUPS
 from edgefirst_ros.formats.edgefirst.options import SchemaVersion
@@ -17,6 +17,10 @@ from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleReco
 
 DEGRADATIONS = ("low", "medium", "high")
 STATUSES = ("valid", "edit")
+ENUM_NOTE = b"_PL_ENUM_VALUES2"
+"""A field's note by which polars takes an ordered dictionary for an Enum: each category after its length."""
+_TEXT, _BOX_2D, _BOX_3D = pa.large_string(), pa.list_(pa.float32(), 4), pa.list_(pa.float32(), 6)
+_OUTLINE = pa.large_list(pa.float32())
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,33 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Polars type of a column, its value in a row, and the categories of a Categorical."""
+    """Arrow type of a column and its value in a row; if it is a dictionary, its categories and their note."""
 
-    dtype: Any
+    type: Any
     value: Callable[[TableRow], Any]
     categories: tuple[str, ...] = ()
+    note: bytes | None = None
+
+    @property
+    def is_category(self) -> bool:
+        """Whether values are one of some texts."""
+        return bool(pa.types.is_dictionary(self.type))
+
+    def field(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """The column in a schema."""
+        return pa.field(name, self.type, metadata=None if self.note is None else {ENUM_NOTE: self.note})
+
+    def array(self, rows: Sequence[TableRow]) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """The values of rows; a dictionary has all categories, as all batches of a file must share it."""
+        values = [self.value(row) for row in rows]
+        if not self.is_category:
+            return pa.array(values, self.type)
+        codes = {category: code for code, category in enumerate(self.categories)}
+        indices = pa.array(
+            [None if value is None else codes[value] for value in values], self.type.index_type
+        )
+        dictionary = pa.array(self.categories, self.type.value_type)
+        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.type.ordered)
 
 
 def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Column]:
@@ -49,38 +75,51 @@ def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Col
 
 def _published(labels: tuple[str, ...]) -> dict[str, Column]:
     return {
-        "name": Column(pl.String, lambda row: row.record.sequence),
-        "frame": Column(pl.UInt64, lambda row: row.record.frame),
-        "group": Column(pl.Enum(GROUPS), lambda row: row.group),
-        "label": Column(pl.Enum(labels), lambda row: row.annotation.label),
-        "mask": Column(pl.List(pl.Float32), lambda row: _flat(_rings(row.annotation))),
-        "box2d": Column(pl.Array(pl.Float32, 4), lambda row: row.annotation.box2d),
-        "box3d": Column(pl.Array(pl.Float32, 6), lambda row: row.annotation.box3d),
-        "location": Column(pl.Array(pl.Float64, 2), lambda row: _longitude_first(row.record.location)),
-        "pose": Column(pl.Array(pl.Float64, 3), lambda row: row.record.pose),
-        "degradation": Column(pl.Enum(DEGRADATIONS), lambda _: None),
-        "status": Column(pl.Enum(STATUSES), lambda row: _status(row.annotation)),
+        "name": Column(_TEXT, lambda row: row.record.sequence),
+        "frame": Column(pa.uint64(), lambda row: row.record.frame),
+        "group": _enum(GROUPS, lambda row: row.group),
+        "label": _enum(labels, lambda row: row.annotation.label),
+        "mask": Column(_OUTLINE, lambda row: _flat(_rings(row.annotation))),
+        "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
+        "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
+        "location": Column(pa.list_(pa.float64(), 2), lambda row: _longitude_first(row.record.location)),
+        "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
+        "degradation": _enum(DEGRADATIONS, lambda _: None),
+        "status": _enum(STATUSES, lambda row: _status(row.annotation)),
     }
 
 
 def _current(labels: tuple[str, ...]) -> dict[str, Column]:
     return {
-        "name": Column(pl.String, lambda row: row.record.sequence),
-        "frame": Column(pl.UInt32, lambda row: row.record.frame),
-        "object_id": Column(pl.String, lambda row: row.annotation.object_id),
-        "label": Column(pl.Categorical, lambda row: row.annotation.label, labels),
-        "label_index": Column(pl.UInt64, lambda row: row.annotation.label_index),
-        "group": Column(pl.Categorical, lambda row: row.group, GROUPS),
-        "polygon": Column(pl.List(pl.List(pl.Float32)), lambda row: _rings(row.annotation)),
-        "mask": Column(pl.Binary, lambda row: _png(row.annotation)),
-        "box2d": Column(pl.Array(pl.Float32, 4), lambda row: row.annotation.box2d),
-        "box2d_score": Column(pl.Float32, lambda row: row.annotation.box2d_score),
-        "box3d": Column(pl.Array(pl.Float32, 6), lambda row: row.annotation.box3d),
-        "box3d_score": Column(pl.Float32, lambda row: row.annotation.box3d_score),
-        "size": Column(pl.Array(pl.UInt32, 2), lambda row: row.record.size),
-        "location": Column(pl.Array(pl.Float32, 2), lambda row: row.record.location),
-        "pose": Column(pl.Array(pl.Float32, 3), lambda row: row.record.pose),
+        "name": Column(_TEXT, lambda row: row.record.sequence),
+        "frame": Column(pa.uint32(), lambda row: row.record.frame),
+        "object_id": Column(_TEXT, lambda row: row.annotation.object_id),
+        "label": _categorical(labels, lambda row: row.annotation.label),
+        "label_index": Column(pa.uint64(), lambda row: row.annotation.label_index),
+        "group": _categorical(GROUPS, lambda row: row.group),
+        "polygon": Column(pa.large_list(_OUTLINE), lambda row: _rings(row.annotation)),
+        "mask": Column(pa.large_binary(), lambda row: _png(row.annotation)),
+        "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
+        "box2d_score": Column(pa.float32(), lambda row: row.annotation.box2d_score),
+        "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
+        "box3d_score": Column(pa.float32(), lambda row: row.annotation.box3d_score),
+        "size": Column(pa.list_(pa.uint32(), 2), lambda row: row.record.size),
+        "location": Column(pa.list_(pa.float32(), 2), lambda row: row.record.location),
+        "pose": Column(pa.list_(pa.float32(), 3), lambda row: row.record.pose),
     }
+
+
+def _enum(categories: tuple[str, ...], value: Callable[[TableRow], Any]) -> Column:
+    """A polars Enum, whose codes are as narrow as polars makes them: it reads others as plain texts."""
+    code = next((t for most, t in ((255, pa.uint8()), (65535, pa.uint16())) if len(categories) <= most), None)
+    lengths = ((len(text), text) for text in (each.encode() for each in categories))
+    note = b"".join(b"%d;%s" % each for each in lengths)
+    return Column(pa.dictionary(code or pa.uint32(), _TEXT, ordered=True), value, categories, note)
+
+
+def _categorical(categories: tuple[str, ...], value: Callable[[TableRow], Any]) -> Column:
+    """A polars Categorical."""
+    return Column(pa.dictionary(pa.uint32(), _TEXT), value, categories)
 
 
 def _rings(annotation: Annotation) -> list[list[float]] | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import polars as pl
 import pyarrow as pa
 
 from edgefirst_ros.codecs.zlib_backend import crc32
@@ -66,10 +65,10 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         sequence: BlockSplit(sequence, first, last, options.val_ratio, options.block_s)
         for sequence, (first, last) in summary.span_ns.items()
     }
-    schema = _to_arrow([], schema_columns).schema.with_metadata({"schema_version": options.schema_version})
-    batches = (_to_arrow(batch, schema_columns) for batch in _batches(journal, splits))
-    whole = (batch.replace_schema_metadata(schema.metadata) for batch in batches)
-    return write_arrow(path, schema, whole)._replace(looked=frozenset(summary.looked))
+    fields = [column.field(name) for name, column in schema_columns.items()]
+    schema = pa.schema(fields, {"schema_version": options.schema_version})
+    batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, splits))
+    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked))
 
 
 def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> TableFile:
@@ -144,8 +143,8 @@ def _are_categories(value: bytes) -> bool:
     return True
 
 
-def read_table(path: Path, *wanted: str, files: int | None = None) -> pl.DataFrame:
-    """The rows of a table; of those columns only that are ``wanted`` and there, if any are named.
+def read_table(path: Path, *wanted: str, files: int | None = None) -> pa.Table:
+    """The rows of a table, which polars takes, too; only those columns that are ``wanted``, if any are named.
 
     Args:
         path: the file.
@@ -160,8 +159,7 @@ def read_table(path: Path, *wanted: str, files: int | None = None) -> pl.DataFra
         names = [name for name in table.schema.names if not wanted or name in wanted]
         schema = pa.schema([table.schema.field(name) for name in names])
         refuse_unsound(schema)
-        found = pl.from_arrow(pa.Table.from_batches([b.select(names) for b in table.batches()], schema))
-    return found if isinstance(found, pl.DataFrame) else found.to_frame()
+        return pa.Table.from_batches([b.select(names) for b in table.batches()], schema)
 
 
 def count_samples(path: Path) -> tuple[int, int]:
@@ -221,23 +219,5 @@ def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterat
         yield batch
 
 
-def _to_arrow(rows: list[TableRow], schema_columns: Mapping[str, Column]) -> pa.Table:
-    arrays, arrow_fields = [], []
-    for name, column in schema_columns.items():
-        values = [column.value(row) for row in rows]
-        if column.dtype == pl.Categorical:
-            array = _categorical(values, column.categories)
-            arrow_fields.append(pa.field(name, array.type))
-        else:
-            table = pl.DataFrame([pl.Series(name, values, column.dtype)]).to_arrow()
-            array = table.column(0).combine_chunks()
-            arrow_fields.append(table.schema.field(0))
-        arrays.append(array)
-    return pa.Table.from_arrays(arrays, schema=pa.schema(arrow_fields))
-
-
-def _categorical(values: list[str | None], categories: tuple[str, ...]) -> pa.DictionaryArray:
-    """An array whose dictionary has all categories: it must be the same in all batches of an IPC file."""
-    codes = {category: code for code, category in enumerate(categories)}
-    indices = pa.array([None if value is None else codes[value] for value in values], pa.uint32())
-    return pa.DictionaryArray.from_arrays(indices, pa.array(categories, pa.large_string()))
+def _to_arrow(rows: Sequence[TableRow], schema_columns: Mapping[str, Column], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays([column.array(rows) for column in schema_columns.values()], schema=schema)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import ConfigError, DatasetError
+from edgefirst_ros.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
@@ -186,12 +186,14 @@ class EdgeFirstDataset:
 
         Raises:
             DatasetError: it is damaged.
+            ExtraNotInstalled: polars is missing.
         """
-        import polars as pl
+        with extra("polars"):
+            import polars as pl
 
         from edgefirst_ros.formats.edgefirst.finish.table import read_table
 
-        table = read_table(self._table.path, files=len(self._files.names))
+        table = pl.DataFrame(read_table(self._table.path, files=len(self._files.names)))
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
     def _entry(self, index: int) -> Entry:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from scipy.spatial.transform import Rotation
+import numpy as np
 
 from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.write.prepare import Pose
+from edgefirst_ros.model.rotations import between, matrix_of, quaternion_of
 
 _BEYOND_NS = 50_000_000
 """How far a known pose is extrapolated, for measurements a little before or after it."""
@@ -68,8 +69,8 @@ class EgoPath:
             raise ValueError(f"no pose on both sides of {time_ns}")
         step_s = (self._times_ns[after] - self._times_ns[after - 1]) / 1e9
         share = (time_ns - self._times_ns[after - 1]) / (self._times_ns[after] - self._times_ns[after - 1])
-        turn = Rotation.from_matrix(start.rotation.T @ end.rotation).as_rotvec()
-        rotation: Floats = start.rotation @ Rotation.from_rotvec(share * turn).as_matrix()
+        first, last = quaternion_of(np.stack([start.rotation, end.rotation]))
+        rotation = matrix_of(between(first, last, share))
         chord = end.position_m - start.position_m
         if not 0 <= share <= 1:
             return Pose(rotation, start.position_m + share * chord, start.origin)

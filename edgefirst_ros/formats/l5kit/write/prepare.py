@@ -10,7 +10,7 @@ import numpy as np
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import NO_FILE
-from edgefirst_ros.formats.l5kit.geometry import Floats, rotation_matrix
+from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.labels import status_row
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
 from edgefirst_ros.formats.l5kit.store.schema import FACE, LIDAR, RADAR, Records
@@ -29,6 +29,7 @@ from edgefirst_ros.formats.l5kit.write.points import check_points, sensor_points
 from edgefirst_ros.formats.tracks.classes import class_key
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.model.rotations import matrix_of
 from edgefirst_ros.sample import EgoPose, GeoPoint, Role, Sample
 
 NO_POSE = "no ego pose at the frame's time"
@@ -154,7 +155,7 @@ def pose_of(ego: EgoPose) -> Pose | None:
     """The ego pose as matrix and position; None if it is unknown or not finite."""
     if ego.position_m is None or ego.rotation_xyzw is None:
         return None
-    rotation, position = rotation_matrix(ego.rotation_xyzw), np.array(ego.position_m, np.float64)
+    rotation, position = matrix_of(ego.rotation_xyzw), np.array(ego.position_m, np.float64)
     if not (np.isfinite(rotation).all() and np.isfinite(position).all()):
         return None
     return Pose(rotation, position, ego.origin)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation, Slerp
 
 from edgefirst_ros.formats.ncore.extrinsics import RIG, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
@@ -19,6 +18,7 @@ from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.classes import PRIORS, Prior
 from edgefirst_ros.formats.tracks.solver import Heading, Sightings
 from edgefirst_ros.formats.tracks.solver import solved as solve_track
+from edgefirst_ros.model.rotations import angles_of, interpolated, matrix_of, quaternion_of_angles
 
 _AWAY_US = 2_000_000
 """A track that was unseen for longer starts again."""
@@ -141,8 +141,8 @@ def _rig_at(poses: RigPoses | None, wanted: Times) -> tuple[Floats, npt.NDArray[
     off = np.minimum(np.abs(wanted - at_us[after]), np.abs(wanted - at_us[after - 1]))
     told = ((at_us[after] - at_us[after - 1] <= _POSE_GAP_US) & (held == wanted)) | (off <= _POSE_HOLD_US)
     begin = at_us[0]
-    turns = Slerp((at_us - begin).astype(np.float64), Rotation.from_quat(rows[:, 3:]))
-    matrices[:, :3, :3] = turns((held - begin).astype(np.float64)).as_matrix()
+    known_us, wanted_us = (at_us - begin).astype(np.float64), (held - begin).astype(np.float64)
+    matrices[:, :3, :3] = matrix_of(interpolated(known_us, rows[:, 3:], wanted_us))
     for axis in range(3):
         matrices[:, axis, 3] = np.interp(held - begin, at_us - begin, rows[:, axis])
     return matrices, told
@@ -209,6 +209,5 @@ def _rotations(boxes: CuboidTable, seen: _Seen) -> Floats:
     told = seen.basis != Heading.ASSUMED
     frames[told] = seen.worlds[told][:, :3, :3].transpose(0, 2, 1)
     turns = np.where(told, seen.headings_rad, np.where(seen.across, math.pi / 2, 0.0))
-    turned = frames @ Rotation.from_euler("z", turns[:, None]).as_matrix()
-    angles: Floats = Rotation.from_matrix(turned).as_euler("xyz") + 0.0
-    return angles
+    yaws = np.stack([np.zeros_like(turns), np.zeros_like(turns), turns], axis=-1)
+    return angles_of(frames @ matrix_of(quaternion_of_angles(yaws))) + 0.0

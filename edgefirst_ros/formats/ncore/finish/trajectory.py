@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pymap3d
-from scipy.spatial.transform import Rotation, Slerp
 
 from edgefirst_ros.formats.ncore.extrinsics import Pose, inverse
+from edgefirst_ros.model.rotations import interpolated, matrix_of
 from edgefirst_ros.sample import PoseBasis
 
 BASES = tuple(PoseBasis)
@@ -125,15 +125,14 @@ def _interpolated(known: Floats, values: Floats, wanted: Floats) -> Floats:
     if len(known) == 1:
         return np.repeat(values, len(wanted), axis=0)
     if values.shape[1] == 4:
-        turned: Floats = Slerp(known, Rotation.from_quat(values))(wanted).as_quat()
-        return turned
+        return interpolated(known, values, wanted)
     return np.stack([np.interp(wanted, known, values[:, axis]) for axis in range(3)], axis=1)
 
 
 def rig_to_world(rows: Rows) -> tuple[npt.NDArray[np.float64], Pose]:
     """T_rig_world (N, 4, 4), the first the identity, and T_world_enu, the first pose itself."""
     poses = np.tile(np.eye(4), (len(rows), 1, 1))
-    poses[:, :3, :3] = Rotation.from_quat(rows[:, 3:]).as_matrix()
+    poses[:, :3, :3] = matrix_of(rows[:, 3:])
     poses[:, :3, 3] = rows[:, :3]
     T_world_enu = poses[0].copy()
     poses = inverse(T_world_enu) @ poses

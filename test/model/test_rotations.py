@@ -1,0 +1,82 @@
+"""Rotations against scipy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.spatial.transform import Rotation, Slerp
+
+from edgefirst_ros.model import rotations
+
+Floats = npt.NDArray[np.float64]
+COUNT = 500
+
+
+@pytest.fixture
+def turned() -> Rotation:
+    """Any rotations, half turns and small ones among them."""
+    rng = np.random.default_rng(5)
+    vectors = rng.normal(size=(COUNT, 3))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    angles = np.concatenate(
+        [rng.uniform(0, np.pi, COUNT - 40), np.full(20, np.pi), np.geomspace(1e-12, 1e-3, 20)]
+    )
+    return Rotation.from_rotvec(vectors * angles[:, None])
+
+
+def same(found: Floats, wanted: Floats) -> bool:
+    """Whether quaternions turn alike."""
+    signs = np.sign((found * wanted).sum(axis=-1, keepdims=True))
+    return bool(np.allclose(found, signs * wanted, rtol=0, atol=1e-14))
+
+
+def test_matrices_and_quaternions(turned: Rotation) -> None:
+    xyzw, matrices = turned.as_quat(), turned.as_matrix()
+    assert np.allclose(rotations.matrix_of(3 * xyzw), matrices, rtol=0, atol=1e-15)
+    assert same(rotations.quaternion_of(matrices), xyzw)
+    assert same(rotations.quaternion_of(matrices[0]), xyzw[0])
+
+
+def test_angles(turned: Rotation) -> None:
+    yaw_pitch_roll = turned.as_euler("ZYX")
+    # Scipy's own, which go through quaternions, are a little off near the poles.
+    assert np.allclose(rotations.angles_of(turned.as_matrix()), yaw_pitch_roll[:, ::-1], rtol=0, atol=1e-9)
+    assert same(rotations.quaternion_of_angles(yaw_pitch_roll[:, ::-1]), turned.as_quat())
+
+
+@pytest.mark.parametrize("pitch_deg", [90.0, -90.0])
+def test_straight_up_and_down_all_of_the_turn_is_roll(pitch_deg: float) -> None:
+    angles = [[roll, pitch_deg, yaw] for roll in (-120.0, 0.0, 75.0) for yaw in (-40.0, 0.0, 160.0)]
+    matrices = Rotation.from_euler("xyz", angles, degrees=True).as_matrix()
+    found = rotations.angles_of(matrices)
+    assert (found[:, 2] == 0).all()
+    assert np.allclose(Rotation.from_euler("xyz", found).as_matrix(), matrices, rtol=0, atol=1e-9)
+
+
+def test_turns_about_vectors(turned: Rotation) -> None:
+    assert same(rotations.quaternion_of_vector(turned.as_rotvec()), turned.as_quat())
+    assert rotations.quaternion_of_vector((0.0, 0.0, 0.0)).tolist() == [0, 0, 0, 1]
+
+
+def test_the_inner_rotation_comes_first(turned: Rotation) -> None:
+    one, other = turned[: COUNT // 2], turned[COUNT // 2 :]
+    assert same(rotations.product(one.as_quat(), other.as_quat()), (one * other).as_quat())
+
+
+def test_between_times_the_shortest_way_is_turned(turned: Rotation) -> None:
+    rng = np.random.default_rng(6)
+    known_s = np.cumsum(rng.uniform(0.01, 2.0, COUNT))
+    wanted_s = np.append(rng.uniform(known_s[0], known_s[-1], 2000), known_s)
+    xyzw = turned.as_quat() * np.where(rng.random(COUNT) < 0.5, 1, -1)[:, None]
+    xyzw[1:4] = xyzw[0], -xyzw[0], xyzw[0]
+    wanted = Slerp(known_s, Rotation.from_quat(xyzw))(wanted_s)
+    found = Rotation.from_quat(rotations.interpolated(known_s, xyzw, wanted_s))
+    assert (found * wanted.inv()).magnitude().max() < 1e-13
+
+
+def test_beyond_the_end_the_turn_goes_on() -> None:
+    start, end = Rotation.from_euler("z", [[10], [30]], degrees=True).as_quat()
+    for share, yaw_deg in ((-0.5, 0), (0, 10), (1, 30), (2, 50)):
+        found = rotations.angles_of(rotations.matrix_of(rotations.between(start, end, share)))
+        assert np.degrees(found) == pytest.approx([0, 0, yaw_deg], abs=1e-12)
