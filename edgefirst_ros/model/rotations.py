@@ -16,7 +16,7 @@ _LOCKED = 1e-7
 
 
 def matrix_of(xyzw: npt.ArrayLike) -> Floats:
-    """The matrices (..., 3, 3) of quaternions (..., 4) of any length but 0."""
+    """The matrices (..., 3, 3) of quaternions (..., 4) of any length; one of length 0 turns nothing."""
     x, y, z, w = np.moveaxis(_unit(np.asarray(xyzw, np.float64)), -1, 0)
     rows = (
         (x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)),
@@ -98,5 +98,6 @@ def interpolated(known_s: Floats, xyzw: Floats, wanted_s: Floats) -> Floats:
 
 
 def _unit(xyzw: Floats) -> Floats:
-    unit: Floats = xyzw / np.linalg.norm(xyzw, axis=-1, keepdims=True)
+    length = np.linalg.norm(xyzw, axis=-1, keepdims=True)
+    unit: Floats = np.where(length > 0, xyzw, (0.0, 0.0, 0.0, 1.0)) / np.where(length > 0, length, 1.0)
     return unit

@@ -34,6 +34,7 @@ def same(found: Floats, wanted: Floats) -> bool:
 def test_matrices_and_quaternions(turned: Rotation) -> None:
     xyzw, matrices = turned.as_quat(), turned.as_matrix()
     assert np.allclose(rotations.matrix_of(3 * xyzw), matrices, rtol=0, atol=1e-15)
+    assert (rotations.matrix_of(np.zeros(4)) == np.eye(3)).all()
     assert same(rotations.quaternion_of(matrices), xyzw)
     assert same(rotations.quaternion_of(matrices[0]), xyzw[0])
 

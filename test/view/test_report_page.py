@@ -21,12 +21,13 @@ from typer.testing import CliRunner, Result
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.diagnosis.report import parsed, read_report
 from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.model.rotations import matrix_of
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page import make
 from edgefirst_ros.view.page.document import document
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import places
-from edgefirst_ros.view.scene import Projection, mount_in, projected, rotation_of
+from edgefirst_ros.view.scene import Projection, mount_in, projected
 
 DRIVE = DriveOptions(
     seconds=16, fps=10, width=320, height=180, lidar_points=1500, cube_hz=0, imu_hz=40,
@@ -387,7 +388,7 @@ class TestDrawing:
     def test_points_are_projected_where_they_are(self) -> None:
         """The camera looks along x of the rig: what is ahead is in the middle, what is left is left."""
         mounts = {
-            "camera": ("base", rotation_of((-0.5, 0.5, -0.5, 0.5)), np.zeros(3)),
+            "camera": ("base", matrix_of((-0.5, 0.5, -0.5, 0.5)), np.zeros(3)),
             "lidar": ("base", np.eye(3), np.array([0.0, 0.0, 1.0])),
         }
         mounted = mount_in("lidar", "camera", mounts)

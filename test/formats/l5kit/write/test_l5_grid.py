@@ -330,6 +330,8 @@ def rows_by_frame(root: Path, role: Role, of: Sample, at_ns: int, rate_hz: float
         (1_250 * MS + 1, 1.0, set()),
         (750 * MS, 1.0, {1}),
         (750 * MS - 1, 1.0, set()),
+        (950 * MS, 0.0, {9}),  # frames at the samples' own times share nothing
+        (950 * MS + 1, 0.0, {10}),
     ],
 )
 def test_points_are_in_frames_that_are_near_enough(
@@ -361,3 +363,24 @@ def test_what_has_no_track_is_in_the_nearest_frame(tmp_path: Path, more_ns: int,
 )
 def test_how_long_a_gap_is_bridged(tmp_path: Path, times: list[float], expected: list[float]) -> None:
     assert milliseconds(write(tmp_path, ahead(times, speed_m_s=0.0))) == expected
+
+
+@pytest.mark.parametrize(
+    ("times", "passed_ms", "expected"),
+    [
+        ([0.0, 60.0], 99.0, [0]),
+        ([0.0, 60.0], 100.0, [0, 100]),  # the frame next to a sample needs no other on its far side
+        ([0.0, 50.0], 300.0, [0]),  # half a period away is not next to it
+        ([0.0, 50.1], 300.0, [0, 100]),
+    ],
+)
+def test_a_sample_that_is_passed_by_bounds_frames(
+    tmp_path: Path, times: list[float], passed_ms: float, expected: list[float]
+) -> None:
+    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
+    writer.begin(SEQUENCE)
+    for each in ahead(times, speed_m_s=0.0):
+        hand_over(writer, each)
+    writer.pass_by(sample(2, time_ns=START_NS + round(passed_ms * MS)).ego)
+    (path,) = writer.close()
+    assert milliseconds(ChunkedDataset(path).open()) == expected

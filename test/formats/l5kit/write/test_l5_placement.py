@@ -10,7 +10,7 @@ import pytest
 from l5_samples import CALIBRATION, CAMERA, OPTICAL, box, boxes, cloud, sample, write
 
 from edgefirst_ros.formats.l5kit import L5KitOptions
-from edgefirst_ros.formats.l5kit.geometry import frame_in_base, image_plane, rotation_matrix
+from edgefirst_ros.formats.l5kit.geometry import frame_in_base, image_plane
 from edgefirst_ros.formats.l5kit.write.candidates import track_key
 from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.messages.transform import Transform
@@ -159,7 +159,6 @@ def test_frames_are_followed_to_the_rig_whatever_the_chain() -> None:
     np.testing.assert_allclose(pose @ [1.0, 0.0, 0.0, 1.0], [1.0, 13.0, 3.0, 1.0], atol=1e-9)
     assert frame_in_base(chain, "a", "base_link") is None
     assert frame_in_base(chain, "nowhere", "base_link") is None
-    np.testing.assert_allclose(rotation_matrix((0.0, 0.0, 2.0, 2.0)) @ [1, 0, 0], [0, 1, 0], atol=1e-9)
 
 
 def test_an_object_of_several_sources_is_taken_from_the_first() -> None:
