@@ -146,7 +146,6 @@ def capture(
         from edgefirst_ros.live.capture import STOPPED, LiveCapture
         from edgefirst_ros.sources.zenoh import ZenohSource
         from edgefirst_ros.sources.zenohlink import linked
-        from edgefirst_ros.video.integrity import compile_ahead
 
         chosen = {
             "formats": options.format_names(formats),
@@ -172,7 +171,6 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        compile_ahead(lambda text: None if quiet or as_json else _note(err, text))
         with interruptible(stop, err, "finishing what was received", output):
             taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
             with linked(connect or [], listen or [], zenoh_config) as link:

@@ -427,6 +427,12 @@ class Settings(BaseModel):
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
         "inside a frame.",
     )
+    judge_h265: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Which pictures of H.265 are parsed to find damage inside them, which takes the extra "
+        "h265check: auto, those that no checksum vouches for; always, all; never, none, which is faster "
+        "where recordings have no checksums.",
+    )
     _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
     ego: EgoOptions = EgoOptions()

@@ -32,7 +32,6 @@ from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, rece
 from edgefirst_ros.nodes.running import USAGE, reporting_errors, run
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 from edgefirst_ros.sample import Sample
-from edgefirst_ros.video.integrity import compile_ahead, may_be_h265, wait_compiled
 
 DIAGNOSE_EVERY_S = 1.0
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
@@ -103,7 +102,6 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         if faults:
             self.report_problem("the configuration is invalid", faults)
             return TransitionCallbackReturn.FAILURE
-        compile_ahead(self.get_logger().info)
         self._phase, self._problem = "inactive", ""
         return TransitionCallbackReturn.SUCCESS
 
@@ -122,9 +120,6 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             record=self._record if self._config.record else None,
         )
         plan = subscriptions.update()
-        used = plan.subscriptions
-        if any(may_be_h265(each.topic, each.type) and self.count_publishers(each.topic) for each in used):
-            wait_compiled()  # otherwise the first picture, and everything behind it in the queue, would wait
         self._capture = LiveCapture(
             # Topics arrive without prefix, so that the output does not depend on names in the graph.
             self._config.model_copy(update={"prefix": ""}),

@@ -19,6 +19,7 @@ from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Look
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
+from edgefirst_ros.video.integrity import JudgeH265
 from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import Remarks, VideoStream
@@ -97,6 +98,7 @@ class Images:
         send: has groups of pictures decoded and encoded elsewhere; None where the pool is to do it.
         sent: called after each of them; may wait until there is room for more.
         decoder: what decodes video.
+        judge_h265: whose bits are judged, of pictures of H.265.
         bits: of wide samples, in all sequences.
         remarks: on the video of all sequences.
     """
@@ -112,6 +114,7 @@ class Images:
         send: Send | None = None,
         sent: Callable[[], None] = lambda: None,
         decoder: DecoderKind = "software",
+        judge_h265: JudgeH265 = "auto",
         bits: SampleBits | None = None,
         remarks: Remarks | None = None,
     ) -> None:
@@ -120,7 +123,7 @@ class Images:
         self._format: Literal["jpeg", "png"] = image_format
         self._quality = quality
         self._lookahead_ns = lookahead_ns
-        self._decoder = decoder
+        self._decoder, self._judge_h265 = decoder, judge_h265
         self._bits = bits or SampleBits()
         self._remarks = remarks
         self._elsewhere = (
@@ -153,6 +156,7 @@ class Images:
                     # The pictures of tiles are joined before they are encoded.
                     elsewhere=None if envelope.route.rule.tile else self._elsewhere,
                     decoder=self._decoder,
+                    judge_h265=self._judge_h265,
                     remarks=self._remarks,
                 )
             envelope.keyframe = stream.push(envelope.time_ns, datum, vouched=envelope.vouched)

@@ -212,6 +212,7 @@ class Sequencer:
             send=self._send,
             sent=self._fanout.backlog.settle,
             decoder=config.decoder,
+            judge_h265=config.judge_h265,
             bits=self._bits,
             remarks=self.remarks,
         )

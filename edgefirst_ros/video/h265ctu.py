@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -876,3 +877,11 @@ def compile_parser() -> None:
         np.zeros(PARAMETERS, np.int64), np.frombuffer(b"\0", np.uint8), 0, 0, *(numbers,) * 4, *(grid,) * 4,
     )  # fmt: skip
     segment.compile(tuple(typeof(each) for each in places))  # type: ignore[attr-defined,no-untyped-call]
+
+
+def is_cached() -> bool:
+    """Whether numba has what it compiled of this file before; True, too, where it keeps nothing."""
+    place = segment.stats.cache_path  # type: ignore[attr-defined]
+    made_s = Path(__file__).stat().st_mtime
+    kept = Path(place).glob("h265ctu.segment-*.nbi") if place else ()
+    return not place or any(each.stat().st_mtime >= made_s for each in kept)

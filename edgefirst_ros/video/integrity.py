@@ -1,7 +1,6 @@
 """Whether an H.265 access unit is damaged, as far as its syntax tells; libavcodec finds that for H.264 only.
 
-The parser is compiled by numba, once per machine and in a process of its own: in this one compiling would
-hold the interpreter lock for most of some 20 s while messages arrive. It is then loaded from numba's cache.
+The parser is compiled by numba, once per machine, and loaded from its cache from then on.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,75 +40,34 @@ from edgefirst_ros.video.h265sets import H265PictureSet, H265SequenceSet, parame
 from edgefirst_ros.video.h265slices import H265Segment, SegmentReader
 
 COMMAND = (sys.executable, "-m", "edgefirst_ros.video.integrity")
-REPORT_AFTER_S = 5.0
-"""Loading from the cache takes less."""
-PATIENCE_S = 600.0
-NICENESS = 10
-COMPILING = "compiling the H.265 damage check, once on this machine; H.265 pictures wait until it is done"
-COMPILED = "the H.265 damage check is compiled"
 
-_lock = threading.Lock()
-_done: threading.Event | None = None
 _Numbers = npt.NDArray[np.int64]
+
+JudgeH265 = Literal["auto", "always", "never"]
+"""Whose bits are judged: those that nothing vouches for, all, or none."""
 
 
 @cache
 def judges_h265() -> bool:
-    """Whether damaged H.265 can be found here. It takes numba, which has no wheel for every machine."""
+    """Whether damaged H.265 can be found here; it takes the extra ``h265check``."""
     return find_spec("numba") is not None
 
 
-def compile_ahead(
-    report: Callable[[str], None], *, command: Sequence[str] = COMMAND, report_after_s: float = REPORT_AFTER_S
-) -> None:
-    """Start compiling in the background, unless that was started before. Failures are ignored.
+@cache
+def _parser() -> ModuleType:
+    """What parses, compiled by then. Importing numba is slow, and most streams do without.
 
-    Args:
-        report: called from another thread with a sentence when compiling takes long, and when it is done.
-        command: the process that compiles.
-        report_after_s: what counts as long.
+    Unless it was compiled on this machine before, a process of its own does that: in this one it would hold
+    the interpreter lock for most of some 20 s while messages arrive.
     """
-    global _done  # noqa: PLW0603 - one cache per machine, filled once
-    with _lock:
-        if _done is not None or not judges_h265():
-            return
-        _done = threading.Event()
-    threading.Thread(
-        target=_compile, args=(report, command, report_after_s, _done), name="h265-compile", daemon=True
-    ).start()
+    from edgefirst_ros.video import h265ctu  # noqa: PLC0415
 
-
-def may_be_h265(topic: str, kind: str) -> bool:
-    """Whether a camera topic of this name and message type can carry H.265."""
-    if any(codec in topic.lower() for codec in ("265", "hevc")):
-        return True
-    return kind.endswith(("/CompressedVideo", "/FFMPEGPacket")) and "264" not in topic
-
-
-def wait_compiled(timeout_s: float = PATIENCE_S) -> bool:
-    """Wait until compiling is done or was never started; False after the timeout."""
-    return _done is None or _done.wait(timeout_s)
-
-
-def _compile(
-    report: Callable[[str], None], command: Sequence[str], report_after_s: float, done: threading.Event
-) -> None:
-    silent = subprocess.DEVNULL
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    try:
-        with subprocess.Popen(
-            command, stdin=silent, stdout=silent, stderr=silent, env=environment
-        ) as process:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(report_after_s)
-                return
-            report(COMPILING)
-            if process.wait() == 0:
-                report(COMPILED)
-    except OSError:
-        pass  # it is then compiled for the first picture
-    finally:
-        done.set()
+    if not h265ctu.is_cached():
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        silent = subprocess.DEVNULL
+        with suppress(OSError):  # it is then compiled here
+            subprocess.run(COMMAND, stdin=silent, stdout=silent, stderr=silent, env=environment, check=False)
+    return h265ctu
 
 
 class H265Syntax:
@@ -123,20 +81,12 @@ class H265Syntax:
         self._reader = SegmentReader(self._sets)
         self._shape: tuple[H265SequenceSet, H265PictureSet] | None = None
         self._order = self._tile = self._tile_left = self._owner = np.zeros(0, np.int64)
-        self._depths = self._skipped = self._intra_modes = np.zeros((0, 0), np.uint8)
+        self._depths = self._skipped = self._intra_modes = self._saved = np.zeros((0, 0), np.uint8)
         self._slice = 0
-
-    @cached_property
-    def _parser(self) -> tuple[ModuleType, npt.NDArray[np.uint8]]:
-        """What parses, and its memory. Importing numba is slow, and most streams do without."""
-        from edgefirst_ros.video import h265ctu  # noqa: PLC0415
-
-        return h265ctu, np.zeros((2, h265ctu.CONTEXTS), np.uint8)
 
     def is_damaged(self, unit: AccessUnit) -> bool:
         """Whether a doubtful access unit is damaged; of others only the parameter sets are read."""
         if unit.doubtful:
-            wait_compiled()
             return not self.is_sound(unit.data)
         for each in head(VideoPacket("h265", unit.data)):
             with suppress(DecodeError):
@@ -201,11 +151,13 @@ class H265Syntax:
             return -1
         if not segment.dependent:
             self._slice = segment.address
-        parser, saved = self._parser
+        parser = _parser()
+        if not len(self._saved):
+            self._saved = np.zeros((2, parser.CONTEXTS), np.uint8)
         parameters = parser.parameters(sequence, picture, segment, self._slice)
         bytes_of = np.frombuffer(payload, np.uint8)
         tables = self._order, self._tile, self._tile_left, self._owner
-        grids = self._depths, self._skipped, self._intra_modes, saved
+        grids = self._depths, self._skipped, self._intra_modes, self._saved
         return int(parser.segment(parameters, bytes_of, segment.data_at, segment.address, *tables, *grids))
 
 
@@ -242,8 +194,6 @@ def _one_at_a_time() -> Iterator[None]:
 
 def main() -> None:
     """Compile the parser unless it is compiled already."""
-    with suppress(OSError):
-        os.nice(NICENESS)
     with _one_at_a_time():
         from edgefirst_ros.video.h265ctu import compile_parser  # noqa: PLC0415 - only this process pays for it
 

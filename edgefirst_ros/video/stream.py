@@ -16,13 +16,14 @@ from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.h264slices import H264SliceHeader, are_paired
-from edgefirst_ros.video.integrity import judges_h265
+from edgefirst_ros.video.integrity import JudgeH265, judges_h265
 from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.worker import Worker
 
 TOO_LATE = "arrived too late"
-NO_PARSER = "numba is not installed (pip install numba)"
+NO_PARSER = "numba is not installed: pip install 'edgefirst_ros[h265check]'"
+UNWANTED = "judge_h265 is never"
 NO_PROFILE = "the check does not know their profile of H.265 (4:2:2, 4:4:4, 12 bits, intra profiles, pcm)"
 BEHIND = 8
 """With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
@@ -53,10 +54,9 @@ class Remarks:
         if breach:
             self._breaches[topic, breach] = None
 
-    def judge(self, topic: str, *, judgeable: bool) -> None:
-        """Note that a picture of H.265 is to be judged, which its profile may not allow."""
-        if not (judgeable and judges_h265()):
-            self._unjudged[topic, NO_PARSER if judgeable else NO_PROFILE] += 1
+    def unjudged(self, topic: str, why: str) -> None:
+        """Note that nothing looks whether a picture is damaged."""
+        self._unjudged[topic, why] += 1
 
     @property
     def notes(self) -> list[str]:
@@ -93,6 +93,7 @@ class VideoStream:
         lookahead_ns: how far past a frame packets have been pushed when it is judged.
         elsewhere: decodes and encodes whole groups, see ``BatchingWorker``; None for a thread here.
         decoder: what decodes.
+        judge_h265: whose bits are judged, of pictures of H.265.
         remarks: takes what there is to say.
     """
 
@@ -104,6 +105,7 @@ class VideoStream:
         lookahead_ns: int = 1_000_000_000,
         elsewhere: Elsewhere | None = None,
         decoder: DecoderKind = "software",
+        judge_h265: JudgeH265 = "auto",
         remarks: Remarks | None = None,
     ) -> None:
         self._workers = workers
@@ -116,6 +118,7 @@ class VideoStream:
         self._first_parity = 0
         """Which field of a picture comes first, as in its latest key frame; 0 while that is not known."""
         self._topic = topic
+        self._judge_h265 = judge_h265
         self._remarks = remarks or Remarks()
         self._frames: dict[int, _Frame] = {}
         self._oldest_ns = _NEVER_NS
@@ -273,11 +276,11 @@ class VideoStream:
         if frame is not None and picture:
             frame.reason, frame.size, frame.prefix = found.reason, found.size, found.prefix
         self._remarks.breach(self._topic, self._continuity.breach)
-        doubtful = found.fewer_slices or not arrival.vouched
-        if doubtful and found.decodable and codec == "h265":
-            self._remarks.judge(self._topic, judgeable=found.judgeable)
         if not found.decodable:
             return
+        doubtful = found.fewer_slices or not arrival.vouched
+        if codec == "h265":
+            doubtful = self._is_judged(doubtful=doubtful, judgeable=found.judgeable)
         with self._worker.changed:
             gops = self._worker.gops
             if found.starts:
@@ -303,6 +306,16 @@ class VideoStream:
             self._worker.appended()
         if frame is not None and (picture or not frame.picture):
             frame.unit = unit
+
+    def _is_judged(self, *, doubtful: bool, judgeable: bool) -> bool:
+        """Whether the bits of a picture of H.265 are judged; says it if they should be and are not."""
+        wanted = self._judge_h265 != "never"
+        if not (doubtful or self._judge_h265 == "always"):
+            return False
+        why = NO_PROFILE if not judgeable else NO_PARSER if not judges_h265() else ""
+        if why or not wanted:
+            self._remarks.unjudged(self._topic, why if wanted else UNWANTED)
+        return wanted
 
     def _walk(self, time_ns: int) -> None:
         for passed_ns, reason in self._gaps.walk(time_ns):

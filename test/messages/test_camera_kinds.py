@@ -229,19 +229,32 @@ def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.
     ]
 
 
-@pytest.mark.parametrize("checksums", [True, False])
-def test_bits_are_judged_only_where_no_checksum_vouches(
-    checksums: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("judge", "checksums", "judged"),
+    [
+        ("auto", True, False),
+        ("auto", False, True),
+        ("always", True, True),
+        ("never", True, False),
+        ("never", False, False),
+    ],
+)
+def test_bits_are_judged_where_no_checksum_vouches_or_as_configured(
+    judge: str, checksums: bool, judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged: list[bytes] = []
+    pytest.importorskip("numba", reason="numba is not installed")
+    seen: list[bytes] = []
     is_sound = integrity.H265Syntax.is_sound
 
     def watch(self: integrity.H265Syntax, data: bytes) -> bool:
-        judged.append(data)
+        seen.append(data)
         return is_sound(self, data)
 
     monkeypatch.setattr(integrity.H265Syntax, "is_sound", watch)
     content = messages(seconds=1.0, codec="h265")
     path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=checksums)
-    assert run(path, {}).report["samples"] > 0
-    assert bool(judged) is not checksums
+    report = run(path, {"judge_h265": judge}).report
+    assert report["samples"] > 0
+    assert bool(seen) is judged
+    said = [note for note in report["notes"] if "judge_h265 is never" in note]
+    assert len(said) == (judge == "never" and not checksums)
