@@ -38,9 +38,9 @@ MAY_IMPORT = {
     "simulation": "errors messages model",
     "api": "codecs config errors formats model offline sources view",
     "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
-    "sources video view",
+    "sources view",
     "nodes": "config diagnosis errors faults hints live messages naming offline pipeline sample sources "
-    "topics video",
+    "topics",
 }
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {

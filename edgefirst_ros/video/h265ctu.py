@@ -880,8 +880,8 @@ def compile_parser() -> None:
 
 
 def is_cached() -> bool:
-    """Whether numba has what it compiled of this file before; True, too, where it keeps nothing."""
-    place = segment.stats.cache_path  # type: ignore[attr-defined]
+    """Whether numba has what it compiled of this file before; True where it keeps nothing, too."""
+    place = segment.stats.cache_path if hasattr(segment, "stats") else None
     made_s = Path(__file__).stat().st_mtime
     kept = Path(place).glob("h265ctu.segment-*.nbi") if place else ()
     return not place or any(each.stat().st_mtime >= made_s for each in kept)
