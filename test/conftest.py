@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 # isort: off
+import os
+
+# As the command has it: threads of linear algebra wait for one another, long on a machine with other work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # First of all: it finds what colcon installed beside it, and hypothesis imports the pydantic that it finds.
-import edgefirst_ros  # noqa: F401
+import edgefirst_ros  # noqa: F401, E402
 
 # isort: on
 import json
 import logging
-import os
 import signal
 import uuid
 from collections.abc import Iterator
