@@ -40,13 +40,11 @@ def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
         (Case(), 0.03, 0.1, 0.2),
-        (Case(gps_hz=1), 0.3, 0.8, 0.2),
         (Case(gps=lambda at: at < 8), 0.4, 1.2, 0.2),
         (Case(oriented=False), 0.05, 0.2, 2.0),
         (Case(imu_hz=0), 0.05, 0.3, 1.0),
         (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.3, 0.8, 1.0),
         (Case(imu=MEMS, stops=((0.0, 3.0),)), 0.1, 0.3, 1.0),
-        (Case(imu=ImuErrors(heading_error_rad=1.0)), 0.2, 0.6, 58.0),
         (Case(jumps={0: (0, 240)}), 0.03, 0.2, 0.2),
         (Case(jumps=dict.fromkeys(range(80, 95), (200, -120))), 0.03, 0.1, 0.2),
     ],
