@@ -10,6 +10,7 @@ import pytest
 from places import REPOSITORY
 
 
+@pytest.mark.timeout(900)  # types take a minute on a machine that has nothing else to do
 @pytest.mark.parametrize(
     "command", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]], ids=" ".join
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from platform import python_version
@@ -99,10 +100,13 @@ def configuration(config: Config) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of this package, Python, and the libraries whose version may change the bytes of a dataset."""
-    found = {"python": python_version()}
-    for name in ("edgefirst_ros", *LIBRARIES):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+    return {"python": python_version(), **{name: _version(name) for name in ("edgefirst_ros", *LIBRARIES)}}
+
+
+@cache
+def _version(name: str) -> str:
+    """Read once: that takes longer than a sample does."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"

@@ -17,7 +17,7 @@ import ego_judged
 import ego_ours
 import gtsam_baseline
 
-CAR_S = 60.0
+CAR_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def drive() -> cars.Drive:
 
 
 class TestCar:
-    @pytest.mark.parametrize("start_s", [0, 95, 135, 270])
+    @pytest.mark.parametrize("start_s", [0, 100, 140])
     def test_an_imu_without_errors_leads_back_to_the_truth(self, truth: cars.Truth, start_s: int) -> None:
         step_s, first = 1 / cars.IMU_HZ, start_s * cars.IMU_HZ
         last = first + round(CAR_S * cars.IMU_HZ)
@@ -146,9 +146,8 @@ class TestSensors:
         enu_m = (places[0] - places[1]) @ axes.T
         assert np.allclose(enu_m, drive.truth.places_at(drive.fixes.time_s), atol=1e-6)
 
-    @pytest.mark.parametrize("name", ["frozen-tunnel-0.3m", "frozen-tunnel-1.5m", "frozen-tunnel-ahrs"])
-    def test_frozen_fixes_repeat_to_the_last_digit(self, name: str) -> None:
-        drive = cars.made(cars.DRIVES[name], 0)
+    def test_frozen_fixes_repeat_to_the_last_digit(self) -> None:
+        drive = cars.made(cars.DRIVES["frozen-tunnel-ahrs"], 0, 120)
         fixes = drive.fixes
         frozen = np.flatnonzero(fixes.is_frozen)
         assert len(frozen) == 100
@@ -159,7 +158,7 @@ class TestSensors:
 
     def test_tunnel_late_start_and_jumps(self) -> None:
         tunnel, late, jumps = (
-            cars.made(cars.DRIVES[name], 0) for name in ("tunnel-60s", "late-start", "jumps")
+            cars.made(cars.DRIVES[name], 0, 150) for name in ("tunnel-60s", "late-start", "jumps")
         )
         assert np.diff(tunnel.fixes.time_s).max() == pytest.approx(60.2, abs=0.21)
         assert 40 <= late.fixes.time_s[0] < 40.3
@@ -180,7 +179,7 @@ class TestSensors:
 
     def test_errors_of_an_orientation(self, truth: cars.Truth) -> None:
         tilts, headings = [], []
-        for seed in range(12):
+        for seed in range(6):
             turned = Rotation.from_matrix(truth.rotation.swapaxes(1, 2) @ cars._ahrs(cars.AHRS, seed, truth))
             off = np.degrees(turned.as_rotvec())
             tilts.append(off[:, :2])

@@ -40,18 +40,12 @@ def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
         (Case(), 0.03, 0.1, 0.2),
-        (Case(gps_hz=1), 0.3, 0.8, 0.2),
         (Case(gps=lambda at: at < 8), 0.4, 1.2, 0.2),
-        (Case(gps=lambda at: not 7 < at < 14), 0.15, 0.4, 0.2),
         (Case(oriented=False), 0.05, 0.2, 2.0),
         (Case(imu_hz=0), 0.05, 0.3, 1.0),
-        (Case(imu=MEMS), 0.05, 0.2, 1.0),
         (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.3, 0.8, 1.0),
         (Case(imu=MEMS, stops=((0.0, 3.0),)), 0.1, 0.3, 1.0),
-        (Case(imu=ImuErrors(heading_error_rad=1.0)), 0.2, 0.6, 58.0),
         (Case(jumps={0: (0, 240)}), 0.03, 0.2, 0.2),
-        (Case(jumps={80: (0, 240)}), 0.03, 0.1, 0.2),
-        (Case(jumps={80: (0, 240)}, jumping=(0,)), 0.03, 0.1, 0.2),
         (Case(jumps=dict.fromkeys(range(80, 95), (200, -120))), 0.03, 0.1, 0.2),
     ],
     ids=lambda value: None if isinstance(value, Case) else f"{value:g}",
@@ -173,9 +167,9 @@ def test_whatever_comes_every_fix_is_judged_once_and_poses_are_finite(
 def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
     trajectory = Trajectory(memory_ns=10 * S)
     sizes = []
-    for tick in range(4_000):
+    for tick in range(2_200):
         trajectory.add_imu(ns(tick / 20), Imu(from_yaw(0.1), (0, 0, 1e-9), (0, 0, 9.81)))
-        if tick % 5 == 0:
+        if tick % 40 == 0:
             trajectory.add_fix(ns(tick / 20), tick, NavSatFix(48 + tick * 2e-6, 11.5, 500.0, 0))
             list(trajectory.judged())
         sizes.append(len(trajectory._motion._nodes) + len(trajectory._orientation))

@@ -106,12 +106,11 @@ def odometry(case: Case, scale: float) -> list[tuple[int, Odometry]]:
     return made
 
 
-@pytest.mark.parametrize("scale", [1.0, 1.04])
-def test_it_carries_through_a_tunnel_without_an_accelerometer(scale: float) -> None:
-    case = Case(seconds=130.0, imu=MEMS, oriented=False, gps_hz=5.0, gps=lambda at: not 90 < at < 112)
-    times = np.arange(91.0, 111.0, 0.5)
+def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
+    case = Case(seconds=110.0, imu=MEMS, oriented=False, gps_hz=2.5, gps=lambda at: not 80 < at < 102)
+    times = np.arange(81.0, 101.0, 0.5)
     off_m = []
-    for messages in ([], odometry(case, scale)):
+    for messages in ([], odometry(case, 1.04)):
         log = NavigationLog()
         for time_ns, imu in case.samples():
             log.add_imu(time_ns, Imu(None, imu.angular_velocity_rad_s, (0.0, 0.0, 0.0)))
@@ -129,7 +128,7 @@ def test_it_carries_through_a_tunnel_without_an_accelerometer(scale: float) -> N
 
 
 def test_live_locations_use_it_too() -> None:
-    case = Case(seconds=110.0, imu=MEMS, oriented=False, gps_hz=5.0, gps=lambda at: at < 90)
+    case = Case(seconds=85.0, imu=MEMS, imu_hz=20.0, oriented=False, gps_hz=1.0, gps=lambda at: at < 70)
     coming = [(time_ns, imu) for time_ns, imu in case.samples()]
     off_m = []
     for scale in (None, 1.03):
@@ -143,9 +142,9 @@ def test_live_locations_use_it_too() -> None:
                 trajectory.add_fix(time_ns, number, datum)
             else:
                 trajectory.add_imu(time_ns, datum)
-        location = trajectory.pose(ns(108.0)).location
+        location = trajectory.pose(ns(83.0)).location
         assert location is not None
-        zero, true = case.world, case.world.rig.state(108.0).position_m
+        zero, true = case.world, case.world.rig.state(83.0).position_m
         north_m = math.radians(location.latitude_deg - zero.latitude_deg) * 6_371_000
         east_m = math.radians(location.longitude_deg - zero.longitude_deg) * 6_371_000
         east_m *= math.cos(math.radians(zero.latitude_deg))

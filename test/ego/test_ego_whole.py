@@ -28,25 +28,16 @@ def solved(case: Case, times: np.ndarray = TIMES, vehicle: Vehicle | None = None
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
         (Case(), 0.0013, 0.002, 0.02),
-        (Case(gps_hz=2.5), 0.002, 0.01, 0.02),
         (Case(gps_hz=1), 0.02, 0.05, 0.02),
         (Case(gps=lambda at: at < 8), 0.05, 0.15, 0.02),
         (Case(gps=lambda at: at > 9), 0.03, 0.1, 0.02),
         (Case(gps=lambda at: not 7 < at < 14), 0.0013, 0.003, 0.02),
         (Case(oriented=False), 0.002, 0.005, 0.1),
-        (Case(oriented=False, gps=lambda at: at < 12), 0.1, 0.3, 0.5),
         (Case(oriented=False, gps=lambda at: at > 9), 0.5, 1.0, 2.0),
         (Case(imu_hz=0.0), 0.02, 0.2, 0.6),
-        (Case(imu_hz=0.0, gps_hz=2.5), 0.05, 0.4, 1.0),
-        (Case(imu_hz=0.0, gps_hz=1), 0.15, 0.7, 2.0),
-        (Case(sigma_m=1.0), 0.55, 1.2, 0.02),
         (Case(imu=MEMS), 0.03, 0.1, 1.0),
-        (Case(imu=MEMS, gps_hz=1), 0.15, 0.3, 1.0),
-        (Case(imu=MEMS, gps=lambda at: not 7 < at < 14), 0.05, 0.1, 1.0),
-        (Case(imu=MEMS, gps=lambda at: at < 8), 0.4, 1.2, 1.0),
         (Case(imu=MEMS, gps=lambda at: at > 9), 0.8, 2.2, 1.0),
         (Case(imu=MEMS, oriented=False), 0.05, 0.2, 1.0),
-        (Case(imu=MEMS, sigma_m=0.3), 0.3, 0.6, 1.0),
         (Case(jitter_s=0.01), 0.1, 0.3, 0.2),
         (Case(stops=((0.0, 3.0),)), 0.002, 0.01, 0.02),
         (Case(stops=((0.0, 3.0),), oriented=False), 0.01, 0.03, 0.6),
@@ -62,18 +53,16 @@ def test_the_motion_is_that_of_the_truth(case: Case, rms_m: float, worst_m: floa
     assert known.rms_deg < rms_deg
 
 
-@pytest.mark.parametrize("imu", [ImuErrors(), MEMS], ids=["ideal", "mems"])
-def test_five_seconds_without_fixes_cost_one_percent_of_the_way(imu: ImuErrors) -> None:
+def test_five_seconds_without_fixes_cost_one_percent_of_the_way() -> None:
     way_m = 5 * 8.0
     for seed in (1, 2):
-        _, found = solved(Case(seed=seed, imu=imu, gps=lambda at: at < 14))
+        _, found = solved(Case(seed=seed, imu=MEMS, gps=lambda at: at < 14))
         assert found.between(18.9, 19.0).place_m[-1] < 0.01 * way_m
 
 
 @pytest.mark.parametrize("oriented", [True, False])
-@pytest.mark.parametrize("imu", [ImuErrors(), MEMS], ids=["ideal", "mems"])
-def test_twenty_seconds_without_fixes_turn_by_less_than_two_degrees(imu: ImuErrors, oriented: bool) -> None:
-    case = Case(seconds=35, imu=imu, oriented=oriented, gps=lambda at: at < 14.9)
+def test_twenty_seconds_without_fixes_turn_by_less_than_two_degrees(oriented: bool) -> None:
+    case = Case(seconds=35, imu=MEMS, oriented=oriented, gps=lambda at: at < 14.9)
     _, found = solved(case, np.arange(14.9, 34.9, 0.1))
     assert found.turn_deg.max() < 2.0
     # Beyond the limits the place is unknown, and nothing stands in for it.
@@ -96,13 +85,12 @@ def test_without_any_fix_it_turns_as_the_gyroscope_says_and_no_place_is_known() 
     assert all(sigma is not None and sigma[2] > 1.0 for sigma in sigmas)
 
 
-@pytest.mark.parametrize("constant", [(0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.6, 0.8)], ids=["identity", "other"])
-def test_one_rotation_always_is_no_orientation(constant: tuple[float, float, float, float]) -> None:
+def test_one_rotation_always_is_no_orientation() -> None:
     case = Case(oriented=False)
     log = case.log()
     stuck = type(log)()
     for time_ns, imu in case.samples():
-        stuck.add_imu(time_ns, replace(imu, orientation_xyzw=constant))
+        stuck.add_imu(time_ns, replace(imu, orientation_xyzw=(0.0, 0.0, 0.6, 0.8)))
     stuck.fixes = log.fixes
     solution = solve(stuck, Vehicle(), None)
     assert not solution.oriented
@@ -138,16 +126,22 @@ def test_a_place_is_unknown_where_it_is_too_unsure() -> None:
 def test_sigmas_are_honest() -> None:
     """Most of the errors lie within three of them, and they are not a hundred times too large."""
     for case in (Case(imu=MEMS, gps=lambda at: at < 8), Case(imu=MEMS, sigma_m=0.5)):
-        _, found = solved(case, np.arange(0.5, 19.5, 0.25))
+        _, found = solved(case, np.arange(0.5, 19.5, 0.5))
         sigmas = np.array([pose.position_sigma_m for pose in found.poses])
         ratio = found.place_m / np.linalg.norm(sigmas, axis=1)
         assert np.percentile(ratio, 95) < 3
         assert np.median(ratio) > 0.01
 
 
-@pytest.mark.parametrize("gps_hz", [1.0, 10.0])
-@pytest.mark.parametrize("which", ["first", "middle", "last"])
-@pytest.mark.parametrize("far_m", [12.0, 240.0])
+@pytest.mark.parametrize(
+    ("far_m", "which", "gps_hz"),
+    [
+        *((12.0, which, 10.0) for which in ("first", "middle", "last")),
+        *((240.0, which, 1.0) for which in ("first", "middle", "last")),
+        (240.0, "last", 10.0),
+        (12.0, "middle", 1.0),
+    ],
+)
 def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which: str, far_m: float) -> None:
     count = round(20 * gps_hz)
     epoch = {"first": 0, "middle": count // 2, "last": count - 1}[which]
@@ -209,9 +203,7 @@ def test_fixes_without_motion_still_make_an_account() -> None:
     assert len(solution.fixes_ns) == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "angle_deg"), [("mounted", -4.0), ("mounted", 90.0), ("north", 12.0), ("north", 180.0)]
-)
+@pytest.mark.parametrize(("kind", "angle_deg"), [("mounted", -4.0), ("north", 180.0)])
 def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: float) -> None:
     errors = (
         ImuErrors(mounting_deg=(0, 0, angle_deg))

@@ -1,4 +1,4 @@
-"""Twelve small drives, one of them cut and one garbage, and what local conversion makes of them."""
+"""Seven small drives, one of them cut and one garbage, and what local conversion makes of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.view.page.make import make_pages
 
 Found = TypeVar("Found")
-COUNT = 12
-CUT, GARBAGE = "drive04", "drive07"
+COUNT = 7
+CUT, GARBAGE = "drive04", "drive05"
 KEY = Key("d" * 16, "a" * 16, "5" * 16)
 OPTIONS = ("--format", "edgefirst,l5kit")
 
@@ -40,7 +40,7 @@ def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1"
 
 
 def make_drives(folder: Path, count: int = COUNT, seconds: float = 2.0) -> Path:
-    """A folder with drives; the fourth is cut off, and the seventh is no recording."""
+    """A folder with drives; the fifth is cut off, and the sixth is no recording."""
     folder.mkdir(parents=True)
     made = simulated(
         DriveOptions(seconds=seconds, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
@@ -106,7 +106,7 @@ def is_of_dataset(name: str) -> bool:
     return "/" in name and not name.startswith("_")
 
 
-def wait_for(what: Callable[[], Found], limit_s: float = 90.0) -> Found:
+def wait_for(what: Callable[[], Found], limit_s: float = 240.0) -> Found:
     """Poll until something is true."""
     until_s = time.monotonic() + limit_s
     while not (found := what()):

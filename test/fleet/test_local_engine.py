@@ -3,67 +3,27 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
+from engine_tasks import (
+    doubled,
+    environment,
+    exiting,
+    killed,
+    killed_once,
+    refused,
+    sleeping,
+    stubborn,
+    unsendable,
+)
 from fleets import wait_for
 
 from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.engines.engine import WorkerDied
 from edgefirst_ros.fleet.engines.local import LocalEngine
-
-
-def doubled(number: int) -> int:
-    return 2 * number
-
-
-def environment(_: int) -> tuple[str, int]:
-    return os.environ["POLARS_MAX_THREADS"], os.getsid(0)
-
-
-def refused(name: str) -> None:
-    raise RecordingError(f"{name}: is broken")
-
-
-class Unsendable(Exception):
-    def __init__(self) -> None:
-        super().__init__("cannot be sent")
-        self.lock = threading.Lock()
-
-
-def unsendable(_: int) -> None:
-    raise Unsendable
-
-
-def killed(folder: Path) -> None:
-    (folder / str(os.getpid())).touch()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def killed_once(folder: Path) -> str:
-    if not any(folder.iterdir()):
-        killed(folder)
-    return "alive"
-
-
-def exiting(_: int) -> None:
-    os.write(2, b"out of luck\n")
-    os._exit(7)
-
-
-def sleeping(folder: Path) -> None:
-    (folder / str(os.getpid())).touch()
-    time.sleep(600)
-
-
-def stubborn(folder: Path) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sleeping(folder)
 
 
 def is_alive(pid: int) -> bool:
@@ -131,7 +91,8 @@ def test_stopping_ends_what_runs(tmp_path: Path, task: object, monkeypatch: pyte
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     script = f"""import sys; sys.path[:] = {sys.path!r}
 from pathlib import Path
-from test_local_engine import LocalEngine, sleeping
+from engine_tasks import sleeping
+from edgefirst_ros.fleet.engines.local import LocalEngine
 LocalEngine(1, 1).submit(sleeping, Path({str(tmp_path)!r})).result()"""
     parent = subprocess.Popen([sys.executable, "-c", script])
     pid = int(wait_for(lambda: [p.name for p in tmp_path.iterdir()])[0])

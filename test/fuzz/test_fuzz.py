@@ -10,7 +10,7 @@ from fuzzing import Target, UnexpectedError, case, outcome
 
 from edgefirst_ros.pipeline.ledger import TopicAccount
 
-CASES = {"payloads": 400, "mcap": 60, "recordings": 16}
+CASES = {"payloads": range(300), "mcap": range(60), "recordings": range(10, 16)}
 """Of the recordings the last is one that comes to nothing."""
 
 
@@ -19,7 +19,7 @@ CASES = {"payloads": 400, "mcap": 60, "recordings": 16}
 def test_no_case_is_a_finding(name: str) -> None:
     target = TARGETS[name]
     corpus = target.corpus()
-    outcomes = {outcome(target, case(target, corpus, 0, number)) for number in range(CASES[name])}
+    outcomes = {outcome(target, case(target, corpus, 0, number)) for number in CASES[name]}
     assert len(outcomes) > 1, "all cases came to the same end"
 
 

@@ -12,11 +12,11 @@ from edgefirst_ros.video.h265ctu import compile_parser
 
 SEED = 12
 CASES = {
-    "h264": 40, "h265": 40, "jpeg": 100, "png": 100, "yaml": 40, "set": 40, "values": 6,
-    "edgefirst": 4, "ncore": 2, "l5kit": 4, "zarr": 100, "arrow": 15, "zip": 10, "itar": 15,
-    "bag": 40, "db3": 40, "notes": 8, "reports": 30, "sessions": 6,
+    "h264": 20, "h265": 20, "jpeg": 60, "png": 60, "yaml": 15, "set": 20, "values": 2,
+    "edgefirst": 2, "ncore": 1, "l5kit": 2, "zarr": 60, "arrow": 8, "zip": 8, "itar": 8,
+    "bag": 30, "db3": 30, "notes": 3, "reports": 12, "sessions": 3,
 }  # fmt: skip
-"""A second or two of each; messages and recordings have a test of their own."""
+"""A second of each; messages and recordings have a test of their own."""
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import io
 import re
-import shutil
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drives import simulated
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from formats.ncore.ncoreread import Sequence as Stored
@@ -34,7 +32,7 @@ from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 VIDEO = "/camera/h264"
@@ -45,14 +43,12 @@ COLUMNS = ("received", "refused", "skipped", "dropped")
 
 @cache
 def drive() -> tuple[RawMessage, ...]:
-    """8 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
-    folder = Path(tempfile.mkdtemp(prefix="edgefirst-seams-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """6 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
     options = DriveOptions(
-        seconds=8.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
-        model_hz=10.0, imu_hz=100.0, clock="realtime", host=HOST,
+        seconds=6.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
+        model_hz=10.0, imu_hz=50.0, clock="realtime", host=HOST,
     )  # fmt: skip
-    return tuple(McapRecording(simulate(folder, options).mcap).messages())
+    return tuple(McapRecording(simulated(options).mcap).messages())
 
 
 @cache
@@ -140,17 +136,33 @@ def check_datasets(sessions: Sequence[Finished]) -> None:
     assert not [each for each in checked if each.errors or each.warnings]
 
 
+Wholes = dict[str, tuple[Path, list[Finished]]]
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> Wholes:
+    """Each drive in one session."""
+    found: Wholes = {}
+    for what in (drive, refreshed):
+        output = tmp_path_factory.mktemp(what.__name__)
+        found[what.__name__] = output, captured(output, what())
+    return found
+
+
 @pytest.mark.parametrize(
-    ("what", "asked"),
-    [(drive, [0.3]), (drive, [0.25, 0.6]), (refreshed, [0.45])],
-    ids=["key frames", "two seams", "intra refresh"],
+    ("what", "asked"), [(drive, [0.25, 0.6]), (refreshed, [0.45])], ids=["two seams", "intra refresh"]
 )
-def test_what_is_split_is_what_is_not(tmp_path: Path, what: Any, asked: list[float]) -> None:  # noqa: ANN401
-    whole = captured(tmp_path / "whole", what())
+def test_what_is_split_is_what_is_not(
+    tmp_path: Path,
+    wholes: Wholes,
+    what: Any,  # noqa: ANN401
+    asked: list[float],
+) -> None:
+    output, whole = wholes[what.__name__]
     parts = captured(tmp_path / "parts", what(), asked)
     assert len(parts) == len(asked) + 1
-    one, many = samples(tmp_path / "whole", whole), samples(tmp_path / "parts", parts)
-    assert len(one) > 60
+    one, many = samples(output, whole), samples(tmp_path / "parts", parts)
+    assert len(one) > 45
     assert many.keys() == one.keys()
     for time_ns, sample in one.items():
         # Poses are smoothed anew every now and then, which is at another time after a seam: 0.3 mm.
@@ -169,30 +181,31 @@ def test_what_is_split_is_what_is_not(tmp_path: Path, what: Any, asked: list[flo
             assert sum(sums) == account[column], (topic, column, sums)
 
 
-@pytest.mark.parametrize("asked", [0.5, 0.97, 1.0], ids=["halfway", "shortly before the end", "at the end"])
-def test_without_video_every_cloud_is_in_one_session(tmp_path: Path, asked: float) -> None:
+def test_without_video_every_cloud_is_in_one_session(tmp_path: Path) -> None:
+    """Whether split halfway and shortly before the end, or at the end."""
     what = [m for m in drive() if not m.topic.startswith(("/camera", "/model"))]
     config = {"reference": "lidar_points", "formats": ("edgefirst", "ncore")}
     whole = captured(tmp_path / "whole", what, **config)
-    parts = captured(tmp_path / "parts", what, [asked], **config)
-    assert len(parts) == 2
-    assert sum(part.report["samples"] for part in parts) == whole[0].report["samples"] > 60
-    assert Counter(measured(parts)) == Counter(measured(whole))
-    assert sum(part.report["totals"]["received"] for part in parts) == len(what)
-    check_datasets(parts)
+    for asked in ([0.5, 0.97], [1.0]):
+        parts = captured(tmp_path / f"parts{asked[-1]}", what, asked, **config)
+        assert len(parts) == len(asked) + 1
+        assert sum(part.report["samples"] for part in parts) == whole[0].report["samples"] > 45
+        assert Counter(measured(parts)) == Counter(measured(whole))
+        assert sum(part.report["totals"]["received"] for part in parts) == len(what)
+        check_datasets(parts)
 
 
 @pytest.mark.parametrize("what", [drive, refreshed], ids=["key frames", "intra refresh"])
 def test_a_seam_between_key_frames_loses_nothing_either(
     tmp_path: Path,
+    wholes: Wholes,
     monkeypatch: pytest.MonkeyPatch,
     what: Any,  # noqa: ANN401
 ) -> None:
     """As where a camera sends none for so long that none is waited for."""
     monkeypatch.setattr(livesplit, "WAIT_S", 0.0)
-    one = captured(tmp_path / "whole", what(), formats=("edgefirst",))
     parts = captured(tmp_path / "parts", what(), [0.444], formats=("edgefirst",))
-    found, expected = samples(tmp_path / "parts", parts), samples(tmp_path / "whole", one)
+    found, expected = samples(tmp_path / "parts", parts), samples(*wholes[what.__name__])
     assert found.keys() == expected.keys()
     assert all(found[t]["pixels"] == expected[t]["pixels"] for t in expected)
     first_ns = min(samples(tmp_path / "parts", parts[1:]))
@@ -213,7 +226,7 @@ def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
 ) -> None:
     """Whether it is stopped while the session before still waits for late messages, or after that."""
     monkeypatch.setattr(livesplit, "WAIT_S", 0.1)
-    what = drive()[: len(drive()) * 8 // 10]
+    what = drive()[: len(drive()) // 2]
     one = LiveCapture(build_config({"min_free_mb": 0, "formats": FORMATS, **SHORT}), tmp_path, HOST)
     one.start("drive", sequence="drive_sequence")
     for message in what:
@@ -223,7 +236,7 @@ def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
     await_condition("the next session", lambda: one.status().session == "drive_2")
     time.sleep(silent_s)
     first, second = one.stop(60)
-    assert first.report["samples"] > 50
+    assert first.report["samples"] > 20
     assert (second.report["samples"], second.report["sequences"]) == (0, [])
     for session in (first, second):
         check_sums(session.report)
@@ -246,6 +259,6 @@ def test_a_clock_that_steps_near_a_seam_costs_no_account(tmp_path: Path, after_s
     for part in parts:
         check_sums(part.report)
     found = samples(tmp_path, parts)
-    assert len(found) > 60
+    assert len(found) > 45
     assert any("new sequence" in note for part in parts for note in part.report["notes"])
     check_datasets(parts)

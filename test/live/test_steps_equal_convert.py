@@ -18,7 +18,7 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.messages.measurement import RawMessage
 
 MS = 1_000_000
-AT_S = 5.0
+AT_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,8 @@ class Case:
 
 
 CASES = (
-    Case("all stamps forward", 700, own=True, foreign=True),
     Case("all stamps back", -700, own=True, foreign=True),
     Case("one clock forward", 700, foreign=True),
-    Case("one clock back", -700, foreign=True),
     Case("wall clock back", -300, own=True, receiver=True, said="new sequence: the wall clock was stepped"),
     Case("receiver back", -300, receiver=True, said="the receiver's clock was stepped by -"),
 )
@@ -46,7 +44,7 @@ CASES = (
 @pytest.fixture(scope="module")
 def drive() -> Sequence[RawMessage]:
     """Messages of two clocks by receipt."""
-    return two_clocks(9.0)
+    return two_clocks(7.0)
 
 
 def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:

@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {"fps": 5, "width": 160, "height": 96, "lidar_points": 6
 def extended(tmp_path: Path) -> Path:
     """The folder of a copy of the package that has the module and the line."""
     package = tmp_path / "extended" / "edgefirst_ros"
-    shutil.copytree(REPOSITORY / "edgefirst_ros", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "edgefirst_ros", package)
     (package / "messages" / "path.py").write_text(MODULE, encoding="utf-8")
     table = package / "messages" / "sensors.py"
     last = '    FUSION_LIDAR = "fusion_lidar", COMPANION, _CLOUD\n'

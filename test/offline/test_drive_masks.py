@@ -87,10 +87,8 @@ def ncore_ious(folder: Path, truth: Truth) -> list[float]:
     ("options", "values", "least"),
     [
         ({}, {}, 59),
-        ({"fps": 15}, {}, 59),
         ({"model_hz": 30.0}, {}, 119),
         ({"jitter": {"model/mask": 1.8}}, {}, 57),
-        ({"duplicate": {"model/mask": 0.1}}, {}, 59),
         (OUTPUT_SPOILT, {}, 40),
         ({"silent": {"model/output": ((0.0, 9.0),)}}, {}, 54),
         ({"silent": {"model/mask": ((1.0, 2.0), (3.1, 3.5))}}, {}, 37),

@@ -104,8 +104,8 @@ def test_a_start_in_mid_stream_waits_for_a_point_and_the_pictures_it_asks_for(
         assert_true(clip, played)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize(("name", "period"), [(n, p) for n in BITS for p in (PERIOD, 15)])
+@pytest.mark.parametrize(("period", "workers"), [(PERIOD, 2), (15, 1)])
+@pytest.mark.parametrize("name", BITS)
 def test_decoding_starts_at_any_point_whatever_the_encoder_has_counted_to(
     name: str, period: int, workers: int
 ) -> None:
@@ -122,10 +122,9 @@ def test_decoding_starts_at_any_point_whatever_the_encoder_has_counted_to(
         assert_true(clip, later)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_after_any_single_loss_output_resumes(clip: Clip, workers: int) -> None:
-    for lost in range(1, 2 * PERIOD + 2, workers):
-        played = play(stream(workers), clip.without([lost]))
+def test_after_any_single_loss_output_resumes(clip: Clip) -> None:
+    for lost in range(1, 2 * PERIOD + 2):
+        played = play(stream(1 + lost % 2), clip.without([lost]))
         assert_true(clip, played)
         gone = clip.shots[lost].number
         resumed = {shot.number for shot in clip.shots if shot.number >= recovered(clip, lost + 1)}
