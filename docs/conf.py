@@ -37,7 +37,7 @@ linkcheck_retries = 2
 linkcheck_timeout = 20
 
 NAVIGATION = {
-    "Begin": ["On one page <../README>", "troubleshooting"],
+    "Begin": ["../README", "troubleshooting"],
     "Use": ["workstation", "vehicle", "recordings", "fleet", "report", "viewer", "training"],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
     "Reference": ["configuration", "security", "ci", "../CHANGELOG"],
