@@ -16,7 +16,7 @@ MISSED = 3.0
 """A slow topic counts as silent after this many of its usual intervals."""
 
 REFUSED, LEAST_REFUSED = 0.9, 3
-"""A topic is refused as a whole if this share was of what was judged in some seconds, and at least so many:
+"""A topic is refused as a whole if this share was of what came in some seconds, and at least so many:
 of receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
 
 
@@ -102,9 +102,9 @@ def _losses(row: Mapping[str, Any]) -> dict[tuple[Code, str], int]:
     }
 
 
-def refused_whole(topic: str, refused: int, judged: int, reasons: Mapping[str, int]) -> Iterator[Finding]:
+def refused_whole(topic: str, refused: int, received: int, reasons: Mapping[str, int]) -> Iterator[Finding]:
     """Whether nearly everything of a topic was refused lately, so that nothing comes of it."""
-    if refused >= max(LEAST_REFUSED, REFUSED * judged):
+    if refused >= max(LEAST_REFUSED, REFUSED * received):
         why = max(reasons, key=reasons.__getitem__, default="")
-        text = f"{refused} of the last {judged} messages were refused: {why}"
-        yield Finding(Code.REFUSED, text, (topic,), refused / max(1, judged), Severity.ERROR)
+        text = f"{refused} of the last {received} messages were refused: {why}"
+        yield Finding(Code.REFUSED, text, (topic,), refused / max(1, received), Severity.ERROR)

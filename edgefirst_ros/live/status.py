@@ -33,7 +33,6 @@ WINDOW_S = 5.0
 """Rates are means over this time."""
 SHORTEST_S = 0.5
 """And over no less than this."""
-_STAGES = ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
 BUSY = 0.8
 """Load per core above which the CPU counts as fully used."""
 
@@ -165,10 +164,11 @@ class Meter:
         )
 
     def refusing(self, accounts: Mapping[str, Mapping[str, Any]]) -> dict[str, Finding]:
-        """Topics of which nearly everything was refused in the last seconds; none in the first ones."""
-        judged = {
-            topic: (row["refused"], sum(row[stage] for stage in _STAGES)) for topic, row in accounts.items()
-        }
+        """Topics of which nearly everything was refused in the last seconds; none in the first ones.
+
+        What came meanwhile counts, as messages that are good may wait until that is known.
+        """
+        judged = {topic: (row["refused"], row["received"]) for topic, row in accounts.items()}
         now_s = time.monotonic()
         with self._lock:
             while len(self._judged) > 1 and now_s - self._judged[1][0] >= WINDOW_S:

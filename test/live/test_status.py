@@ -60,11 +60,11 @@ def test_what_came_before_the_session_does_not_count(now: SimpleNamespace) -> No
     assert meter.rates(flows(now.s, begin_s), {})[0]["/imu"] == pytest.approx(HZ)
 
 
-def judged(refused: int, others: int) -> dict[str, dict[str, Any]]:
+def judged(refused: int, others: int, waiting: int = 0) -> dict[str, dict[str, Any]]:
     """A topic's account."""
-    stages = dict.fromkeys(("decoded", "skipped", "unpaired", "dropped"), 0)
     reasons = {"refused": {"duplicate epoch": 1, "no fix (status)": refused}}
-    return {"/gps": {**stages, "refused": refused, "written": others, "reasons": reasons}}
+    received = refused + others + waiting
+    return {"/gps": {"received": received, "refused": refused, "written": others, "reasons": reasons}}
 
 
 @pytest.mark.parametrize("good_before", [0, 100])
@@ -105,3 +105,11 @@ def test_it_is_over_once_messages_are_taken_again(now: SimpleNamespace) -> None:
         found.append(meter.refusing(judged(min(second, 15) * 10, max(0, second - 15) * 10)))
     assert found[14]
     assert not any(found[17:])
+
+
+def test_what_waits_to_be_judged_is_not_refused(now: SimpleNamespace) -> None:
+    """On a busy machine doubled epochs are refused at once, and the good ones are known seconds later."""
+    meter = Meter()
+    for second in range(1, 20):
+        now.s += 1.0
+        assert meter.refusing(judged(10 * second, 0, waiting=10 * second)) == {}
