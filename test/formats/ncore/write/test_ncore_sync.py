@@ -98,7 +98,7 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(
         if number % 43 == 42:
             sync_together([writer])
             promised = list(said)
-        if number % 67 == 66:
+        if number % 134 == 66:
             for _, done in writer._finished:
                 done.result()
             assert lost(promised, next(late)) == []
