@@ -79,7 +79,7 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
 
 
 def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path, "--json")
+    done = call("convert", short, "-o", tmp_path, "--json")
     report = json.loads(done.stdout)
     assert report["samples"] == 30
     assert done.stderr == ""
@@ -262,7 +262,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after
     assert len(list((tmp_path / "ncore").iterdir())) == 2
-    call("convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite")
+    call("convert", long, "-o", tmp_path, "--name", "d", "--end", "4", *formats, "--overwrite")
     stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
     assert len(stores) > 4
     assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]
