@@ -161,7 +161,7 @@ def test_wherever_an_overwriting_run_dies_each_dataset_is_the_old_or_the_new_wit
         return complete(fanout)
 
     outcomes = []
-    for steps in count(0, 3):
+    for steps in count(0, 4):
         out = tmp_path / str(steps)
         shutil.copytree(tmp_path / "old", out)
         with monkeypatch.context() as patch:
