@@ -113,13 +113,12 @@ def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any v
     "config",
     [
         {"formats": ("edgefirst",), "edgefirst": {"container": "folder"}},
-        {"formats": ("edgefirst",), "record": True},
         {"formats": ("ncore",)},
         {"formats": ("ncore",), "ncore": {"store": "directory"}},
         {"formats": ("l5kit",), "l5kit": {"points": "both"}, "record": True},
         {"formats": FORMATS, "record": True, "split_every_mb": 3.0},
     ],
-    ids=["edgefirst", "recording", "ncore", "ncore directory", "l5kit", "all"],
+    ids=["edgefirst", "ncore", "ncore directory", "l5kit", "all"],
 )
 def test_what_is_kept_free_stays_free(small: tuple[Path, Callable[[], int]], config: dict[str, Any]) -> None:
     folder, free = small

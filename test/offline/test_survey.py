@@ -100,12 +100,6 @@ def _cut(path: Path) -> None:
     path.write_bytes(data[: int(len(data) * 0.8)])
 
 
-def _without_summary(path: Path) -> None:
-    _in_small_chunks(path)
-    data = path.read_bytes()
-    path.write_bytes(data[: data.rindex(b"\x0f\x04" + bytes(7))])
-
-
 def _lying_index(path: Path) -> None:
     """Of every chunk the summary says that it holds messages of one topic, which there is not."""
     _in_small_chunks(path)
@@ -151,7 +145,6 @@ CASES: dict[str, tuple[dict[str, Any], Damage | None]] = {
     "other latencies": ({"latency_ms": {"imu": 9.0}, "stalls": {"lidar": (0.1, 300.0)}}, None),
     "topics begin late": ({"silent": {"lidar": ((0.0, 5.0),), "radar": ((0.0, 4.5),)}}, None),
     "topic by topic": ({"order": "topic"}, _in_small_chunks),
-    "no summary": ({}, _without_summary),
     "wrong sums": ({}, partial(_wrong_sums, compression=CompressionType.NONE)),
     "cut": ({}, _cut),
     "lying index": ({}, _lying_index),

@@ -121,8 +121,7 @@ def test_the_old_one_stays_until_the_new_one_is_complete_and_goes_altogether(
     [
         ("itar", "itar", True),
         ("itar", "directory", False),
-        ("directory", "itar", False),
-        ("directory", "directory", True),
+        ("directory", "itar", True),
     ],
 )
 def test_whenever_overwriting_and_recovery_die_a_complete_sequence_is_there(
