@@ -33,6 +33,7 @@ def drive(cube_shape: tuple[int, int, int, int] = (1, 100, 2, 64)) -> Path:
         cube_hz=18.0,
         model_hz=10.0,
         imu_hz=50.0,
+        gps_hz=5.0,
         clock="realtime",
         host=HOST,
     )
@@ -58,6 +59,7 @@ def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
         cube_hz=18.0,
         model_hz=5.0,
         imu_hz=50.0,
+        gps_hz=5.0,
         clock="mixed",
         host=HOST,
         jitter={"*": 3.0},

@@ -53,7 +53,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to be interrupted on any machine."""
-    options = DriveOptions(seconds=40, fps=10, width=320, height=180, lidar_points=500, cube_hz=0, imu_hz=20)
+    options = DriveOptions(seconds=40, fps=10, width=160, height=96, lidar_points=200, cube_hz=0, imu_hz=20)
     return simulate(tmp_path_factory.mktemp("long"), options).mcap
 
 
@@ -79,7 +79,7 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
 
 
 def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path, "--json")
+    done = call("convert", short, "-o", tmp_path, "--json")
     report = json.loads(done.stdout)
     assert report["samples"] == 30
     assert done.stderr == ""
@@ -98,7 +98,7 @@ def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, 
 
 
 def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> None:
-    done = run("convert", short, "-o", tmp_path, "--quiet")
+    done = call("convert", short, "-o", tmp_path, "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
 
 
@@ -179,7 +179,7 @@ def start(
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     journal = out / "edgefirst" / "d" / "d.journal.part"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (journal.exists() and journal.stat().st_size > committed_bytes):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "nothing was committed in time"
@@ -187,12 +187,9 @@ def start(
     return process, out / "edgefirst" / "d"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_conversion_is_complete_up_to_there(
-    long: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_interrupted_conversion_is_complete_up_to_there(long: Path, tmp_path: Path) -> None:
     process, folder = start(long, tmp_path)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "interrupted" in said
@@ -265,7 +262,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after
     assert len(list((tmp_path / "ncore").iterdir())) == 2
-    call("convert", long, "-o", tmp_path, "--name", "d", "--rate", "1", *formats, "--overwrite")
+    call("convert", long, "-o", tmp_path, "--name", "d", "--end", "4", *formats, "--overwrite")
     stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
     assert len(stores) > 4
     assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]

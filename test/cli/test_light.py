@@ -80,6 +80,7 @@ def test_the_version_imports_no_heavy_library(tmp_path: Path) -> None:
     done = Ended(tmp_path, "--version")
     assert done.out.startswith("edgefirst-ros ")
     assert not done.modules & {*HEAVY, "numpy", "pydantic"}
+    assert done.threads == "1", "a command starts none for linear algebra"
 
 
 def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> None:
@@ -87,16 +88,7 @@ def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> Non
     assert "camera/h264" in done.out, done.err
     assert {"edgefirst_ros.sources.info", "numpy"} <= done.modules
     assert not done.modules & {*HEAVY, *SELDOM}
-
-
-def test_info_collects_garbage_once_it_is_imported_but_less_often_than_usual(
-    tmp_path: Path, drive: Path
-) -> None:
-    assert Ended(tmp_path, "info", drive).collects
-
-
-def test_a_command_starts_no_threads_for_linear_algebra(tmp_path: Path) -> None:
-    assert Ended(tmp_path, "--version").threads == "1"
+    assert done.collects, "garbage, once it is imported, but less often than usual"
 
 
 @pytest.mark.parametrize("command", ["capture", "play"])
@@ -117,15 +109,10 @@ def test_a_missing_viewer_is_an_error_that_says_how_to_install_it(tmp_path: Path
     assert not (tmp_path / "x.rrd").exists()
 
 
-def test_conversion_needs_no_extra(tmp_path: Path, drive: Path) -> None:
+def test_a_plain_drive_is_converted_without_any_extra_scipy_and_numba(tmp_path: Path, drive: Path) -> None:
     done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", hidden="zenoh")
     assert done.code == 0, done.err
     assert "polars" in done.modules
-
-
-def test_conversion_of_a_plain_drive_imports_neither_scipy_nor_numba(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out")
-    assert done.code == 0, done.err
     assert not done.modules & {"scipy", "numba", "obstore", "edgefirst_ros.fleet"}
 
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.live import split as livesplit
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
@@ -23,7 +24,7 @@ from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED
 
-SECONDS = 10.0
+SECONDS = 9.0
 VIDEO = "/camera/h264"
 REPORT = "capture_report"
 
@@ -77,22 +78,34 @@ def recording_of(session: Finished) -> Path:
     return path
 
 
-def test_each_session_of_a_run_converts_into_its_own_bytes(
-    tmp_path: Path, received: Sequence[RawMessage]
-) -> None:
+Captured = tuple[Path, list[Finished]]
+
+
+@pytest.fixture(scope="module")
+def run_of_three(received: Sequence[RawMessage], tmp_path_factory: pytest.TempPathFactory) -> Captured:
     """All formats, otherwise the default configuration: clocks are found, poses smoothed, and so on.
 
     Sessions take clocks and motion over from the one before, and late messages from the one that follows.
     """
     assert any(b.receive_ns < a.receive_ns for a, b in pairwise(received))
-    live = capture(tmp_path / "live", formats=FORMATS)
-    live.start()
-    for number, message in enumerate(received, 1):
-        live.put(message)
-        if number in {len(received) // 3, 2 * len(received) // 3}:
-            live.split()
-    sessions = live.stop(300.0)
+    output = tmp_path_factory.mktemp("live")
+    live = capture(output, formats=FORMATS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(livesplit, "WAIT_S", 300.0)  # by the clock, and a busy machine is late
+        live.start("d", sequence="s")
+        for number, message in enumerate(received, 1):
+            live.put(message)
+            if number in {len(received) // 3, 2 * len(received) // 3}:
+                live.split()
+        sessions = live.stop(300.0)
     assert len(sessions) == 3
+    return output, sessions
+
+
+def test_each_session_of_a_run_converts_into_its_own_bytes(
+    tmp_path: Path, received: Sequence[RawMessage], run_of_three: Captured
+) -> None:
+    output, sessions = run_of_three
     kept = [[m for m in McapRecording(recording_of(s)).messages() if not m.repeated] for s in sessions]
     assert [(m.topic, m.data, m.receive_ns, m.publish_ns) for each in kept for m in each] == [
         (m.topic, m.data, m.receive_ns, m.publish_ns) for m in received
@@ -110,7 +123,7 @@ def test_each_session_of_a_run_converts_into_its_own_bytes(
             assert mine["calibration"] == theirs["calibration"]
             assert mine["track"] == theirs["track"]
         assert f"settings from {recording_of(session).name}" in " ".join(report["notes"])
-        made, found = files_of(tmp_path / "live", session), files_of(again, session)
+        made, found = files_of(output, session), files_of(again, session)
         assert {name.partition("/")[0] for name in made} == set(FORMATS)
         assert found.keys() == made.keys()
         assert [name for name, data in found.items() if data != made[name]] == []
@@ -154,22 +167,16 @@ def test_a_session_with_a_pause_converts_into_its_own_bytes(
 
 
 def test_sessions_in_a_bucket_convert_into_their_own_bytes(
-    tmp_path: Path, received: Sequence[RawMessage], bucket: str
+    tmp_path: Path, run_of_three: Captured, bucket: str
 ) -> None:
     """The sessions before and after it are found beside it there as well."""
     obstore = pytest.importorskip("obstore")
-    live = capture(tmp_path / "live", formats=FORMATS)
-    live.start()
-    for number, message in enumerate(received, 1):
-        live.put(message)
-        if number in {len(received) // 3, 2 * len(received) // 3}:
-            live.split()
-    sessions = live.stop(300.0)
+    output, sessions = run_of_three
     for session in sessions:
         path = recording_of(session)
         obstore.put(obstore.store.from_url(bucket), f"recordings/{path.name}", path)
     report = convert(f"{bucket}/recordings/{recording_of(sessions[1]).name}", tmp_path / "again")
-    assert files_of(tmp_path / "again", sessions[1]) == files_of(tmp_path / "live", sessions[1]) != {}
+    assert files_of(tmp_path / "again", sessions[1]) == files_of(output, sessions[1]) != {}
     assert not any("is not in its folder" in note for note in report["notes"])
 
 
@@ -179,14 +186,8 @@ def sequences(output: Path) -> dict[str, bytes]:
     return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths}
 
 
-def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, received: Sequence[RawMessage]) -> None:
-    live = capture(tmp_path / "live")
-    live.start("d", sequence="s")
-    half = len(received) // 2
-    for message in received[:half]:
-        live.put(message)
-    live.split()
-    for session in run(live, received[half:]):
+def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, run_of_three: Captured) -> None:
+    for session in run_of_three[1][:2]:
         alone = tmp_path / session.name / recording_of(session).name
         alone.parent.mkdir()
         shutil.copy(recording_of(session), alone)
@@ -195,15 +196,11 @@ def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, received: S
         assert f"{what} not in its folder" in notes
 
 
-def test_what_holds_is_repeated_at_the_beginning(tmp_path: Path, received: Sequence[RawMessage]) -> None:
+def test_what_holds_is_repeated_at_the_beginning(
+    tmp_path: Path, received: Sequence[RawMessage], run_of_three: Captured
+) -> None:
     """Another configuration, and other readers, know what came once though it came to an earlier session."""
-    live = capture(tmp_path / "live")
-    live.start()
-    half = len(received) // 2
-    for message in received[:half]:
-        live.put(message)
-    live.split()
-    _, second = run(live, received[half:])
+    second = run_of_three[1][1]
     repeated = [m for m in McapRecording(recording_of(second)).messages() if m.repeated]
     once = [m.data for m in received if m.topic == "/tf_static"]
     assert [m.data for m in repeated if m.topic == "/tf_static"] == once

@@ -46,7 +46,7 @@ def drive() -> tuple[RawMessage, ...]:
     """6 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
     options = DriveOptions(
         seconds=6.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
-        model_hz=10.0, imu_hz=50.0, clock="realtime", host=HOST,
+        model_hz=10.0, imu_hz=50.0, gps_hz=5.0, clock="realtime", host=HOST,
     )  # fmt: skip
     return tuple(McapRecording(simulated(options).mcap).messages())
 

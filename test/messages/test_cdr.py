@@ -69,7 +69,7 @@ def test_padding_is_taken_and_garbage_is_not(schema: str, order: str) -> None:
                 decoder(schema)(data + garbage, "")
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(data=st.data())
 def test_only_refusals_escape_from_damage(data: st.DataObject) -> None:
     schema = data.draw(st.sampled_from(SCHEMAS))

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cdr import plain
 from valid_messages import STAMP_NS, VALUES
@@ -116,6 +116,7 @@ def test_what_is_remembered_is_bounded(parsed: list[str]) -> None:
     assert parsed == [schema]
 
 
+@settings(max_examples=25)
 @given(FRAME, st.tuples(*[NUMBER] * 10), st.integers(0, 2**31 - 1))
 def test_imu_of_a_known_frame_is_read_as_any_other(
     frame: str, values: tuple[float, ...], stamp_ns: int

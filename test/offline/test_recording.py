@@ -18,7 +18,7 @@ from edgefirst_ros.pipeline.ledger import COLUMNS
 CHECKER = SHARED / "tools" / "check_edgefirst.py"
 CLIENT_PYTHON = REPOSITORY / ".venv-edgefirst" / "bin" / "python"
 DATASET = "maivin-test_2026_03_14_10_20_30-dataset"
-VARIANTS = [(v, c) for v in ("2025.01", "2026.10") for c in ("zip", "folder")]
+VARIANTS = [("2025.01", "zip"), ("2025.01", "folder"), ("2026.10", "zip")]
 
 
 @pytest.fixture(scope="session")

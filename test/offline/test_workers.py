@@ -41,7 +41,7 @@ DRIVES: Mapping[str, Mapping[str, Any]] = {
 }
 CELLS = [
     *((drive, 2, True) for drive in DRIVES if drive != "h264"),
-    *(("h265, lost and damaged", *kind) for kind in [(1, True), (3, False), (3, True)]),
+    *(("h265, lost and damaged", *kind) for kind in [(1, True), (3, False)]),
     ("jpeg", 3, False),
 ]
 """Every drive in other processes; the worst, and one whose pictures are not decoded, in other ways, too."""

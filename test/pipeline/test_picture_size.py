@@ -38,8 +38,6 @@ SECOND = f"{HOST}_2026_05_01_09_00_02"
 OPTIONAL: dict[str, Any] = {"topics": {n: {"required": "never"} for n in ("radar_targets", "model")}}
 STREAMS: dict[str, dict[str, Any]] = {
     "h264": {},
-    "h265": {"codec": "h265"},
-    "h264-b": {"bframes": 2},
     "h265-b": {"codec": "h265", "bframes": 2},
     "jpeg": {"jpeg": True},
     "tiles": {"tiles": True},
@@ -122,9 +120,8 @@ def test_what_was_measured_before_the_change_stays_before_it_however_late_it_com
     assert [n for n in mine if mine[n] != alone[n]] == []
 
 
-@pytest.mark.parametrize("name", ["h264", "jpeg"])
-def test_the_same_bytes_whatever_the_workers_and_the_disorder(name: str, tmp_path: Path) -> None:
-    content = spliced(SMALL, LARGE, **STREAMS[name])
+def test_the_same_bytes_whatever_the_workers_and_the_disorder(tmp_path: Path) -> None:
+    content = spliced(SMALL, LARGE)
     fixed = {n: {"clock": "stamp", "required": "never"} for n in ("camera", "camera_jpeg", "lidar_points")}
     made = []
     for case, workers in (("plain", 1), ("plain", 4), ("shuffled", 2)):
@@ -151,7 +148,7 @@ def _shuffled(content: list[RawMessage]) -> list[RawMessage]:
 def test_live_equals_replay(tmp_path: Path) -> None:
     content = spliced(SMALL, LARGE)
     formats = {"formats": ("edgefirst", "ncore", "l5kit"), "min_free_mb": 0, **OPTIONAL}
-    formats["ego"] = {"smoothing": "lag"}
+    formats |= {"ego": {"smoothing": "lag"}, "sync_s": "off"}  # no warning of a busy disk
     path = recorded(tmp_path / f"{FIRST}.mcap", content)
     offline = convert([path], tmp_path / "offline", build_config(formats), dataset="same")
     live = LiveCapture(build_config(formats), tmp_path / "live", HOST)

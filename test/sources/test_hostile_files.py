@@ -77,8 +77,9 @@ def bomb(compression: str) -> tuple[bytes, int]:
     return compressed(compression, head, size >> 20), len(head) + size
 
 
-@pytest.mark.parametrize("declared", [None, 1000, 2**64 - 1])
-@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize(
+    ("compression", "declared"), [("zstd", None), ("zstd", 1000), ("lz4", 1000), ("lz4", 2**64 - 1)]
+)
 def test_a_chunk_that_would_unpack_to_a_gigabyte_is_not_read(
     tmp_path: Path, compression: str, declared: int | None
 ) -> None:

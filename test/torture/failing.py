@@ -63,7 +63,7 @@ def run_part(options: Options, table: Table) -> None:
 
 
 def _failures(prepared: Prepared, calls: tuple[Call, ...], options: Options) -> Iterator[Failure]:
-    for number in thinned(len(calls), options.most // MOST_SHARE):
+    for number in thinned(len(calls), options.most, MOST_SHARE):
         yield from (Failure(prepared, number, error, options) for error in calls[number].errors)
 
 
@@ -72,7 +72,7 @@ def _failures_of_recovery(prepared: Prepared, left: Path, options: Options) -> I
     copy(left, output)
     calls = run(command("recover", output), root=output, decide=lambda _: GO).calls
     shutil.rmtree(output)
-    for number in thinned(len(calls), options.most // MOST_SHARE // 2):
+    for number in thinned(len(calls), options.most, 2 * MOST_SHARE):
         yield Failure(prepared, number, calls[number].errors[-1], options, recovery=True)
 
 

@@ -129,7 +129,7 @@ def _recovery(point: Point) -> list[Result]:
     copy(left, output)
     counted = run(command("recover", output), root=output, decide=lambda _: GO)
     results = []
-    for number in thinned(len(counted.calls), point.options.most // RECOVERY_SHARE):
+    for number in thinned(len(counted.calls), point.options.most, RECOVERY_SHARE):
         name = f"{point.name}/{number}"
         if not point.options.wants(name):
             continue
@@ -153,7 +153,7 @@ def _zeros(point: Point) -> list[Result]:
         (path, size) for path in files_left if (size := synced.get(path.lstat().st_ino, 0)) < _size(path)
     ]
     results = []
-    for number in range(ZEROS if growing else 0):
+    for number in thinned(ZEROS if growing else 0, point.options.most):
         name = f"{point.name}/{number}"
         if not point.options.wants(name):
             continue

@@ -79,8 +79,12 @@ class Result:
         return "/".join(self.name.split("/")[:2])
 
 
-def thinned(count: int, most: int) -> list[int]:
-    """Which of ``count`` points to try: all, or the first, the last and evenly some between."""
+def thinned(count: int, most: int, share: int = 1) -> list[int]:
+    """Which of ``count`` points to try: all, or the first, the last and evenly some between.
+
+    ``share``: so many times fewer than ``most``, but one at least.
+    """
+    most = max(1, most // share) if most else 0
     if not most or count <= most:
         return list(range(count))
     first, last = most // 10, most // 2

@@ -30,7 +30,7 @@ from edgefirst_ros.messages.camera import VideoPacket, decode_video
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.stream import VideoStream
 
-WORKERS = pytest.mark.parametrize("workers", [1, 2, 4])
+WORKERS = pytest.mark.parametrize("workers", [1, 3])
 PARAMETER_KINDS = {"h264": {7, 8}, "h265": {32, 33, 34}}
 
 

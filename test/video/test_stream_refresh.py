@@ -104,8 +104,15 @@ def test_a_start_in_mid_stream_waits_for_a_point_and_the_pictures_it_asks_for(
         assert_true(clip, played)
 
 
-@pytest.mark.parametrize(("period", "workers"), [(PERIOD, 2), (15, 1)])
-@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize(
+    ("name", "period", "workers"),
+    [
+        ("h264-refresh", 15, 1),
+        ("h264-refresh-wide", PERIOD, 2),
+        ("h264-refresh-b", 15, 2),
+        ("h264-refresh-pyramid", PERIOD, 1),
+    ],
+)
 def test_decoding_starts_at_any_point_whatever_the_encoder_has_counted_to(
     name: str, period: int, workers: int
 ) -> None:

@@ -30,7 +30,6 @@ DRIVE = DriveOptions(
     seconds=8, fps=10, width=320, height=180, lidar_points=800, cube_hz=0, imu_hz=40, clock="realtime",
     silent={"lidar/points": ((3.0, 5.0),)},
 )  # fmt: skip
-WIDTHS = (1280, 390)
 NOT_SCRIPTED = """
 () => [...document.querySelectorAll('*')].flatMap(e => [...e.attributes])
         .filter(a => a.name.startsWith('on')).length
@@ -72,8 +71,7 @@ class Shown:
         self.tab.wait_for_selector("html[data-drawn]", state="attached", timeout=20_000)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_everything_is_visible_without_an_error(browser: Any, page: Path, scheme: str, width: int) -> None:  # noqa: ANN401
     shown = Shown(browser, page, scheme, width)
     for name in SECTIONS:

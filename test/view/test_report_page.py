@@ -30,7 +30,7 @@ from edgefirst_ros.view.page.trackmap import places
 from edgefirst_ros.view.scene import Projection, mount_in, projected
 
 DRIVE = DriveOptions(
-    seconds=16, fps=10, width=320, height=180, lidar_points=1500, cube_hz=0, imu_hz=40,
+    seconds=16, fps=10, width=320, height=180, lidar_points=600, cube_hz=0, imu_hz=20,
     silent={"lidar/points": ((6.0, 10.0),)}, clock="realtime",
 )  # fmt: skip
 KEYS = ("combinations", "pairing", "timeline", "configuration", "versions")

@@ -24,7 +24,7 @@ from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
 
-ROUNDS = int(os.environ.get("MUTATIONS", "12"))
+ROUNDS = int(os.environ.get("MUTATIONS", "6"))
 SEED = int(os.environ.get("MUTATIONS_SEED", "12"))
 REPORT = "capture_report.json"
 

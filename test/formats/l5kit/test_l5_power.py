@@ -67,7 +67,7 @@ def test_it_is_crash_safe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("had", [0, 6])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(0, len(SAMPLES)), every=st.integers(1, 9))
 def test_synced_frames_survive_a_power_cut(
     seed: int, count: int, every: int, had: int, whole: ChunkedDataset

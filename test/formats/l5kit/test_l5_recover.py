@@ -55,7 +55,7 @@ def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: b
             writer._store.close()
 
 
-@pytest.mark.parametrize("count", range(1, len(SAMPLES) + 1))
+@pytest.mark.parametrize("count", range(1, len(SAMPLES) + 1, 2))
 def test_recovered_is_what_would_have_been_written(tmp_path: Path, count: int) -> None:
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
     feed(writer, SAMPLES[:count])
@@ -93,7 +93,7 @@ def prefix(count: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("append", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 230), second=st.integers(0, 90))
 def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, second: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -265,7 +265,7 @@ def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path
     assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 110), second=st.integers(0, 90), again=st.booleans())
 def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(
     first: int, second: int, again: bool
@@ -398,7 +398,7 @@ def test_rows_ahead_of_the_journal(tmp_path: Path, junk: bytes) -> None:
     assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(where=st.floats(0, 1), end=st.sampled_from([b"", bytes(9000), b"\1\2\3" * 99]))
 def test_a_journal_that_ends_anywhere(where: float, end: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

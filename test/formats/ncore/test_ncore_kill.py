@@ -12,9 +12,7 @@ from ncorekill import kill_trial
 @pytest.mark.parametrize(
     ("store", "profile", "split_s"),
     [
-        ("itar", "separate-sensors", 300.0),
-        ("itar", "single", 0.7),
-        ("directory", "separate-sensors", 0.7),
+        ("itar", "separate-sensors", 0.7),
         ("directory", "single", 300.0),
     ],
 )

@@ -203,8 +203,7 @@ def test_what_follows_no_model_for_long_is_given_up(tmp_path: Path) -> None:
     assert len(elements(sequence)) == 1
 
 
-@pytest.mark.parametrize("store", ["itar", "directory"])
-@pytest.mark.parametrize("count", [6, 21, 60])
+@pytest.mark.parametrize(("store", "count"), [("directory", 6), ("itar", 21), ("itar", 60)])
 def test_a_killed_sequence_gets_the_same_model(
     store: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
