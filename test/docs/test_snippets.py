@@ -59,7 +59,7 @@ OTHER_PROGRAMS = {
     *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
     *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
 }
-RUN = {"README.md", "datasets.md", "frames.md"}
+RUN = {"README.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader: test/formats/ncore/official_conformance.py makes the same calls",
@@ -225,6 +225,13 @@ def test_the_recipe_for_ci_passes_on_the_demo(desk: Desk) -> None:
         said = Path("report.json")
         why = json.loads(said.read_text() or "{}").get("warnings") if said.exists() else None
         assert done.returncode == 0, f"{step}\n{done.stderr}\n{why}"
+
+
+def test_the_job_for_kubernetes_runs_a_command_of_the_program() -> None:
+    job = yaml.safe_load((REPOSITORY / "examples" / "kubernetes.yaml").read_text(encoding="utf-8"))
+    assert job["kind"] == "Job"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    parse(tuple(container["args"]))
 
 
 def test_ten_lines_are_ten() -> None:
