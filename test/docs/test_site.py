@@ -26,6 +26,7 @@ PAGES = [
     *sorted(DOCS.glob("*.md")),
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     REPOSITORY / "examples" / "adding-a-sensor.md",
+    REPOSITORY / "benchmarks" / "README.md",
 ]
 
 
