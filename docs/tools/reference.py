@@ -85,10 +85,14 @@ NODES = """\
 ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
 """
 DRIVES = """\
-Options of `edgefirst-ros simulate --set NAME=VALUE`, beside those of the command line; values are YAML:
-`--set silent.gps='[[8,20]]'`. Topics are named without prefix (`gps`, `radar/targets`); `radar` means every
-`radar/...`, `*` every topic, and the most specific name applies. A span is its begin and end, in seconds
-since the drive's start.
+What `--set` of `edgefirst-ros simulate` takes, beside the options of its command line. Values are YAML:
+
+```
+edgefirst-ros simulate -o faulty --set silent.gps='[[1,2]]' --set imu.orientation=zero
+```
+
+Topics are named without prefix (`gps`, `radar/targets`); `radar` means every `radar/...`, `*` every topic, and
+the most specific name applies. A span is its begin and end, in seconds since the drive's start.
 
 | option | default | values | meaning |
 |---|---|---|---|
