@@ -91,8 +91,8 @@ What `--set` of `edgefirst-ros simulate` takes, beside the options of its comman
 edgefirst-ros simulate -o faulty --set silent.gps='[[1,2]]' --set imu.orientation=zero
 ```
 
-Topics are named without prefix (`gps`, `radar/targets`); `radar` means every `radar/...`, `*` every topic, and
-the most specific name applies. A span is its begin and end, in seconds since the drive's start.
+Topics are named without prefix (`gps`, `radar/targets`); `radar` means every `radar/...`, `*` every topic.
+The most specific name applies. A span is its begin and end, in seconds since the drive's start.
 
 | option | default | values | meaning |
 |---|---|---|---|
