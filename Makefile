@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-oldest test-torch test-view search torture fuzz oracles reference docs clean
+.PHONY: help setup demo test test-fleet test-oldest test-torch test-view search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -114,6 +114,10 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/reference.py
 	$(BIN)/python docs/tools/drawings.py
+
+# Needs Chromium, for the page of the report.
+pictures: $(VENV)/ready ## pictures of a sheet, a report and a terminal for README and docs, from a simulated drive
+	$(BIN)/python docs/tools/pictures.py
 
 # LINKS=1 also asks for what the pages name in other places.
 docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, also of broken links, are errors

@@ -208,6 +208,7 @@ REPOSITORY = "https://a-seed-5e37c9f6.example/edgefirst_ros"
 def readme() -> str:
     """README with absolute links, as an index of packages shows it without the files around it."""
     text = Path(__file__).resolve().with_name("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^]]*\])\(([^)]+)\)", rf"\1({REPOSITORY}/raw/main/\2)", text)
     return re.sub(r"\]\((?![a-z]+:|#)([^)]+)\)", rf"]({REPOSITORY}/blob/main/\1)", text)
 
 
@@ -248,6 +249,7 @@ setup(
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Scientific/Engineering :: Image Processing",
         "Typing :: Typed",

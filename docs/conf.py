@@ -22,7 +22,14 @@ release = version
 
 extensions = ["myst_parser", "sphinxcontrib.mermaid"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "examples/*.md"]
+include_patterns = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/*.md",
+    "examples/*.md",
+    "benchmarks/*.md",
+]
 exclude_patterns = [".venv*", "build", "demo", "edgefirst_ros", "test"]
 
 myst_heading_anchors = 4
@@ -40,7 +47,7 @@ NAVIGATION = {
     "Begin": ["../README", "troubleshooting"],
     "Use": ["workstation", "vehicle", "recordings", "fleet", "report", "viewer", "training"],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
-    "Reference": ["configuration", "security", "ci", "../CHANGELOG"],
+    "Reference": ["configuration", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
     "Extend": ["adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
 }
 """Pages by caption, from docs/; Sphinx warns of one that is left out."""

@@ -1,4 +1,4 @@
-"""Draws docs/images/*.svg: the axes of the rig's sensors, of the world, and of a picture."""
+"""Draws docs/images/*.svg: axes of the rig's sensors, of the world and of a picture; samples, and clocks."""
 
 from __future__ import annotations
 
@@ -166,7 +166,73 @@ def picture() -> str:
     )
 
 
-DRAWINGS = {"rig.svg": rig, "world.svg": world, "picture.svg": picture}
+def alignment() -> str:
+    """Which messages a sample takes: the nearest ones within the tolerance, a cube once."""
+    left, right, top, row, ms = 130.0, 730.0, 70.0, 46.0, 1.15
+    frames = [30.0 + 66.7 * number for number in range(8)]
+    topics: list[tuple[str, list[float], int]] = [
+        ("camera", frames, 3),
+        ("lidar", [18.0 + 100 * number for number in range(6)], 2),
+        ("radar", [9.0 + 55.0 * number for number in range(10)], 4),
+        ("radar cube", [62.0, 312.0], 1),
+        ("model", frames[1::2], 1),
+    ]
+    x = left + ms * frames[3]
+    parts = [
+        text((left, 30.0), "a selected frame, and what its sample takes", INK, weight="bold"),
+        (
+            f'<rect x="{x - 50 * ms:.1f}" y="{top - 22:.1f}" width="{100 * ms:.1f}"'
+            f' height="{row * 4 + 42:.1f}" fill="{PALE}" opacity="0.5"/>'
+        ),
+        text((x, top + row * 4 + 44), "± 50 ms; cube: ± 250 ms; model: the same frame", INK, "middle"),
+        line((x, top - 22), (x, top + row * 4 + 20), BLUE, 1.5, "4 3"),
+    ]
+    for number, (name, times, taken) in enumerate(topics):
+        y = top + row * number
+        parts += [text((left - 16, y + 5), name, INK, "end"), line((left, y), (right, y), PALE, 1.5)]
+        parts.append(line((left + ms * times[taken], y), (x, y), BLUE, 3))
+        for index, at_ms in enumerate(times):
+            colour, radius = (BLUE, 7) if index == taken else (INK, 4)
+            parts.append(f'<circle cx="{left + ms * at_ms:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>')
+    return svg(760, 330, parts)
+
+
+def clocks() -> str:
+    """Receive − stamp of topics with two clocks: each at its latency above the offset of its clock."""
+    left, right, own, other = 40.0, 560.0, 320.0, 150.0
+    places: list[tuple[str, float, float, str]] = [
+        ("camera: latency 25 ms", own, 25.0, GREEN),
+        ("gps: 120 ms", own, 74.0, GREEN),
+        ("imu: 3 ms", other, 8.0, RED),
+        ("lidar: 60 ms", other, 48.0, RED),
+    ]
+    parts = [
+        text((left - 20, 30.0), "receive − stamp", INK, weight="bold"),
+        arrow((left, own + 30), (left, 50.0), INK),
+        arrow((left, own + 30), (right + 20, own + 30), INK),
+        text((right + 28, own + 35), "time"),
+        line((left, own), (right, own), INK, 2, "6 4"),
+        text((right + 8, own + 5), "0: the recording's clock", INK),
+        line((left, other), (right, other), INK, 2, "6 4"),
+        text((right + 8, other + 9), "offset of the other clock, ± 2 ms", INK),
+        text((left + 20, own - 108), "… 1,777,625,862 s apart …", INK),
+    ]
+    for name, zero, latency, colour in places:
+        for number in range(24):
+            late = 16.0 * ((number * number * 7 + int(latency)) % 23 / 22) ** 4
+            x, y = left + 14 + 22.0 * number, zero - latency - late
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+        parts.append(text((right + 8, zero - latency + (4 if latency > 20 else -4)), name, colour))
+    return svg(800, 380, parts)
+
+
+DRAWINGS = {
+    "rig.svg": rig,
+    "world.svg": world,
+    "picture.svg": picture,
+    "alignment.svg": alignment,
+    "clocks.svg": clocks,
+}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.messages.sensors import SENSORS, Role
 from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
+from edgefirst_ros.simulation import DriveOptions
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
 RENAMED = {"rate": "rate_hz", "schema": "edgefirst.schema_version", "container": "edgefirst.container"}
@@ -82,6 +83,19 @@ applies until its next message, and from *motion* the rig's poses are computed.
 """
 NODES = """\
 ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
+"""
+DRIVES = """\
+What `--set` of `edgefirst-ros simulate` takes, beside the options of its command line. Values are YAML:
+
+```
+edgefirst-ros simulate -o faulty --set silent.gps='[[1,2]]' --set imu.orientation=zero
+```
+
+Topics are named without prefix (`gps`, `radar/targets`); `radar` means every `radar/...`, `*` every topic.
+The most specific name applies. A span is its begin and end, in seconds since the drive's start.
+
+| option | default | values | meaning |
+|---|---|---|---|
 """
 
 
@@ -225,6 +239,33 @@ def roles() -> Iterator[str]:
     yield ""
 
 
+def attributes(model: type[Any]) -> dict[str, str]:
+    """What the docstring of options of a drive says of each."""
+    text = f"{model.__doc__}".partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", text, re.M)
+    return {name: re.sub(r"\s+", " ", said).strip().replace("``", "`") for name, said in found}
+
+
+def drives(model: type[Any] = DriveOptions, block: str = "") -> Iterator[str]:
+    """Lines of a table of the options of a simulated drive; without an own word, that of the whole."""
+    said, kinds = attributes(model), get_type_hints(model)
+    for each in fields(model):
+        if is_dataclass(kinds[each.name]):
+            yield from drives(kinds[each.name], f"{block}{each.name}.")
+            continue
+        default = {} if each.default is MISSING else each.default
+        choices = get_args(kinds[each.name]) if get_origin(kinds[each.name]) is Literal else ()
+        shown = " / ".join(f"`{choice or '(empty)'}`" for choice in choices)
+        meaning = said.get(each.name) or next((of for of in said.values() if f"{each.name}" in of), None)
+        if meaning is None:
+            meaning = f"{model.__doc__}".partition("\n")[0].partition(";")[0]
+        parts = meaning.rstrip(".").split("`")
+        meaning = "`".join(escaped(part) if at % 2 == 0 else part for at, part in enumerate(parts))
+        default = "unset" if default is None else plain(default)
+        cells = (f"`{block}{each.name}`", f"`{default}`", shown, meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 def page() -> str:
     """The whole page."""
     fields = Config.model_fields
@@ -240,6 +281,7 @@ def page() -> str:
     lines += ["## The nodes", "", NODES]
     for title, model in (("capture", CaptureOptions), ("replay", ReplayOptions)):
         lines += [f"### `{title}`", "", *table(rows(model))]
+    lines += ["## Simulated drives", "", DRIVES.rstrip(), *drives()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -158,7 +158,7 @@ def simulate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set another option of the drive, such as noise or failures; repeatable.",
+            help="Set another option of the drive (docs/configuration.md), such as noise; repeatable.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,

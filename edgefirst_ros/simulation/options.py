@@ -115,10 +115,16 @@ class DriveOptions:
     every topic. The most specific name applies.
 
     Attributes:
+        seconds: length of the drive.
+        seed: seed of the random numbers.
         stops: when the rig stands still; it brakes for 4 s before and accelerates for 4 s after.
         traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
             only, or "none" at all.
         crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
+        fps: camera frames per second.
+        width: width of the camera's picture in pixels; height likewise.
+        codec: video codec.
+        bframes: most B pictures between two others.
         mbit_s: bit rate of the video; 0 encodes with constant quality.
         grain: standard deviation of the camera's noise in levels of 255: pictures of the drawn world have far
             less detail than real ones, and cost less to decode and to encode.
@@ -137,6 +143,7 @@ class DriveOptions:
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
         clock: "mixed" stamps radar, lidar and imu with CLOCK_MONOTONIC as the device does.
+        lidar_hz: messages per second; imu_hz likewise, and gps_hz epochs.
         lidar_points: rays of a sweep; those that hit nothing return no point.
         lidar_model: the maker whose fields the cloud has.
         lidar_missing: whether rays that hit nothing are left out, or sent as NaN or zero points.
@@ -150,11 +157,13 @@ class DriveOptions:
         boxes3d: also send fusion/boxes3d, one message for each model message.
         masks: also send model/mask (classes by pixel) and model/info, one mask for each model message.
         mask_size: width and height of a mask, which covers the whole picture.
+        compression: compression of the recording's chunks.
         splits: number of files of the recording, each of the same duration.
         split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
             file by its start.
         order: "log" by time of receipt; "topic" one topic after the other.
         footer: without it the file ends after its last chunk, as power loss leaves it.
+        host: name of the device, in names of files and topics.
         latency_ms: least latency by topic, where it differs from its sensor's.
         jitter: factor of a topic's usual jitter, 15 % of the latency on average.
         stalls: share of a topic's messages that are delayed, and by how many milliseconds; later ones wait.

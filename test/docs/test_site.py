@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
@@ -15,9 +16,23 @@ import pytest
 from places import REPOSITORY
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.formats.edgefirst.read.dataset import KEYS
 from edgefirst_ros.nodes.parameters import specify
+from edgefirst_ros.simulation.options import BoxErrors, DriveOptions, GpsErrors, ImuErrors, Latency
 
-TOOLS = REPOSITORY / "docs" / "tools"
+DOCS = REPOSITORY / "docs"
+TOOLS = DOCS / "tools"
+PAGES = [
+    *sorted(DOCS.glob("*.md")),
+    *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    REPOSITORY / "examples" / "adding-a-sensor.md",
+    REPOSITORY / "benchmarks" / "README.md",
+]
+
+
+def title(page: Path) -> str:
+    """A page's first heading."""
+    return re.findall(r"^# (.+)$", page.read_text(encoding="utf-8"), re.M)[0]
 
 
 def tool(name: str) -> ModuleType:
@@ -54,8 +69,54 @@ class TestReference:
         }.items():
             assert f"| `{flag}` |" in lines[name]
 
+    def test_it_has_every_option_of_a_simulated_drive(self) -> None:
+        text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^\| `([\w.]+)` \| .+ \| (.+) \|$", text.split("## Simulated drives")[1], re.M)
+        parts = {"imu": ImuErrors, "gps": GpsErrors, "boxes": BoxErrors, "latency": Latency}
+        names = {each.name for each in fields(DriveOptions)} - parts.keys()
+        names.update(f"{part}.{each.name}" for part, model in parts.items() for each in fields(model))
+        assert {name for name, _ in shown} == names
+        assert all(meaning.strip() for _, meaning in shown)
 
-@pytest.mark.parametrize("name", ["rig.svg", "world.svg", "picture.svg"])
+
+class TestFrontPage:
+    """It leads to every page by the page's own title."""
+
+    def test_every_page_is_there_by_its_title(self) -> None:
+        front = DOCS / "index.md"
+        linked = dict(re.findall(r"\[([^]]+)\]\(([^)#]+)\)", front.read_text(encoding="utf-8")))
+        for page in {*PAGES} - {front}:
+            assert (front.parent / linked[title(page)]).resolve() == page
+
+    def test_titles_differ(self) -> None:
+        titles = [title(page) for page in PAGES]
+        assert len(set(titles)) == len(titles)
+
+
+def test_the_readme_is_short_and_shows_a_picture() -> None:
+    lines = (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert sum(line.startswith("![") for line in lines) == 1
+
+
+def test_pages_are_short() -> None:
+    """What is generated does not count."""
+    written = [page for page in DOCS.glob("*.md") if page.name != "configuration.md"]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) <= 22_000
+
+
+def test_pictures_of_what_comes_out_are_small() -> None:
+    for name in ("sheet.png", "report.png", "terminal.svg"):
+        assert 1000 < (DOCS / "images" / name).stat().st_size < 300_000
+
+
+def test_keys_of_the_training_page_are_those_that_can_be_asked_for() -> None:
+    text = (DOCS / "training.md").read_text(encoding="utf-8").split("**`keys=[...]`**")[1].split("\n\n**")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])} == {*KEYS}
+
+
+@pytest.mark.parametrize("name", ["rig.svg", "world.svg", "picture.svg", "alignment.svg", "clocks.svg"])
 def test_committed_drawings_are_what_is_drawn(name: str) -> None:
     drawings = tool("drawings")
     drawn = (drawings.FOLDER / name).read_text(encoding="utf-8")
@@ -98,7 +159,8 @@ class TestMetadata:
         links = re.findall(r"\]\(([^)]+)\)", text)
         assert len(links) > 15
         assert not [link for link in links if not re.match(r"https?://|#", link)]
-        assert "/blob/main/docs/vehicle.md)" in text
+        assert "/blob/main/docs/vehicle.md)" in text or "/blob/main/docs/vehicle.md#" in text
+        assert "/raw/main/docs/images/sheet.png)" in text
 
     def test_the_project_is_found(self, metadata: Message) -> None:
         named = {line.split(",")[0] for line in metadata.get_all("Project-URL", [])}

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from drives import simulated
+from oracle import NCORE_PYTHON
 from places import REPOSITORY
 from snippets import DOCUMENTS, SHELL, Block, Command, blocks, commands, is_output, lines, parse, programs
 from typer.testing import CliRunner, Result
@@ -59,10 +60,10 @@ OTHER_PROGRAMS = {
     *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
     *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
 }
-RUN = {"README.md", "datasets.md", "frames.md"}
+RUN = {"README.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
-    "ncore.md": "NVIDIA's reader: test/formats/ncore/official_conformance.py makes the same calls",
+    "ncore.md": "NVIDIA's reader, below",
     "training.md": "test/api, with torch",
     "adding-a-sensor.md": "test/messages/test_adding_a_sensor.py runs it in a copy of the package",
 }
@@ -101,12 +102,11 @@ class Desk:
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     folder, drive = tmp_path_factory.mktemp("desk"), simulated(DriveOptions(**LONG)).mcap
-    places = ("drive.mcap", "NAME.mcap", "monday/one.mcap", "drives/a/one.mcap", "drives/monday/drive1.mcap")
+    places = ("drive.mcap", "monday/one.mcap", "drives/a/one.mcap", "drives/monday/drive1.mcap")
     for place in (*places, "recordings/one.mcap", "maivin_2026_03_14_10_20_30.mcap"):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).symlink_to(drive)
-    for name in ("stamps.yaml", "right.yaml"):
-        (folder / name).write_text("rate_hz: 1.0\n")
+    (folder / "right.yaml").write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",
         "a.zarr": "out/l5kit/monday.zarr",
@@ -207,6 +207,17 @@ def test_python_runs_on_the_dataset_that_it_names(block: Block, desk: Desk) -> N
     exec(compile(block.text, str(block), "exec"), {})
 
 
+def test_the_boxes_of_ncore_are_read_as_the_page_says(desk: Desk, tmp_path: Path) -> None:
+    if not NCORE_PYTHON.exists():
+        pytest.skip("no NVIDIA reader: make oracles")
+    (block,) = [b for b in BLOCKS if b.document.name == "ncore.md" and b.language == "python"]
+    script = tmp_path / "boxes.py"
+    script.write_text(f"{block.text}        print(boxes.shape[1])\n")
+    done = subprocess.run([NCORE_PYTHON, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {"4"}
+
+
 def test_the_recipe_for_ci_passes_on_the_demo(desk: Desk) -> None:
     """As the page has it, but for the installation."""
     if shutil.which("jq") is None:
@@ -225,6 +236,13 @@ def test_the_recipe_for_ci_passes_on_the_demo(desk: Desk) -> None:
         said = Path("report.json")
         why = json.loads(said.read_text() or "{}").get("warnings") if said.exists() else None
         assert done.returncode == 0, f"{step}\n{done.stderr}\n{why}"
+
+
+def test_the_job_for_kubernetes_runs_a_command_of_the_program() -> None:
+    job = yaml.safe_load((REPOSITORY / "examples" / "kubernetes.yaml").read_text(encoding="utf-8"))
+    assert job["kind"] == "Job"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    parse(tuple(container["args"]))
 
 
 def test_ten_lines_are_ten() -> None:
