@@ -186,7 +186,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
     for node, found in zip(nodes[first:], best.kept(), strict=False):
         node.pose, node.velocity_m_s, node.bias = found.pose, found.velocity_m_s, found.bias
-        node.shown_m, node.north = found.shown_m, found.north
+        node.slow, node.north = found.slow, found.north
     carry(nodes[: first + 1], first)
     last = first + len(several) - 1
     carry(nodes[last:], 0)

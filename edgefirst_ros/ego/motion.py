@@ -162,8 +162,8 @@ class Motion:
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
         if not self._nodes or time_ns > self._nodes[-1].time_ns:
-            steady = self._nodes[-1].steady if self._nodes else None
-            if steady is None or time_ns - self._steady_ns >= STEADY_NS:
+            steady = self._nodes[-1].steady if self._nodes else -1
+            if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
                 steady, self._steady_ns = self._count, time_ns
             self._nodes.append(Node(self._count, time_ns, steady))
             self._count += 1

@@ -187,7 +187,7 @@ class Receiver:
 
     def _believe(self, epoch: _Epoch) -> None:
         """Give a node the place that its fix tells, unless a rig that stands was told before."""
-        epoch.node.shown_m = epoch.node.place = None
+        epoch.node.place = None
         epoch.believed = epoch.chosen is not None and epoch.chosen not in epoch.refused
         if epoch.chosen is None or not epoch.believed or self.datum is None:
             return
