@@ -37,7 +37,9 @@ from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
-"""Least distance of nodes besides those at fixes: rolling and standing are told at them."""
+"""Distance of nodes where there are no fixes: rolling and standing are told at them."""
+CLOSE_NS = 20_000_000
+"""So much motion needs no node of its own at the end."""
 FINAL_NS = 6_000_000_000
 """During a drive poses older than this do not change any more: waits are shorter."""
 OVERLAP_NS = 8_000_000_000
@@ -79,7 +81,7 @@ class Pace:
     whole: bool
 
 
-WHOLE = Pace(40_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
+WHOLE = Pace(100_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
 
 
 def lagging(again_ns: int) -> Pace:
@@ -111,7 +113,7 @@ class Motion:
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
         self.odometer = Odometer()
         self._times: list[int] = []
-        self._samples: list[Sequence[float] | Floats] = []
+        self._samples: list[Floats] = []
         self._nodes: list[Node] = []
         self._prior: Prior | None = None
         self._rolling: Rolling | None = None
@@ -130,15 +132,18 @@ class Motion:
 
     # Measurements
 
-    def add_sample(self, time_ns: int, sample: Sequence[float] | Floats) -> None:
-        """Add an IMU sample as ``inertia.sample_row`` gives it."""
-        if self._times and time_ns <= self._times[-1]:
-            return
-        self._times.append(time_ns)
-        self._samples.append(sample)
-        if not self._nodes or time_ns - self._nodes[-1].time_ns >= NODE_NS:
-            self._node(time_ns)
-            self._pass(time_ns)
+    def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
+        """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
+        start = bisect_right(times_ns, self._times[-1]) if self._times else 0
+        while start < len(times_ns):
+            due_ns = self._nodes[-1].time_ns + NODE_NS if self._nodes else times_ns[start]
+            end = bisect_left(times_ns, due_ns, start)
+            self._times.extend(times_ns[start : end + 1])
+            self._samples.append(samples[start : end + 1])
+            start = end + 1
+            if end < len(times_ns):
+                self._node(times_ns[end])
+                self._pass(times_ns[end])
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
@@ -151,7 +156,7 @@ class Motion:
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
-        if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns):
+        if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns + CLOSE_NS):
             self._node(self._times[-1])
         self._settle(final=True)
         if self._pace.whole and self._nodes:
@@ -161,7 +166,12 @@ class Motion:
 
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
-        if not self._nodes or time_ns > self._nodes[-1].time_ns:
+        last = self._nodes[-1] if self._nodes else None
+        if last is not None and len(self._nodes) > max(1, self._integrated) and not self._receiver.has(last):
+            if time_ns - last.time_ns < NODE_NS // 2:
+                # Of two so close the one at a fix is enough.
+                last.time_ns = time_ns
+        if last is None or time_ns > last.time_ns:
             steady = self._nodes[-1].steady if self._nodes else -1
             if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
                 steady, self._steady_ns = self._count, time_ns
@@ -175,11 +185,12 @@ class Motion:
         nodes, self._integrated = self._nodes[first - 1 :], len(self._nodes)
         if len(nodes) < 2:
             return
-        samples = np.array(self._samples).reshape(-1, SAMPLE_COLUMNS)
+        samples = np.concatenate([np.empty((0, SAMPLE_COLUMNS)), *self._samples])
         cuts_ns = [node.time_ns for node in nodes]
         segments = self._inertia.segments(cuts_ns, self._times, samples, self._gravity)
         last = max(0, bisect_right(self._times, cuts_ns[-1]) - 1)
-        del self._times[:last], self._samples[:last]
+        del self._times[:last]
+        self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
             node.segment, reading = segment, segment.orientation
             if reading is not None and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
@@ -486,7 +497,7 @@ class Motion:
             feeling = sum(node.segment is not None and node.segment.feels for node in some)
             located = sum(node.place is not None for node in some)
             if self._rolling is not None and located >= EVIDENCE_FIXES and 2 * feeling >= len(some):
-                self._receiver.explain(self._optimum(0, FIRST_ROUNDS, EVIDENCE_NODES))
+                self._receiver.explain(self._optimum(0, 0, EVIDENCE_NODES))
             optimum = self._solve(0, ROUNDS, steers=False)
         except NO_OPTIMUM:
             self._give_up()
@@ -525,11 +536,13 @@ def solve(
     fixes = log.fixes()
     fix = next(fixes, None)
     for times_ns, samples in log.samples(oriented=motion.oriented):
-        for time_ns, sample in zip(times_ns, samples, strict=True):
-            while fix is not None and fix[0] <= time_ns:
-                motion.add_fix(*fix)
-                fix = next(fixes, None)
-            motion.add_sample(time_ns, sample)
+        start = 0
+        while fix is not None and fix[0] <= times_ns[-1]:
+            before = bisect_left(times_ns, fix[0], start)
+            motion.add_samples(times_ns[start:before], samples[start:before])
+            motion.add_fix(*fix)
+            fix, start = next(fixes, None), before
+        motion.add_samples(times_ns[start:], samples[start:])
         if not proceed():
             return Motion(vehicle, rig_from_imu_xyzw)
     while fix is not None:

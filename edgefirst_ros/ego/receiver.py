@@ -122,6 +122,10 @@ class Receiver:
         self._last = _Epoch(node, [fix], repeats, chosen=0 if repeats else None)
         self._epochs.append(self._last)
 
+    def has(self, node: Node) -> bool:
+        """Whether the last epoch is at a node."""
+        return self._last is not None and self._last.node is node
+
     def judged(self) -> list[JudgedFix]:
         """Fixes believed or refused since the last call."""
         done, self._judged = self._judged, []
