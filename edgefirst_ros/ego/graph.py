@@ -39,7 +39,9 @@ NORTH_WALK = math.radians(0.25)
 READING_RAD = math.radians(0.4)
 """Noise of an AHRS from one reading to the next."""
 STEADY_NS = 1_000_000_000
-"""Biases are taken to be the same for so long: they drift over minutes."""
+"""Biases and the slow error of fixes are taken to be the same for so long: they drift over minutes."""
+SIGMA_NS = 2_000_000_000
+"""Distance of the nodes whose standard deviations are found."""
 KNOT_NS = 2_000_000_000
 """Distance of the readings that are used: the gyroscope tells how it turned in between."""
 SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
@@ -262,9 +264,7 @@ def _move(
     if node.moved is not None:
         way, sigma_m = node.moved
         noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
-        graph.add(
-            gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise)
-        )
+        graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
     if rolling.travel is not None and not segment.quiet:  # what moves but feels nothing is carried
         speed = math.hypot(*node.velocity_m_s.tolist())
         rate = math.hypot(*segment.rate_rad_s.tolist()) if segment.turns else 0.0
@@ -277,7 +277,7 @@ def _move(
 
 @lru_cache(10_000)
 def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
-    """Free along the direction of travel; the others as 20 times the logarithms of metres, since few differ."""
+    """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
     axes = np.zeros((6, 6))
     axes[:3, :3] = np.eye(3) / LOOSE
     if rolling.travel is not None:
@@ -286,7 +286,9 @@ def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
     return _robust(gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False))
 
 
-def _wander(graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Node | None, *, ends: bool) -> int:
+def _wander(
+    graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Node | None, *, ends: bool
+) -> int:
     """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times."""
     count = 0
     for node in nodes:
@@ -296,7 +298,8 @@ def _wander(graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Nod
             first = _model(*[PINNED] * 3, *node.place.wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
-            _drift(graph, "e", (shown, node), WANDER_S, np.concatenate([_ZERO, node.place.wander_m]))
+            sigmas = np.concatenate([_ZERO, node.place.wander_m])
+            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=sigmas)
         shown, count = node, count + 1
     if ends and shown is not None and shown.place is not None:
         last = _model(*[LOOSE] * 3, *shown.place.wander_m * END)
@@ -308,6 +311,7 @@ def _drift(
     graph: gtsam.NonlinearFactorGraph,
     kind: str,
     ends: tuple[Node, Node],
+    *,
     constant_s: float,
     sigmas: Floats,
     walk: float | None = None,
@@ -341,7 +345,7 @@ def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, 
         graph.add(gtsam.PriorFactorPose3(key("o", node), _NOWHERE, begun))
     else:
         sigmas = np.array([TILT_RAD, TILT_RAD, NORTH_RAD, 0.0, 0.0, 0.0])
-        _drift(graph, "o", (turned, node), TILT_S, sigmas, NORTH_WALK)
+        _drift(graph, "o", (turned, node), constant_s=TILT_S, sigmas=sigmas, walk=NORTH_WALK)
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
@@ -402,7 +406,9 @@ class Optimum:
             of, value = key(kind, node), getattr(node, _FIELDS[kind])
             values.insert(of, _NOWHERE if value is None else value)
             self._order.push_back(of)
-        self._values, self._tree = values, None
+        self._values = values
+        self._tree: gtsam.GaussianBayesTree | None = None
+        self._net: gtsam.GaussianBayesNet | None = None
         if damped:
             parameters = gtsam.LevenbergMarquardtParams()
             parameters.setMaxIterations(rounds)
@@ -417,6 +423,7 @@ class Optimum:
             before, self.cost = self.cost, float(self._graph.error(self._values))
             if abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
+        self._write()
 
     def _eliminated(self, linear: gtsam.GaussianFactorGraph) -> gtsam.GaussianBayesTree:
         """By Cholesky's method; by QR, which takes longer, where numbers differ too much for squares."""
@@ -425,8 +432,7 @@ class Optimum:
         except RuntimeError:
             return linear.eliminateMultifrontal(self._order, gtsam.EliminateQR)
 
-    def kept(self) -> Sequence[Node]:
-        """The nodes, with it written into them."""
+    def _write(self) -> None:
         values = self._values
         for node in self.nodes:
             node.pose = values.atPose3(key("x", node))
@@ -437,40 +443,56 @@ class Optimum:
         for node in (*self.nodes, *([] if self._prior.turned is None else [self._prior.turned])):
             if node.orientation is not None:
                 node.north = values.atPose3(key("o", node))
-        return self.nodes
-
-    def pose(self, node: Node) -> gtsam.Pose3:
-        """A node's pose."""
-        return self._values.atPose3(key("x", node))
 
     def sigmas(self, nodes: Sequence[Node]) -> Floats:
         """Standard deviations (n, 6): ENU metres, and radians about the rig's axes.
 
-        They are found once a second, and where the motion begins again, and change evenly in between.
+        They are found every two seconds, and where the motion begins again, and change evenly in between.
         """
-        ends = [node.begins_again for node in nodes[1:]] + [True]
-        changes = [True] + [before.steady != node.steady for before, node in pairwise(nodes)]
-        told = [index for index, each in enumerate(zip(ends, changes, strict=True)) if any(each)]
+        again = [True, *(node.begins_again for node in nodes[1:]), True]
+        told: list[int] = []
+        for index, node in enumerate(nodes):
+            if any(again[index : index + 2]) or node.time_ns - nodes[told[-1]].time_ns >= SIGMA_NS:
+                told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
-            covariance, turned = self._covariance(nodes[index])
+            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
             row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
             row[3:] = np.diagonal(covariance)[:3]
         found = np.sqrt(np.maximum(found, 0.0))
         times = np.array([node.time_ns - nodes[0].time_ns for node in nodes])
         return np.stack([np.interp(times, times[told], column) for column in found.T], axis=1)
 
-    def _covariance(self, node: Node) -> tuple[Floats, Floats]:
-        """Of a node's pose (6, 6): rotation about, and position along the rig's axes, which are (3, 3) in ENU."""
+    def _covariance(self, node: Node) -> Floats:
+        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
-        turned = self._values.atPose3(key("x", node)).rotation().matrix()
-        return self._tree.marginalCovariance(key("x", node)), turned
+        try:
+            covariance: Floats = self._tree.marginalCovariance(key("x", node))
+        except RuntimeError:
+            return self._slow_covariance(node)
+        return covariance
+
+    def _slow_covariance(self, node: Node) -> Floats:
+        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
+
+        With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
+        """
+        if self._net is None:
+            linear = self._graph.linearize(self._values)
+            self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
+        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
+        for axis in np.eye(6):
+            unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
+            part.insert(key("x", node), axis)
+            unit.update(part)
+            columns.append(self._net.backSubstituteTranspose(unit))
+        return np.array([[one.dot(other) for other in columns] for one in columns])
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
-        covariance, turned = self._covariance(node)
-        return math.sqrt(max(0.0, float(turned[2] @ covariance[:3, :3] @ turned[2])))
+        up = node.pose.rotation().matrix()[2]
+        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.
@@ -488,17 +510,16 @@ class Optimum:
             graph = gtsam.GaussianFactorGraph()
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))
-            tree = graph.eliminateMultifrontal(self._order)
+            try:
+                tree = graph.eliminateMultifrontal(self._order)
+            except RuntimeError:
+                return  # the numbers differ too much: it is far from what explains them
             scale = -count * float(np.log(sigma).sum())
             yield scale - tree.logDeterminant() - graph.error(tree.optimize())
 
     def forward_m_s(self, ahead: Floats) -> float:
         """The mean speed along a direction in the rig's axes (3,)."""
-        values = self._values
-        turns = [values.atPose3(key("x", node)).rotation().matrix() for node in self.nodes]
-        speeds = [
-            turn @ ahead @ values.atVector(key("v", n)) for turn, n in zip(turns, self.nodes, strict=True)
-        ]
+        speeds = [node.pose.rotation().matrix() @ ahead @ node.velocity_m_s for node in self.nodes]
         return float(np.mean(speeds))
 
     def prior_at(self, index: int) -> Prior:

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 import gtsam
 import numpy as np
@@ -38,10 +39,8 @@ from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
 """Distance of nodes where there are no fixes: rolling and standing are told at them."""
-CLOSE_NS = 20_000_000
-"""So much motion needs no node of its own at the end."""
-FINAL_NS = 6_000_000_000
-"""During a drive poses older than this do not change any more: waits are shorter."""
+CLOSE_NS = 50_000_000
+"""Closer to a fix, or at the end, no node is needed."""
 OVERLAP_NS = 8_000_000_000
 """A drive's part is first estimated with so much of the part before."""
 RECENT_NS = 3_000_000_000
@@ -60,8 +59,8 @@ BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
-ROUNDS, FIRST_ROUNDS = 8, 2
-"""Iterations at most: four are usual. The second: of a part that is estimated once more with the rest."""
+ROUNDS, FIRST_ROUNDS = 6, 2
+"""Iterations at most. The second: of nodes that are estimated once more, with those that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +70,23 @@ class Pace:
     Attributes:
         stride_ns: how often.
         keep_ns: what stays in the graph; before it a prior stands for the rest.
-        ahead_ns: how much later than a pose the data must reach before it is final.
+        reach_ns: during a drive, poses older than this do not change any more; of a drive that is over, how
+            much later than a pose the data must reach before it is final.
         whole: the drive is over: every pose is estimated once, from all around it.
     """
 
     stride_ns: int
     keep_ns: int
-    ahead_ns: int
+    reach_ns: int
     whole: bool
 
 
 WHOLE = Pace(100_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
 
 
-def lagging(again_ns: int) -> Pace:
-    """The pace of a drive that goes on: every so often, from what came so far."""
-    return Pace(max(again_ns, 1), 15_000_000_000, 0, whole=False)
+def lagging(wait_ns: int) -> Pace:
+    """The pace of a drive that goes on, whose poses are asked for so much later, from what came so far."""
+    return Pace(max(wait_ns // 3, 1), 12_000_000_000, wait_ns + 1_000_000_000, whole=False)
 
 
 class Motion:
@@ -167,10 +167,10 @@ class Motion:
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
         last = self._nodes[-1] if self._nodes else None
-        if last is not None and len(self._nodes) > max(1, self._integrated) and not self._receiver.has(last):
-            if time_ns - last.time_ns < NODE_NS // 2:
-                # Of two so close the one at a fix is enough.
-                last.time_ns = time_ns
+        fresh = len(self._nodes) > max(1, self._integrated)
+        if last is not None and fresh and not self._receiver.has(last) and time_ns - last.time_ns < CLOSE_NS:
+            # Of two so close the one at a fix is enough.
+            last.time_ns = time_ns
         if last is None or time_ns > last.time_ns:
             steady = self._nodes[-1].steady if self._nodes else -1
             if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
@@ -255,7 +255,7 @@ class Motion:
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
             first = self._overlap() if self._pace.whole else 0
-            optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
+            optimum = self._solve(first)
         except NO_OPTIMUM:
             self._give_up()
             return
@@ -266,8 +266,8 @@ class Motion:
             if final or self._datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
-        elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.ahead_ns:
-            self._publish(bisect_left(self._nodes, now_ns - self._pace.ahead_ns, key=_time))
+        elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
+            self._publish(self._index(now_ns - self._pace.reach_ns))
 
     def _compare(self, now_ns: int) -> None:
         """Show the odometer the estimated way, where fixes are near."""
@@ -329,19 +329,32 @@ class Motion:
             reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
             carry(self._nodes, self._nodes.index(reading))
 
+    def _index(self, time_ns: int) -> int:
+        """Of the first node that is not before a time."""
+        return bisect_left(self._nodes, time_ns, key=attrgetter("time_ns"))
+
     def _overlap(self) -> int:
         if not self._solved:
             return 0
-        return max(0, bisect_left(self._nodes, self._nodes[self._solved - 1].time_ns - OVERLAP_NS, key=_time))
+        return max(
+            0,
+            self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS),
+        )
 
-    def _solve(self, first: int, rounds: int, *, steers: bool = True) -> Optimum:
-        """The optimum of the nodes from one on, with those fixes that agree with it."""
+    def _solve(self, first: int, *, last: bool = False) -> Optimum:
+        """The optimum of the nodes from one on, once heading, fixes and stops agree with it.
+
+        Args:
+            first: index of the first node.
+            last: nodes are not estimated once more, with those that follow.
+        """
         if self._rolling is None:
             self._rolling = begin(self._nodes, rolls=self._vehicle.rolls)
             if self._rolling is not None:
                 first, self._prior = 0, None
-        optimum = self._agreed(first, rounds)
-        for _ in range(STEERS if steers else 0):
+        rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
+        optimum = self._agreed(first, rounds, last=last)
+        for _ in range(0 if last else STEERS):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
                 break
@@ -351,14 +364,13 @@ class Motion:
             other = begin(self._nodes[first:], rolls=self._vehicle.rolls)
             if other is not None:
                 self._rolling, self._prior = other, None if first == 0 else self._prior
-                return self._optimum(first, ROUNDS)
+                optimum = self._optimum(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
 
-    def _agreed(self, first: int, rounds: int) -> Optimum:
-        """The optimum once the fixes, the stops and the noise agree with it."""
-        again = rounds > FIRST_ROUNDS or not self._pace.whole
+    def _agreed(self, first: int, rounds: int, *, last: bool) -> Optimum:
+        """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
@@ -369,7 +381,7 @@ class Motion:
                 placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and again):
+            if not refused and not (changed and last):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -394,9 +406,7 @@ class Motion:
             fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
-        optimum = Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
-        optimum.kept()
-        return optimum
+        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
 
     def _stand(self, first: int) -> bool:
         """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
@@ -472,13 +482,13 @@ class Motion:
 
     def _publish_lag(self, optimum: Optimum) -> None:
         """Publish the newest nodes: nobody waits longer for a pose than for the others."""
-        first = bisect_left(self._nodes, self._nodes[-1].time_ns - FINAL_NS, key=_time)
+        first = self._index(self._nodes[-1].time_ns - self._pace.reach_ns)
         self._path.replace(*self._rows(optimum, self._nodes[max(0, first - 1) :]))
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
         now_ns = self._nodes[-1].time_ns
-        cut = bisect_left(self._nodes, now_ns - self._pace.keep_ns, key=_time)
+        cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
         if self._datum is None:
@@ -498,7 +508,7 @@ class Motion:
             located = sum(node.place is not None for node in some)
             if self._rolling is not None and located >= EVIDENCE_FIXES and 2 * feeling >= len(some):
                 self._receiver.explain(self._optimum(0, 0, EVIDENCE_NODES))
-            optimum = self._solve(0, ROUNDS, steers=False)
+            optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
             self._give_up()
             return
@@ -531,7 +541,7 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    motion = Motion(vehicle, rig_from_imu_xyzw)
+    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE)
     motion.oriented, motion.odometer = log.oriented, log.odometer
     fixes = log.fixes()
     fix = next(fixes, None)
@@ -551,7 +561,3 @@ def solve(
     motion.finish()
     motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
     return motion
-
-
-def _time(node: Node) -> int:
-    return node.time_ns

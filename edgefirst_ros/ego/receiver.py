@@ -36,7 +36,7 @@ WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
 """White noise of fixes that declare none: at first, at least and at most."""
 WANDER = 1.0
 """Slow error of a receiver as a multiple of its white noise, until a drive shows it."""
-WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0), 25.0, 7.0
+WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0, 8.0, 16.0), 25.0, 7.0
 """What a whole drive is asked for. An error that stays the same all the time cannot be seen, and real
 receivers wander by more than their noise: that is taken to be so much likelier than none. Beyond one that is
 e⁻⁷ as likely larger ones are not looked at."""
@@ -326,8 +326,10 @@ class Receiver:
         found: list[float] = []
         for evidence in optimum.evidence([self.white_m * ratio for ratio in WANDERS]):
             found.append(evidence + (math.log(ODDS) if found else 0.0))
-            if len(found) > 2 and found[-1] < max(found) - UNLIKELY:
+            if found[-1] < max(found) - UNLIKELY:
                 break
+        if not found:
+            return
         weights = np.exp(np.array(found) - max(found))
         squares = np.square(WANDERS[: len(found)])
         self._wander = math.sqrt(float(weights @ squares / weights.sum()))
@@ -355,7 +357,7 @@ class Receiver:
         for epoch in self._epochs:
             epoch.node.place, epoch.believed = None, False
         self.tell()
-        self._epochs, self._last = [], None
+        self._epochs = []
 
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""

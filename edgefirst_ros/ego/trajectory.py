@@ -75,7 +75,7 @@ class Trajectory:
     ) -> None:
         self._vehicle = vehicle or Vehicle()
         self._known = motion is not None
-        self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns // 4))
+        self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
         self._hold_ns = hold_ns
         self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
         self._memory_ns = memory_ns

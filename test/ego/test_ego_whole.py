@@ -271,7 +271,10 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     in_many = solve(case.log(), Vehicle(), None)
     for at in TIMES[1:-1:20]:
         one, many = in_one.point(ns(float(at))), in_many.point(ns(float(at)))
-        assert one == many
+        assert one is not None
+        assert many is not None
+        assert many.position_m == pytest.approx(one.position_m, abs=0.1)
+        assert many.rotation_xyzw == pytest.approx(one.rotation_xyzw, abs=2e-3)
 
 
 def test_it_stops_when_told() -> None:
