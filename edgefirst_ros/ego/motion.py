@@ -48,8 +48,8 @@ RECENT_NS = 3_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-EVIDENCE_NODES, EVIDENCE_FIXES = 900, 100
-"""So much of a whole drive, three minutes, shows the receiver's slow error, if it has so many fixes."""
+LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
+"""So many fixes show the receiver's slow error; more are not looked at."""
 STEERS = 8
 """Times that a mounting is corrected at once: each halves what is left."""
 DOUBT = 30.0
@@ -503,12 +503,10 @@ class Motion:
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
         try:
-            some = self._nodes[:EVIDENCE_NODES]
-            feeling = sum(node.segment is not None and node.segment.feels for node in some)
-            located = sum(node.place is not None for node in some)
-            if self._rolling is not None and located >= EVIDENCE_FIXES and 2 * feeling >= len(some):
-                self._receiver.explain(self._optimum(0, 0, EVIDENCE_NODES))
             optimum = self._solve(0, last=True)
+            enough = self._evident()
+            if enough and self._receiver.explain(self._optimum(0, 0, enough)):
+                optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
             self._give_up()
             return
@@ -517,6 +515,15 @@ class Motion:
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
+
+    def _evident(self) -> int:
+        """How many nodes show the receiver's slow error; 0 if all do not."""
+        placed_at = [index for index, node in enumerate(self._nodes) if node.place is not None]
+        if self._rolling is None or len(placed_at) < LEAST_EVIDENCE:
+            return 0
+        count = placed_at[:MOST_EVIDENCE][-1] + 1
+        feeling = sum(node.segment is not None and node.segment.feels for node in self._nodes[:count])
+        return count if 2 * feeling >= count else 0
 
     def _drop(self, count: int) -> None:
         node = self._nodes[count]

@@ -321,19 +321,24 @@ class Receiver:
         scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
         return scatter
 
-    def explain(self, optimum: Optimum) -> None:
-        """Find how large the slow error of the fixes is, on average over what explains a drive."""
+    def explain(self, optimum: Optimum) -> bool:
+        """Find how large the slow error of the fixes is, on average over what explains a drive.
+
+        Returns:
+            Whether it is not as it was taken to be.
+        """
         found: list[float] = []
         for evidence in optimum.evidence([self.white_m * ratio for ratio in WANDERS]):
             found.append(evidence + (math.log(ODDS) if found else 0.0))
             if found[-1] < max(found) - UNLIKELY:
                 break
         if not found:
-            return
+            return False
         weights = np.exp(np.array(found) - max(found))
         squares = np.square(WANDERS[: len(found)])
-        self._wander = math.sqrt(float(weights @ squares / weights.sum()))
+        before, self._wander = self._wander, math.sqrt(float(weights @ squares / weights.sum()))
         self._believe_again()
+        return abs(math.log(self._wander / before)) > 0.1
 
     def tell(self, before_ns: float = math.inf) -> None:
         """Tell what becomes of the fixes before a time."""
