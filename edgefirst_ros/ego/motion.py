@@ -57,6 +57,8 @@ DOUBT = 30.0
 STANDING_M_S = 0.5
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
+UPRIGHT = 0.9
+"""Cosine of the angle between an AHRS's up and the mean force: one that leans by more has other axes."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 6, 2
@@ -125,6 +127,8 @@ class Motion:
         self._steady_ns = 0
         self._knot_ns: int | None = None
         self._gravity = STANDARD_GRAVITY_M_S2
+        self._felt = np.zeros(3)
+        """Sum of forces where the AHRS says up and north are."""
         self._path = Path()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
@@ -193,7 +197,14 @@ class Motion:
         self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
             node.segment, reading = segment, segment.orientation
-            if reading is not None and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
+            if reading is not None and segment.feels:
+                self._felt = self._felt + reading.matrix() @ segment.force_m_s2 * segment.dt_s
+            upright = self._felt[2] >= UPRIGHT * float(np.linalg.norm(self._felt))
+            if (
+                reading is not None
+                and upright
+                and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS)
+            ):
                 node.orientation, self._knot_ns = reading, node.time_ns
 
     def _pass(self, time_ns: int) -> None:
