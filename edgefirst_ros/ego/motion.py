@@ -364,7 +364,7 @@ class Motion:
             if self._rolling is not None:
                 first, self._prior = 0, None
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
-        optimum = self._agreed(first, rounds, last=last)
+        optimum = self._agreed(first, rounds)
         for _ in range(0 if last else STEERS):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
@@ -380,7 +380,7 @@ class Motion:
             raise ValueError("the measurements have no optimum")
         return optimum
 
-    def _agreed(self, first: int, rounds: int, *, last: bool) -> Optimum:
+    def _agreed(self, first: int, rounds: int) -> Optimum:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         for _ in range(3):
@@ -392,7 +392,7 @@ class Motion:
                 placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and last):
+            if not refused and not (changed and rounds > FIRST_ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
