@@ -83,7 +83,7 @@ class Pace:
     whole: bool
 
 
-WHOLE = Pace(100_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
+WHOLE = Pace(40_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
 
 
 def lagging(wait_ns: int) -> Pace:
