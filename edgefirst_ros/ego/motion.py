@@ -88,7 +88,7 @@ WHOLE = Pace(40_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
 
 def lagging(wait_ns: int) -> Pace:
     """The pace of a drive that goes on, whose poses are asked for so much later, from what came so far."""
-    return Pace(max(wait_ns // 3, 1), 12_000_000_000, wait_ns + 1_000_000_000, whole=False)
+    return Pace(max(wait_ns // 3, 1), 10_000_000_000, wait_ns + 1_000_000_000, whole=False)
 
 
 class Motion:

@@ -32,6 +32,8 @@ SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
 MOVED_M_S, STOOD_M = 1.0, 0.5
 """A fix that repeats the last is believed of a rig that is slower, and near it by 3 sigma; where the IMU
 shows that it stands, by so much at least."""
+REPEATED = 10.0
+"""White noise of a fix that repeats the last, by how much larger: its error is the same once more."""
 WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
 """White noise of fixes that declare none: at first, at least and at most."""
 WANDER = 1.0
@@ -196,7 +198,9 @@ class Receiver:
         if epoch.chosen is None or not epoch.believed or self.datum is None:
             return
         if not (epoch.repeats and epoch.node.standing):
-            epoch.node.place = Place(epoch.place(self.datum), *self._noise(epoch.fixes[epoch.chosen]))
+            white_m, wander_m = self._noise(epoch.fixes[epoch.chosen])
+            white_m = white_m * (REPEATED if epoch.repeats else 1.0)
+            epoch.node.place = Place(epoch.place(self.datum), white_m, wander_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
