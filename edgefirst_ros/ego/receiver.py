@@ -285,10 +285,11 @@ class Receiver:
             apart_s = min((abs(t - epoch.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
             self._worst = off_m, off_m / apart_s
 
-    def learn(self, since_ns: int) -> bool:
+    def learn(self, since_ns: int, least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
 
-        Of fixes that declare their noise it is learnt by how many times it is larger, if it is.
+        Of fixes that declare their noise it is learnt by how many times it is larger, if it is. Changes of
+        less than a share, ``least``, are none.
         """
         known = [
             (epoch, epoch.fixes[epoch.chosen or 0].sigma_m)
@@ -296,23 +297,23 @@ class Receiver:
             if epoch.believed and not epoch.repeats and epoch.node.time_ns >= since_ns
         ]
         told = [(epoch, sigma_m) for epoch, sigma_m in known if sigma_m is not None]
-        changed = len(told) >= LEAST_FIXES and self._learn_factor(told)
+        changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
         silent = [epoch for epoch, sigma_m in known if sigma_m is None]
         if self._learns and len(silent) >= LEAST_FIXES:
             east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
             level = math.sqrt(0.5 * (east**2 + north**2))
             found = np.clip((level, level, up), FLOOR_M, CEILING_M)
-            if np.any(np.abs(np.log(found / self.white_m)) >= 0.2):
+            if np.any(np.abs(np.log(found / self.white_m)) >= least):
                 self.white_m, changed = found, True
         if changed:
             self._believe_again()
         return changed
 
-    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]]) -> bool:
+    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]], least: float) -> bool:
         declared = np.maximum([sigma_m for _, sigma_m in told], LEAST_M) * DECLARED_WHITE
         scatter = self._scatter([epoch for epoch, _ in told], declared)
         factor = max(1.0, math.sqrt(0.5 * (scatter[0] ** 2 + scatter[1] ** 2)), scatter[2])
-        if abs(math.log(factor / self._factor)) < 0.2:
+        if abs(math.log(factor / self._factor)) < least:
             return False
         self._factor = factor
         return True
