@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import gtsam
 import numpy as np
@@ -45,14 +46,8 @@ EACH = 0.12
 
 def level(force_m_s2: Floats) -> gtsam.Rot3:
     """The rotation to ENU, heading zero, of a rig at rest that feels a force (3,)."""
-    length = float(np.linalg.norm(force_m_s2))
-    if length == 0:
-        return gtsam.Rot3()
-    up = force_m_s2 / length
-    axis = np.array((1.0, 0.0, 0.0)) if abs(up[0]) < 0.9 else np.array((0.0, 1.0, 0.0))
-    ahead = axis - (axis @ up) * up
-    ahead = ahead / np.linalg.norm(ahead)
-    return gtsam.Rot3(np.stack([ahead, np.cross(up, ahead), up]))
+    x, y, z = force_m_s2.tolist()
+    return gtsam.Rot3.RzRyRx(math.atan2(y, z), math.atan2(-x, math.hypot(y, z)), 0.0)
 
 
 def settle(nodes: Sequence[Node]) -> None:
@@ -173,20 +168,21 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     best = _best([_hypothesis(several, turn, ahead) for turn in range(HEADINGS if turning else 1)])
     rolling = ahead
     if rolls and all(node.segment is None or node.segment.feels for node in several[1:]):
-        free = _optimum([replace(node) for node in best.kept()], Rolling(None))
+        free = _optimum([replace(node) for node in best.nodes], Rolling(None))
         if best.cost - free.cost > EACH * len(several):
-            free = min((_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=_cost)
-            rolling = Rolling(_travel(free.kept()))
+            tried = [_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)]
+            free = min(tried, key=attrgetter("cost"))
+            rolling = Rolling(_travel(free.nodes))
             best = _optimum([replace(node) for node in free.nodes], rolling)
-    gone_m = float(np.linalg.norm(best.pose(nodes[far]).translation() - best.pose(several[0]).translation()))
-    sure_rad = SURE_RAD * min(1.0, gone_m / WAY_M) ** 2
+    way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
+    sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
         return None
     if rolling.travel is not None and best.forward_m_s(rolling.travel[:, 0]) < -BACKWARDS_M_S:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
-    for node, found in zip(nodes[first:], best.kept(), strict=False):
+    for node, found in zip(nodes[first:], best.nodes, strict=False):
         node.pose, node.velocity_m_s, node.bias = found.pose, found.velocity_m_s, found.bias
-        node.shown_m, node.north = found.shown_m, found.north
+        node.slow, node.north = found.slow, found.north
     carry(nodes[: first + 1], first)
     last = first + len(several) - 1
     carry(nodes[last:], 0)
@@ -223,10 +219,6 @@ def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
         return None
     off = gtsam.Rot3.Rz(STEERED_FURTHER * yaw).compose(gtsam.Rot3.Ry(STEERED_FURTHER * pitch)).matrix()
     return Rolling(rolling.travel @ off)
-
-
-def _cost(optimum: Optimum) -> float:
-    return optimum.cost
 
 
 def _best(optima: Sequence[Optimum]) -> Optimum:

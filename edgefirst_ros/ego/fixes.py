@@ -76,6 +76,9 @@ def drivable(times_ns: Sequence[int], places_m: Floats, reach_ns: int = _REACH_N
     """
     count = len(times_ns)
     times = np.array(times_ns, np.int64)
+    apart_ns, far_m = np.diff(times), np.linalg.norm(np.diff(places_m, axis=0), axis=1)
+    if np.all((apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)):
+        return [True] * count
     length, before = np.ones(count, np.int64), np.full(count, -1, np.int64)
     start = 0
     best_old = -1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import gtsam
@@ -38,7 +39,9 @@ NORTH_WALK = math.radians(0.25)
 READING_RAD = math.radians(0.4)
 """Noise of an AHRS from one reading to the next."""
 STEADY_NS = 1_000_000_000
-"""Biases are taken to be the same for so long: they drift over minutes."""
+"""Biases and the slow error of fixes are taken to be the same for so long: they drift over minutes."""
+SIGMA_NS = 2_000_000_000
+"""Distance of the nodes whose standard deviations are found."""
 KNOT_NS = 2_000_000_000
 """Distance of the readings that are used: the gyroscope tells how it turned in between."""
 SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
@@ -53,6 +56,9 @@ END = math.sqrt(2)
 """Half of a process's information is at its beginning, half at its end."""
 LOOSE = 1e4
 """Standard deviation of what a factor does not tell."""
+PINNED = 1e-7
+"""Of what is zero by definition: the slow error's rotation, which has an arm of kilometres, and the place of
+an AHRS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class Node:
     Attributes:
         index: running number.
         time_ns: when.
-        steady: the node from which on biases are taken to be the same, by its number; None: this one.
+        steady: the node from which on biases and the slow error of fixes are taken to be the same, by its
+            number; of a node alone its own.
         segment: of the IMU since the node before; None for the first.
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
@@ -81,13 +88,13 @@ class Node:
         pose: the rig in ENU.
         velocity_m_s: ENU (3,).
         bias: of force and rate.
-        shown_m: where the receiver would have seen it without white noise (3,).
+        slow: the translation from where fixes show the rig, but for white noise, to where it is.
         north: T_enu_ahrs, without translation.
     """
 
     index: int
     time_ns: int
-    steady: int | None = None
+    steady: int = -1
     segment: Segment | None = None
     begins_again: bool = False
     place: Place | None = None
@@ -97,8 +104,12 @@ class Node:
     pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
     bias: gtsam.imuBias.ConstantBias = field(default_factory=gtsam.imuBias.ConstantBias)
-    shown_m: Floats | None = None
+    slow: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     north: gtsam.Pose3 | None = None
+
+    def __post_init__(self) -> None:
+        if self.steady < 0:
+            self.steady = self.index
 
     def __deepcopy__(self, _: object) -> Node:
         return replace(self)  # what it holds is replaced, never changed
@@ -125,7 +136,7 @@ class Prior:
         return replace(self, shown=shown, turned=turned)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rolling:
     """How the vehicle moves: only along ``travel``.
 
@@ -135,56 +146,32 @@ class Rolling:
 
     travel: Floats | None
 
+    def __deepcopy__(self, _: object) -> Rolling:
+        return self
+
+
+_KINDS = {kind: ord(kind) << 56 for kind in "xvbeo"}
+_STEADY = frozenset("be")
+
 
 def key(kind: str, node: Node) -> int:
-    """The key of a node's pose (x), velocity (v), bias (b), ``shown_m`` (q) or ``north`` (o)."""
-    return int(gtsam.symbol(kind, node.index if kind != "b" or node.steady is None else node.steady))
+    """The key of a node's pose (x), velocity (v), bias (b), ``slow`` (e) or ``north`` (o)."""
+    return _KINDS[kind] | (node.steady if kind in _STEADY else node.index)
 
 
-_ANTENNA = int(gtsam.symbol("l", 0))
 _NOWHERE, _SAME, _ZERO = gtsam.Pose3(), gtsam.imuBias.ConstantBias(), np.zeros(3)
-_PRIORS: dict[str, Any] = {
-    "x": gtsam.PriorFactorPose3,
-    "v": gtsam.PriorFactorVector,
-    "b": gtsam.PriorFactorConstantBias,
-    "q": gtsam.PriorFactorPoint3,
-    "o": gtsam.PriorFactorPose3,
-}
-_BETWEEN: dict[str, Any] = {
-    "x": gtsam.BetweenFactorPose3,
-    "b": gtsam.BetweenFactorConstantBias,
-    "q": gtsam.BetweenFactorPoint3,
-    "o": gtsam.BetweenFactorPose3,
-}
-_Noise = gtsam.noiseModel.Base | Sequence[float] | Floats
-"""Standard deviations of what is independent, or any."""
+_UP = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
+_Model = gtsam.noiseModel.Base
+_ImuFactor: Any = gtsam.ImuFactor
 
 
-def _model(noise: _Noise) -> gtsam.noiseModel.Base:
-    if isinstance(noise, gtsam.noiseModel.Base):
-        return noise
-    return _diagonal(tuple(noise))
+@lru_cache(10_000)
+def _model(*sigmas: float) -> _Model:
+    return gtsam.noiseModel.Diagonal.Sigmas(np.array(sigmas))  # below 1e-8 it would be a constraint
 
 
-@lru_cache(1000)
-def _diagonal(sigmas: tuple[float, ...]) -> gtsam.noiseModel.Base:
-    return gtsam.noiseModel.Diagonal.Sigmas(np.array(sigmas))
-
-
-def _robust(noise: gtsam.noiseModel.Base) -> gtsam.noiseModel.Base:
+def _robust(noise: _Model) -> _Model:
     return gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(HUBER), noise)
-
-
-def _know(graph: gtsam.NonlinearFactorGraph, kind: str, node: Node, value: object, noise: _Noise) -> None:
-    """A node's variable is a value."""
-    graph.add(_PRIORS[kind](key(kind, node), value, _model(noise)))
-
-
-def _tie(
-    graph: gtsam.NonlinearFactorGraph, kind: str, ends: tuple[Node, Node], moved: object, noise: _Noise
-) -> None:
-    """A node's variable differs from that of a node before by a value."""
-    graph.add(_BETWEEN[kind](*(key(kind, node) for node in ends), moved, _model(noise)))
 
 
 def rough(
@@ -195,10 +182,12 @@ def rough(
     covariance = np.eye(6) * place_m**2
     covariance[:3, :3] = turned.T @ np.diag(np.square((tilt_rad, tilt_rad, heading_rad))) @ turned
     share, speed_m_s = (0.1, 3.0) if known_bias else (1.0, min(FAST_M_S, place_m))
+    biases = _model(*share * np.repeat((FORCE_BIAS_M_S2, GYRO_BIAS_RAD_S), 3))
     graph = gtsam.NonlinearFactorGraph()
-    _know(graph, "x", node, node.pose, gtsam.noiseModel.Gaussian.Covariance(covariance))
-    _know(graph, "v", node, node.velocity_m_s, [speed_m_s] * 3)
-    _know(graph, "b", node, node.bias, share * np.repeat((FORCE_BIAS_M_S2, GYRO_BIAS_RAD_S), 3))
+    place = gtsam.noiseModel.Gaussian.Covariance(covariance)
+    graph.add(gtsam.PriorFactorPose3(key("x", node), node.pose, place))
+    graph.add(gtsam.PriorFactorVector(key("v", node), node.velocity_m_s, _model(*[speed_m_s] * 3)))
+    graph.add(gtsam.PriorFactorConstantBias(key("b", node), node.bias, biases))
     return Prior(graph)
 
 
@@ -212,153 +201,181 @@ def factors(
         prior: of the first.
         rolling: how the vehicle moves.
         ends: no more will follow them in it.
-        slow: with the slow error of fixes.
+        slow: with the process of fixes' slow error.
     """
     graph = gtsam.NonlinearFactorGraph(prior.factors)
-    turned = prior.turned
     placed = prior.shown is not None or any(node.place is not None for node in nodes)
-    bound = _model([(5 if placed else 1) * FAST_M_S] * 3)
-    graph.add(gtsam.PriorFactorPoint3(_ANTENNA, _ZERO, _model([1e-3] * 3)))
-    before: Node | None = None
-    for node in nodes:
-        if before is not None:
-            _move(graph, before, node, rolling, bound)
-        if before is not None or not prior.absorbed:
-            if node.place is not None:
-                _locate(graph, node, node.place)
-            if node.orientation is not None:
-                _orient(graph, node, node.orientation, turned)
-            if node.standing:
-                _stand(graph, node)
+    bound = _model(*[(5 if placed else 1) * FAST_M_S] * 3)
+    for before, node in pairwise(nodes):
+        _move(graph, before, node, rolling, bound)
+    own = nodes[1:] if prior.absorbed else nodes
+    turned = prior.turned
+    for node in own:
+        if node.place is not None:
+            # Its rotation is told by nobody, so the present one makes no difference.
+            seen = gtsam.Pose3(node.pose.rotation(), node.place.position_m)
+            white = _fix_noise(tuple(node.place.white_m))
+            graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
         if node.orientation is not None:
+            _orient(graph, node, node.orientation, turned)
             turned = node
-        before = node
+        if node.standing:
+            _stand(graph, node)
     if slow:
-        _wander(graph, nodes[1:] if prior.absorbed else nodes, prior.shown, ends=ends)
+        _wander(graph, own, prior.shown, ends=ends)
     if ends and turned is not None:
-        _know(graph, "o", turned, _NOWHERE, [TILT_RAD * END] * 2 + [LOOSE] * 4)
+        tilt = _model(*[TILT_RAD * END] * 2, *[LOOSE] * 4)
+        graph.add(gtsam.PriorFactorPose3(key("o", turned), _NOWHERE, tilt))
     return graph
 
 
+@lru_cache(1000)
+def _fix_noise(white_m: tuple[float, ...]) -> _Model:
+    return _robust(_model(LOOSE, LOOSE, LOOSE, *white_m))
+
+
 def _move(
-    graph: gtsam.NonlinearFactorGraph,
-    before: Node,
-    node: Node,
-    rolling: Rolling,
-    bound: gtsam.noiseModel.Base,
+    graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: Rolling, bound: _Model
 ) -> None:
     """What was measured and is known of the way from a node to the next, whose velocity has a bound."""
     segment = node.segment
     if segment is None:
         raise ValueError("only the first node has no segment")
     dt = max(segment.dt_s, 1e-3)
-    if key("b", before) != key("b", node):
-        walk = np.array((FORCE_WALK, GYRO_WALK)) * math.sqrt(max(dt, STEADY_NS / 1e9))
+    poses = key("x", before), key("x", node)
+    if before.steady != node.steady:
+        force, rate = (walk * math.sqrt(max(dt, STEADY_NS / 1e9)) for walk in (FORCE_WALK, GYRO_WALK))
         if node.begins_again:
-            walk += (0.1 * FORCE_BIAS_M_S2, 1e-4)
-        _tie(graph, "b", (before, node), _SAME, np.repeat(walk, 3))
-        _know(graph, "v", node, _ZERO, bound)
+            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 1e-4
+        walk = _model(*[force] * 3, *[rate] * 3)
+        graph.add(gtsam.BetweenFactorConstantBias(key("b", before), key("b", node), _SAME, walk))
+        graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, bound))
     if node.begins_again:
         turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
-        _tie(graph, "x", (before, node), turned, [GYRO * math.sqrt(dt) + 0.05 * dt] * 3 + [LOOSE] * 3)
-        _know(graph, "v", node, _ZERO, [FAST_M_S] * 3)
+        noise = _model(*[GYRO * math.sqrt(dt) + 0.05 * dt] * 3, *[LOOSE] * 3)
+        graph.add(gtsam.BetweenFactorPose3(*poses, turned, noise))
+        graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[FAST_M_S] * 3)))
         return
-    ends = zip("xvxvb", (before, before, node, node, before), strict=True)
-    factor: Any = gtsam.ImuFactor
-    graph.add(factor(*(key(kind, each) for kind, each in ends), segment.measured))
+    velocities = key("v", before), key("v", node)
+    ends = (poses[0], velocities[0], poses[1], velocities[1])
+    graph.add(_ImuFactor(*ends, key("b", before), segment.measured))
     if not segment.feels:
-        up = gtsam.Unit3(np.array((0.0, 0.0, 1.0)))
-        graph.add(gtsam.AttitudeFactorPose3(key("x", node), up, _model([UPRIGHT_RAD] * 2), up))
+        graph.add(gtsam.AttitudeFactorPose3(poses[1], _UP, _model(*[UPRIGHT_RAD] * 2), _UP))
     if node.moved is not None:
         way, sigma_m = node.moved
-        noise = _robust(_model([LOOSE] * 3 + [sigma_m] * 3))
-        _tie(graph, "x", (before, node), gtsam.Pose3(segment.measured.deltaRij(), way), noise)
+        noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
+        graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
     if rolling.travel is not None and not segment.quiet:  # what moves but feels nothing is carried
         speed = math.hypot(*node.velocity_m_s.tolist())
-        rate = float(np.linalg.norm(segment.rate_rad_s)) if segment.turns else 0.0
+        rate = math.hypot(*segment.rate_rad_s.tolist()) if segment.turns else 0.0
         across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
         upward = dt * (RISE_M_S + RISE * speed)
-        axes = np.zeros((6, 6))
-        axes[3:, 3:] = rolling.travel.T / np.array((LOOSE, across, upward))[:, None]
-        axes[:3, :3] = np.eye(3) / LOOSE
         # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
-        rolls = gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False)
-        _tie(graph, "x", (before, node), _NOWHERE, _robust(rolls))
+        noise = _rolls(rolling, round(20 * math.log(across)), round(20 * math.log(upward)))
+        graph.add(gtsam.BetweenFactorPose3(*poses, _NOWHERE, noise))
 
 
-def _locate(graph: gtsam.NonlinearFactorGraph, node: Node, place: Place) -> None:
-    """A fix is the place of the antenna, plus white noise, plus a slow error."""
-    white = _robust(_model(place.white_m))
-    graph.add(gtsam.ReferenceFrameFactorPoint3Pose3(_ANTENNA, key("x", node), key("q", node), white))
+@lru_cache(10_000)
+def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
+    """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
+    axes = np.zeros((6, 6))
+    axes[:3, :3] = np.eye(3) / LOOSE
+    if rolling.travel is not None:
+        sigmas = np.array((LOOSE, math.exp(across / 20), math.exp(upward / 20)))
+        axes[3:, 3:] = rolling.travel.T / sigmas[:, None]
+    return _robust(gtsam.noiseModel.Gaussian.SqrtInformation(axes, smart=False))
 
 
 def _wander(
-    graph: gtsam.NonlinearFactorGraph, nodes: Iterable[Node], shown: Node | None, *, ends: bool
-) -> float:
-    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns the logarithm of its density's scale.
+    graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Node | None, *, ends: bool
+) -> int:
+    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times."""
+    count = 0
+    for node in nodes:
+        if node.place is None or (shown is not None and shown.steady == node.steady):
+            continue
+        if shown is None:
+            first = _model(*[PINNED] * 3, *node.place.wander_m * END)
+            graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
+        else:
+            sigmas = np.concatenate([_ZERO, node.place.wander_m])
+            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=sigmas)
+        shown, count = node, count + 1
+    if ends and shown is not None and shown.place is not None:
+        last = _model(*[LOOSE] * 3, *shown.place.wander_m * END)
+        graph.add(gtsam.PriorFactorPose3(key("e", shown), _NOWHERE, last))
+    return count
 
-    Its information matrix is that of the differences between neighbours, and a diagonal: a little at both
+
+def _drift(
+    graph: gtsam.NonlinearFactorGraph,
+    kind: str,
+    ends: tuple[Node, Node],
+    *,
+    constant_s: float,
+    sigmas: Floats,
+    walk: float | None = None,
+) -> None:
+    """Ornstein-Uhlenbeck processes from a node to the next; that of the heading may walk instead.
+
+    What has a standard deviation of zero is pinned.
+
+    Their information matrix is that of the differences between neighbours, and a diagonal: a little at both
     sides of each difference, and at both ends half of the information that one value alone has.
     """
-    scale = 0.0
-    for node in nodes:
-        place = node.place
-        if place is None:
-            continue
-        scale -= float(np.log(place.wander_m).sum())
-        if shown is None or shown.place is None:
-            _know(graph, "q", node, place.position_m, place.wander_m * END)
-        else:
-            kept = _kept(shown, node, WANDER_S)
-            moved = place.position_m - shown.place.position_m
-            _tie(graph, "q", (shown, node), moved, place.wander_m * math.sqrt((1 - kept * kept) / kept))
-            alone = _model(place.wander_m * math.sqrt(2 * (1 + kept) / (1 - kept)))
-            _know(graph, "q", shown, shown.place.position_m, alone)
-            _know(graph, "q", node, place.position_m, alone)
-        shown = node
-    if ends and shown is not None and shown.place is not None:
-        _know(graph, "q", shown, shown.place.position_m, shown.place.wander_m * END)
-    return scale
-
-
-def _kept(before: Node, node: Node, constant_s: float) -> float:
-    """The correlation of a slow error's values at two nodes; never quite 0 or 1."""
-    apart_s = (node.time_ns - before.time_ns) / 1e9
-    return math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
+    apart_s = (ends[1].time_ns - ends[0].time_ns) / 1e9
+    # Never quite 0 or 1.
+    kept = math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
+    near = np.where(sigmas > 0, sigmas * math.sqrt((1 - kept * kept) / kept), LOOSE)
+    alone = np.where(sigmas > 0, sigmas * math.sqrt(2 * (1 + kept) / (1 - kept)), PINNED)
+    if walk is not None:
+        near[2], alone[2] = walk * math.sqrt(apart_s), LOOSE
+    first, second = key(kind, ends[0]), key(kind, ends[1])
+    graph.add(gtsam.BetweenFactorPose3(first, second, _NOWHERE, _model(*near)))
+    for each in (first, second):
+        graph.add(gtsam.PriorFactorPose3(each, _NOWHERE, _model(*alone)))
 
 
 def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, turned: Node | None) -> None:
     """An AHRS shows the rotation in a frame that is tilted a little and turned by any angle, both slowly."""
-    shown = gtsam.Pose3(reading, _ZERO)
-    read = _model([READING_RAD] * 3 + [LOOSE * LOOSE] * 3)
+    shown, read = gtsam.Pose3(reading, _ZERO), _model(*[READING_RAD] * 3, *[LOOSE * LOOSE] * 3)
     graph.add(gtsam.BetweenFactorPose3(key("o", node), key("x", node), shown, read))
-    nowhere = [1e-3] * 3
     if turned is None:
-        _know(graph, "o", node, _NOWHERE, [*[TILT_RAD * END] * 2, NORTH_RAD, *nowhere])
-        return
-    dt = (node.time_ns - turned.time_ns) / 1e9
-    kept = _kept(turned, node, TILT_S)
-    tilts = [TILT_RAD * math.sqrt((1 - kept * kept) / kept)] * 2
-    _tie(graph, "o", (turned, node), _NOWHERE, [*tilts, NORTH_WALK * math.sqrt(dt), *nowhere])
-    alone = [TILT_RAD * math.sqrt(2 * (1 + kept) / (1 - kept))] * 2
-    for each in (turned, node):
-        _know(graph, "o", each, _NOWHERE, [*alone, LOOSE, *nowhere])
+        begun = _model(*[TILT_RAD * END] * 2, NORTH_RAD, *[PINNED] * 3)
+        graph.add(gtsam.PriorFactorPose3(key("o", node), _NOWHERE, begun))
+    else:
+        sigmas = np.array([TILT_RAD, TILT_RAD, NORTH_RAD, 0.0, 0.0, 0.0])
+        _drift(graph, "o", (turned, node), constant_s=TILT_S, sigmas=sigmas, walk=NORTH_WALK)
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
-    _know(graph, "v", node, _ZERO, [STILL_M_S] * 3)
+    graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[STILL_M_S] * 3)))
     if node.segment is not None and node.segment.turns:
         rate = gtsam.imuBias.ConstantBias(_ZERO, node.segment.rate_rad_s)
-        _know(graph, "b", node, rate, np.repeat((LOOSE, STILL_RAD_S), 3))
+        still = _model(*[LOOSE] * 3, *[STILL_RAD_S] * 3)
+        graph.add(gtsam.PriorFactorConstantBias(key("b", node), rate, still))
 
 
-def _entries(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[Node, bool, bool, bool]]:
-    """Nodes with which of their variables are in a graph: the state, the fix's, and the AHRS's."""
-    for old in {id(each): each for each in (prior.shown, prior.turned) if each is not None}.values():
-        if not nodes or old is not nodes[0]:
-            yield old, False, old is prior.shown, old is prior.turned
+def _variables(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[str, Node]]:
+    """What a graph has, in the order in which it is eliminated: as soon as nothing later depends on it."""
+    open_ = {} if prior.shown is None else {"e": prior.shown}
+    if prior.turned is not None and prior.turned.index != nodes[0].index:
+        yield "o", prior.turned
     for node in nodes:
-        yield node, True, node.place is not None, node.orientation is not None
+        for kind in "be" if node.place is not None else "b":
+            before = open_.get(kind)
+            if before is None or before.steady != node.steady:
+                open_[kind] = node
+                if before is not None:
+                    yield kind, before
+        if node.orientation is not None:
+            yield "o", node
+        yield "v", node
+        yield "x", node
+    yield from open_.items()
+
+
+_FIELDS = {"x": "pose", "v": "velocity_m_s", "b": "bias", "e": "slow", "o": "north"}
 
 
 class Optimum:
@@ -384,114 +401,98 @@ class Optimum:
     ) -> None:
         self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
-        values, order = gtsam.Values(), gtsam.Ordering()
-        bias: int | None = None
-        for node, moves, shows, turns in _entries(nodes, prior):
-            shown = node.pose.translation() if node.shown_m is None else node.shown_m
-            begins: list[tuple[str, Any]] = [("o", node.north or _NOWHERE)] if turns else []
-            begins += [("q", shown)] if shows else []
-            begins += [("v", node.velocity_m_s), ("x", node.pose)] if moves else []
-            if moves and key("b", node) != bias:
-                if bias is not None:
-                    order.push_back(bias)
-                bias = key("b", node)
-                values.insert(bias, node.bias)
-            for kind, value in begins:
-                values.insert(key(kind, node), value)
-                order.push_back(key(kind, node))
-        if bias is not None:
-            order.push_back(bias)
-        values.insert(_ANTENNA, _ZERO)
-        order.push_back(_ANTENNA)
-        self._order = order
-        self._values = self._damped(values, rounds) if damped else self._descended(values, rounds)
+        values, self._order = gtsam.Values(), gtsam.Ordering()
+        for kind, node in _variables(nodes, prior):
+            of, value = key(kind, node), getattr(node, _FIELDS[kind])
+            values.insert(of, _NOWHERE if value is None else value)
+            self._order.push_back(of)
+        self._values = values
+        self._tree: gtsam.GaussianBayesTree | None = None
+        self._net: gtsam.GaussianBayesNet | None = None
+        if damped:
+            parameters = gtsam.LevenbergMarquardtParams()
+            parameters.setMaxIterations(rounds)
+            parameters.setOrdering(self._order)
+            parameters.setRelativeErrorTol(1e-3)
+            self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, values, parameters).optimize()
+            rounds = 0
         self.cost = float(self._graph.error(self._values))
-
-    def _damped(self, values: gtsam.Values, rounds: int) -> gtsam.Values:
-        parameters = gtsam.LevenbergMarquardtParams()
-        parameters.setMaxIterations(rounds)
-        parameters.setOrdering(self._order)
-        parameters.setLinearSolverType("MULTIFRONTAL_QR")
-        parameters.setRelativeErrorTol(1e-3)
-        return gtsam.LevenbergMarquardtOptimizer(self._graph, values, parameters).optimize()
-
-    def _descended(self, values: gtsam.Values, rounds: int) -> gtsam.Values:
-        cost = math.inf
         for _ in range(rounds):
-            values = values.retract(self._eliminated(values).optimize())
-            before, cost = cost, self._graph.error(values)
-            if abs(before - cost) < max(1e-4 * cost, 1e-2):
+            self._tree = self._eliminated(self._graph.linearize(self._values))
+            self._values = self._values.retract(self._tree.optimize())
+            before, self.cost = self.cost, float(self._graph.error(self._values))
+            if abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
-        return values
+        self._write()
 
-    def _eliminated(self, values: gtsam.Values) -> gtsam.GaussianBayesTree:
-        """By QR, since a steady bias and a position unknown by kilometres are 14 digits apart, squared."""
-        return self._graph.linearize(values).eliminateMultifrontal(self._order, gtsam.EliminateQR)
+    def _eliminated(self, linear: gtsam.GaussianFactorGraph) -> gtsam.GaussianBayesTree:
+        """By Cholesky's method; by QR, which takes longer, where numbers differ too much for squares."""
+        try:
+            return linear.eliminateMultifrontal(self._order)
+        except RuntimeError:
+            return linear.eliminateMultifrontal(self._order, gtsam.EliminateQR)
 
-    def kept(self) -> Sequence[Node]:
-        """The nodes, with it written into them."""
+    def _write(self) -> None:
         values = self._values
-        for node, moves, shows, turns in _entries(self.nodes, self._prior):
-            if moves:
-                node.pose = values.atPose3(key("x", node))
-                node.velocity_m_s = values.atVector(key("v", node))
-                node.bias = values.atConstantBias(key("b", node))
-            if shows:
-                node.shown_m = values.atPoint3(key("q", node))
-            if turns:
+        for node in self.nodes:
+            node.pose = values.atPose3(key("x", node))
+            node.velocity_m_s = values.atVector(key("v", node))
+            node.bias = values.atConstantBias(key("b", node))
+            if node.place is not None:
+                node.slow = values.atPose3(key("e", node))
+        for node in (*self.nodes, *([] if self._prior.turned is None else [self._prior.turned])):
+            if node.orientation is not None:
                 node.north = values.atPose3(key("o", node))
-        return self.nodes
-
-    def pose(self, node: Node) -> gtsam.Pose3:
-        """A node's pose."""
-        return self._values.atPose3(key("x", node))
 
     def sigmas(self, nodes: Sequence[Node]) -> Floats:
-        """Standard deviations (n, 6): ENU metres, and radians about the rig's axes."""
-        covariances = self._covariances(nodes)
-        turned = np.array([self._values.atPose3(key("x", node)).rotation().matrix() for node in nodes])
-        places = np.einsum("nij,njk,nik->ni", turned, covariances[:, 3:, 3:], turned)
-        turns = np.einsum("nii->ni", covariances[:, :3, :3])
-        sigmas: Floats = np.sqrt(np.maximum(np.concatenate([places, turns], axis=1), 0.0))
-        return sigmas
+        """Standard deviations (n, 6): ENU metres, and radians about the rig's axes.
 
-    def _covariances(self, nodes: Sequence[Node]) -> Floats:
-        """Of the poses of nodes (n, 6, 6): rotation about, and position along the rig's axes."""
-        tree = self._eliminated(self._values)
-        found = np.empty((len(nodes), 6, 6))
-        failed: list[int] = []
+        They are found every two seconds, and where the motion begins again, and change evenly in between.
+        """
+        again = [True, *(node.begins_again for node in nodes[1:]), True]
+        told: list[int] = []
         for index, node in enumerate(nodes):
-            try:
-                found[index] = tree.marginalCovariance(key("x", node))
-            except RuntimeError:
-                failed.append(index)
-        for index, covariance in zip(failed, self._slow_covariances([nodes[i] for i in failed]), strict=True):
-            found[index] = covariance
-        return found
+            if any(again[index : index + 2]) or node.time_ns - nodes[told[-1]].time_ns >= SIGMA_NS:
+                told.append(index)
+        found = np.empty((len(told), 6))
+        for row, index in zip(found, told, strict=True):
+            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
+            row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
+            row[3:] = np.diagonal(covariance)[:3]
+        found = np.sqrt(np.maximum(found, 0.0))
+        times = np.array([node.time_ns - nodes[0].time_ns for node in nodes])
+        return np.stack([np.interp(times, times[told], column) for column in found.T], axis=1)
 
-    def _slow_covariances(self, nodes: Sequence[Node]) -> Iterator[Floats]:
+    def _covariance(self, node: Node) -> Floats:
+        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
+        if self._tree is None:
+            self._tree = self._eliminated(self._graph.linearize(self._values))
+        try:
+            covariance: Floats = self._tree.marginalCovariance(key("x", node))
+        except RuntimeError:
+            return self._slow_covariance(node)
+        return covariance
+
+    def _slow_covariance(self, node: Node) -> Floats:
         """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """
-        if not nodes:
-            return
-        net = self._graph.linearize(self._values).eliminateSequential(self._order, gtsam.EliminateQR)
-        solution = net.optimize()
-        for node in nodes:
-            columns = []
-            for axis in np.eye(6):
-                unit, part = gtsam.VectorValues.Zero(solution), gtsam.VectorValues()
-                part.insert(key("x", node), axis)
-                unit.update(part)
-                columns.append(net.backSubstituteTranspose(unit))
-            yield np.array([[one.dot(other) for other in columns] for one in columns])
+        if self._net is None:
+            linear = self._graph.linearize(self._values)
+            self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
+        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
+        for axis in np.eye(6):
+            unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
+            part.insert(key("x", node), axis)
+            unit.update(part)
+            columns.append(self._net.backSubstituteTranspose(unit))
+        return np.array([[one.dot(other) for other in columns] for one in columns])
 
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
-        covariance = self._covariances([node])[0, :3, :3]
-        up = self._values.atPose3(key("x", node)).rotation().matrix()[2]
-        return math.sqrt(max(0.0, float(up @ covariance @ up)))
+        up = node.pose.rotation().matrix()[2]
+        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.
@@ -505,42 +506,34 @@ class Optimum:
                 n if n.place is None else replace(n, place=replace(n.place, wander_m=sigma)) for n in places
             ]
             slow = gtsam.NonlinearFactorGraph()
-            scale = _wander(slow, tried, self._prior.shown, ends=True)
+            count = _wander(slow, tried, self._prior.shown, ends=True)
             graph = gtsam.GaussianFactorGraph()
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))
-            net = graph.eliminateSequential(self._order, gtsam.EliminateQR)
-            # GTSAM's own logarithm of the determinant is NaN where QR leaves a negative sign.
-            diagonal = np.concatenate([np.diagonal(net.at(index).R()) for index in range(net.size())])
-            root = float(np.log(np.abs(diagonal)).sum())
-            yield scale - root - graph.error(net.optimize())
+            try:
+                tree = graph.eliminateMultifrontal(self._order)
+            except RuntimeError:
+                return  # the numbers differ too much: it is far from what explains them
+            scale = -count * float(np.log(sigma).sum())
+            yield scale - tree.logDeterminant() - graph.error(tree.optimize())
 
     def forward_m_s(self, ahead: Floats) -> float:
         """The mean speed along a direction in the rig's axes (3,)."""
-        values = self._values
-        turns = [values.atPose3(key("x", node)).rotation().matrix() for node in self.nodes]
-        speeds = [
-            turn @ ahead @ values.atVector(key("v", n)) for turn, n in zip(turns, self.nodes, strict=True)
-        ]
+        speeds = [node.pose.rotation().matrix() @ ahead @ node.velocity_m_s for node in self.nodes]
         return float(np.mean(speeds))
 
     def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""
         past = self.nodes[: index + 1]
-        last = past[-1]
-        shown, turned = self._prior.shown, self._prior.turned
-        for node in past:
-            shown = node if node.place is not None else shown
-            turned = node if node.orientation is not None else turned
-        kept = {key("x", last), key("v", last), key("b", last), _ANTENNA}
-        kept |= {key("q", shown)} if shown is not None else set()
-        kept |= {key("o", turned)} if turned is not None else set()
-        graph = factors(past, self._prior, self._rolling, ends=False)
+        last, before = past[-1], self._prior
+        shown = next((node for node in reversed(past) if node.place is not None), before.shown)
+        turned = next((node for node in reversed(past) if node.orientation is not None), before.turned)
+        kept = {key(kind, last) for kind in "xvb"}
+        kept |= {key(kind, node) for kind, node in (("e", shown), ("o", turned)) if node is not None}
         gone = gtsam.Ordering()
-        present = set(graph.keyVector())
-        for position in range(self._order.size()):
-            each = self._order.at(position)
-            if each in present and each not in kept:
-                gone.push_back(each)
-        _, rest = graph.linearize(self._values).eliminatePartialSequential(gone, gtsam.EliminateQR)
+        for kind, node in _variables(past, before):
+            if key(kind, node) not in kept:
+                gone.push_back(key(kind, node))
+        linear = factors(past, before, self._rolling, ends=False).linearize(self._values)
+        _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, turned, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 
 import gtsam
@@ -30,7 +30,9 @@ QUIET_FORCE_M_S2, QUIET_RATE_RAD_S = 0.15, 0.02
 """The IMU is quiet while forces and rates vary by less than this, and rates are within a gyroscope's bias."""
 
 GYRO, FORCE = 1.5e-4, 0.01
-"""Noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
+"""Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
+VIBRATION, CALM_S = 2.0, 0.5
+"""Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
 BLIND_FORCE = 1.5
@@ -109,6 +111,8 @@ class Preintegrator:
 
     def __init__(self, rig_from_imu_xyzw: Quaternion | None) -> None:
         self._rig_from_imu = gtsam.Rot3() if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
+        self._own = np.full(2, np.inf)
+        """The sensor's own noise of rates and forces so far."""
         self._parts = np.empty((0, 7))
         """Length, force and rate of the last half second's parts."""
 
@@ -126,6 +130,8 @@ class Preintegrator:
         cuts, times = np.array(cuts_ns, np.int64), np.array(times_ns, np.int64)
         owner, left_ns, right_ns, felt = self._intervals(cuts, times, samples)
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        least = np.maximum((GYRO, FORCE), np.where(np.isfinite(self._own), VIBRATION * self._own, 0.0))
+        gyro, push = (float(f"{each:.1e}") for each in least.tolist())
         known = np.logical_and.reduceat(np.isfinite(felt[:, [0, 3]]), starts)
         rate = np.where(known[owner, :1], felt[:, :3], 0.0)
         force = np.where(known[owner, 1:], felt[:, 3:], (0.0, 0.0, gravity_m_s2))
@@ -140,7 +146,9 @@ class Preintegrator:
         found = []
         for number, (start, end) in enumerate(pairwise([*starts.tolist(), len(owner)])):
             turns, feels = known[number].tolist()
-            pim = gtsam.PreintegratedImuMeasurements(_parameters(gravity_m_s2, turns, feels))
+            pim = gtsam.PreintegratedImuMeasurements(
+                _parameters(gravity_m_s2, gyro if turns else None, push if feels else BLIND_FORCE)
+            )
             rows, turns_at, due_s = [], [], ROW_NS / 1e9
             for index, at_s in enumerate(until_s[start:end].tolist(), start):
                 pim.integrateMeasurement(turned_force[index], rate[index], dt[index])
@@ -169,6 +177,7 @@ class Preintegrator:
     ) -> tuple[Integers, Integers, Integers, Floats]:
         """Intervals between samples, cut: number of the segment, start, end, mean rate and force (n, 6)."""
         felt, apart_ns = _sound(samples), np.diff(times)
+        self._learn(felt, apart_ns)
         means = 0.5 * (felt[:-1] + felt[1:])
         if np.isnan(felt[:, 0]).any() and np.isfinite(samples[:, 0]).all() and len(means):
             turned = np.isnan(means[:, :3])
@@ -188,6 +197,16 @@ class Preintegrator:
         axes = self._rig_from_imu.matrix().T
         means = np.concatenate([means[:, :3] @ axes, means[:, 3:] @ axes], axis=1)
         return owner[starts], left[starts], right[np.append(starts[1:], len(left)) - 1], means
+
+    def _learn(self, felt: Floats, apart_ns: Integers) -> None:
+        """Learn the sensor's own noise from second differences, in which smooth motion drops out."""
+        step_s = float(np.median(apart_ns)) / 1e9 if len(apart_ns) else 0.0
+        count = round(CALM_S / step_s) if step_s > 0 else 0
+        bends = np.diff(felt, 2, axis=0) ** 2
+        if count > 10 and len(bends) >= count:
+            calm = bends[: len(bends) // count * count].reshape(-1, count, 2, 3).mean(axis=(1, 3))
+            # White noise has six times its variance there.
+            self._own = np.fmin(self._own, np.sqrt(np.fmin.reduce(calm, axis=0) / 6 * step_s))
 
     def _oriented(
         self, end_ns: int, index: int, times_ns: Sequence[int], samples: Floats
@@ -237,11 +256,11 @@ def _rates(orientations: Floats, dt_s: Floats) -> Floats:
     return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
-@cache
-def _parameters(gravity_m_s2: float, turns: bool, feels: bool) -> gtsam.PreintegrationParams:
+@lru_cache(1000)
+def _parameters(gravity_m_s2: float, gyro: float | None, push: float) -> gtsam.PreintegrationParams:
     made = gtsam.PreintegrationParams.MakeSharedU(gravity_m_s2)
-    turning = (GYRO, GYRO, GYRO) if turns else (BLIND_SWAY, BLIND_SWAY, BLIND_TURN)
+    turning = (BLIND_SWAY, BLIND_SWAY, BLIND_TURN) if gyro is None else (gyro,) * 3
     made.setGyroscopeCovariance(np.diag(np.square(turning)))
-    made.setAccelerometerCovariance(np.eye(3) * (FORCE if feels else BLIND_FORCE) ** 2)
+    made.setAccelerometerCovariance(np.eye(3) * push**2)
     made.setIntegrationCovariance(np.eye(3) * 1e-6)
     return made

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 import gtsam
 import numpy as np
@@ -37,9 +38,9 @@ from edgefirst_ros.messages.navsat import NavSatFix
 from edgefirst_ros.sample import GeoPoint
 
 NODE_NS = 200_000_000
-"""Least distance of nodes besides those at fixes: rolling and standing are told at them."""
-FINAL_NS = 6_000_000_000
-"""During a drive poses older than this do not change any more: waits are shorter."""
+"""Distance of nodes where there are no fixes: rolling and standing are told at them."""
+CLOSE_NS = 50_000_000
+"""Closer to a fix, or at the end, no node is needed."""
 OVERLAP_NS = 8_000_000_000
 """A drive's part is first estimated with so much of the part before."""
 RECENT_NS = 3_000_000_000
@@ -47,8 +48,8 @@ RECENT_NS = 3_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-EVIDENCE_NODES, EVIDENCE_FIXES = 900, 100
-"""So much of a whole drive, three minutes, shows the receiver's slow error, if it has so many fixes."""
+LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
+"""So many fixes show the receiver's slow error; more are not looked at."""
 STEERS = 8
 """Times that a mounting is corrected at once: each halves what is left."""
 DOUBT = 30.0
@@ -56,10 +57,12 @@ DOUBT = 30.0
 STANDING_M_S = 0.5
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
+UPRIGHT = 0.9
+"""Cosine of the angle between an AHRS's up and the mean force: one that leans by more has other axes."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
-ROUNDS, FIRST_ROUNDS = 8, 2
-"""Iterations at most: four are usual. The second: of a part that is estimated once more with the rest."""
+ROUNDS, FIRST_ROUNDS = 6, 2
+"""Iterations at most. The second: of nodes that are estimated once more, with those that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +72,23 @@ class Pace:
     Attributes:
         stride_ns: how often.
         keep_ns: what stays in the graph; before it a prior stands for the rest.
-        ahead_ns: how much later than a pose the data must reach before it is final.
+        reach_ns: during a drive, poses older than this do not change any more; of a drive that is over, how
+            much later than a pose the data must reach before it is final.
         whole: the drive is over: every pose is estimated once, from all around it.
     """
 
     stride_ns: int
     keep_ns: int
-    ahead_ns: int
+    reach_ns: int
     whole: bool
 
 
 WHOLE = Pace(40_000_000_000, 600_000_000_000, 60_000_000_000, whole=True)
 
 
-def lagging(again_ns: int) -> Pace:
-    """The pace of a drive that goes on: every so often, from what came so far."""
-    return Pace(max(again_ns, 1), 15_000_000_000, 0, whole=False)
+def lagging(wait_ns: int) -> Pace:
+    """The pace of a drive that goes on, whose poses are asked for so much later, from what came so far."""
+    return Pace(max(wait_ns // 3, 1), 10_000_000_000, wait_ns + 1_000_000_000, whole=False)
 
 
 class Motion:
@@ -111,7 +115,7 @@ class Motion:
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
         self.odometer = Odometer()
         self._times: list[int] = []
-        self._samples: list[Sequence[float] | Floats] = []
+        self._samples: list[Floats] = []
         self._nodes: list[Node] = []
         self._prior: Prior | None = None
         self._rolling: Rolling | None = None
@@ -123,6 +127,8 @@ class Motion:
         self._steady_ns = 0
         self._knot_ns: int | None = None
         self._gravity = STANDARD_GRAVITY_M_S2
+        self._felt = np.zeros(3)
+        """Sum of forces where the AHRS says up and north are."""
         self._path = Path()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
@@ -130,15 +136,18 @@ class Motion:
 
     # Measurements
 
-    def add_sample(self, time_ns: int, sample: Sequence[float] | Floats) -> None:
-        """Add an IMU sample as ``inertia.sample_row`` gives it."""
-        if self._times and time_ns <= self._times[-1]:
-            return
-        self._times.append(time_ns)
-        self._samples.append(sample)
-        if not self._nodes or time_ns - self._nodes[-1].time_ns >= NODE_NS:
-            self._node(time_ns)
-            self._pass(time_ns)
+    def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
+        """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
+        start = bisect_right(times_ns, self._times[-1]) if self._times else 0
+        while start < len(times_ns):
+            due_ns = self._nodes[-1].time_ns + NODE_NS if self._nodes else times_ns[start]
+            end = bisect_left(times_ns, due_ns, start)
+            self._times.extend(times_ns[start : end + 1])
+            self._samples.append(samples[start : end + 1])
+            start = end + 1
+            if end < len(times_ns):
+                self._node(times_ns[end])
+                self._pass(times_ns[end])
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
@@ -151,7 +160,7 @@ class Motion:
 
     def finish(self) -> None:
         """Estimate what is left: nothing more arrives."""
-        if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns):
+        if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns + CLOSE_NS):
             self._node(self._times[-1])
         self._settle(final=True)
         if self._pace.whole and self._nodes:
@@ -161,9 +170,14 @@ class Motion:
 
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
-        if not self._nodes or time_ns > self._nodes[-1].time_ns:
-            steady = self._nodes[-1].steady if self._nodes else None
-            if steady is None or time_ns - self._steady_ns >= STEADY_NS:
+        last = self._nodes[-1] if self._nodes else None
+        fresh = len(self._nodes) > max(1, self._integrated)
+        if last is not None and fresh and not self._receiver.has(last) and time_ns - last.time_ns < CLOSE_NS:
+            # Of two so close the one at a fix is enough.
+            last.time_ns = time_ns
+        if last is None or time_ns > last.time_ns:
+            steady = self._nodes[-1].steady if self._nodes else -1
+            if steady < 0 or time_ns - self._steady_ns >= STEADY_NS:
                 steady, self._steady_ns = self._count, time_ns
             self._nodes.append(Node(self._count, time_ns, steady))
             self._count += 1
@@ -175,14 +189,22 @@ class Motion:
         nodes, self._integrated = self._nodes[first - 1 :], len(self._nodes)
         if len(nodes) < 2:
             return
-        samples = np.array(self._samples).reshape(-1, SAMPLE_COLUMNS)
+        samples = np.concatenate([np.empty((0, SAMPLE_COLUMNS)), *self._samples])
         cuts_ns = [node.time_ns for node in nodes]
         segments = self._inertia.segments(cuts_ns, self._times, samples, self._gravity)
         last = max(0, bisect_right(self._times, cuts_ns[-1]) - 1)
-        del self._times[:last], self._samples[:last]
+        del self._times[:last]
+        self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
             node.segment, reading = segment, segment.orientation
-            if reading is not None and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
+            if reading is not None and segment.feels:
+                self._felt = self._felt + reading.matrix() @ segment.force_m_s2 * segment.dt_s
+            upright = self._felt[2] >= UPRIGHT * float(np.linalg.norm(self._felt))
+            if (
+                reading is not None
+                and upright
+                and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS)
+            ):
                 node.orientation, self._knot_ns = reading, node.time_ns
 
     def _pass(self, time_ns: int) -> None:
@@ -244,7 +266,7 @@ class Motion:
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
             first = self._overlap() if self._pace.whole else 0
-            optimum = self._solve(first, FIRST_ROUNDS if self._solved else ROUNDS)
+            optimum = self._solve(first)
         except NO_OPTIMUM:
             self._give_up()
             return
@@ -255,8 +277,8 @@ class Motion:
             if final or self._datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
-        elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.ahead_ns:
-            self._publish(bisect_left(self._nodes, now_ns - self._pace.ahead_ns, key=_time))
+        elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
+            self._publish(self._index(now_ns - self._pace.reach_ns))
 
     def _compare(self, now_ns: int) -> None:
         """Show the odometer the estimated way, where fixes are near."""
@@ -318,19 +340,32 @@ class Motion:
             reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
             carry(self._nodes, self._nodes.index(reading))
 
+    def _index(self, time_ns: int) -> int:
+        """Of the first node that is not before a time."""
+        return bisect_left(self._nodes, time_ns, key=attrgetter("time_ns"))
+
     def _overlap(self) -> int:
         if not self._solved:
             return 0
-        return max(0, bisect_left(self._nodes, self._nodes[self._solved - 1].time_ns - OVERLAP_NS, key=_time))
+        return max(
+            0,
+            self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS),
+        )
 
-    def _solve(self, first: int, rounds: int, *, steers: bool = True) -> Optimum:
-        """The optimum of the nodes from one on, with those fixes that agree with it."""
+    def _solve(self, first: int, *, last: bool = False) -> Optimum:
+        """The optimum of the nodes from one on, once heading, fixes and stops agree with it.
+
+        Args:
+            first: index of the first node.
+            last: nodes are not estimated once more, with those that follow.
+        """
         if self._rolling is None:
             self._rolling = begin(self._nodes, rolls=self._vehicle.rolls)
             if self._rolling is not None:
                 first, self._prior = 0, None
+        rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
-        for _ in range(STEERS if steers else 0):
+        for _ in range(0 if last else STEERS):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
                 break
@@ -340,14 +375,13 @@ class Motion:
             other = begin(self._nodes[first:], rolls=self._vehicle.rolls)
             if other is not None:
                 self._rolling, self._prior = other, None if first == 0 else self._prior
-                return self._optimum(first, ROUNDS)
+                optimum = self._optimum(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
 
     def _agreed(self, first: int, rounds: int) -> Optimum:
-        """The optimum once the fixes, the stops and the noise agree with it."""
-        again = rounds > FIRST_ROUNDS or not self._pace.whole
+        """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
@@ -358,7 +392,7 @@ class Motion:
                 placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and again):
+            if not refused and not (changed and rounds > FIRST_ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -383,9 +417,7 @@ class Motion:
             fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
-        optimum = Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
-        optimum.kept()
-        return optimum
+        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
 
     def _stand(self, first: int) -> bool:
         """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
@@ -461,13 +493,13 @@ class Motion:
 
     def _publish_lag(self, optimum: Optimum) -> None:
         """Publish the newest nodes: nobody waits longer for a pose than for the others."""
-        first = bisect_left(self._nodes, self._nodes[-1].time_ns - FINAL_NS, key=_time)
+        first = self._index(self._nodes[-1].time_ns - self._pace.reach_ns)
         self._path.replace(*self._rows(optimum, self._nodes[max(0, first - 1) :]))
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
         now_ns = self._nodes[-1].time_ns
-        cut = bisect_left(self._nodes, now_ns - self._pace.keep_ns, key=_time)
+        cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
         if self._datum is None:
@@ -482,12 +514,12 @@ class Motion:
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
         try:
-            some = self._nodes[:EVIDENCE_NODES]
-            feeling = sum(node.segment is not None and node.segment.feels for node in some)
-            located = sum(node.place is not None for node in some)
-            if self._rolling is not None and located >= EVIDENCE_FIXES and 2 * feeling >= len(some):
-                self._receiver.explain(self._optimum(0, FIRST_ROUNDS, EVIDENCE_NODES))
-            optimum = self._solve(0, ROUNDS, steers=False)
+            optimum = self._solve(0, last=True)
+            # White noise that is a tenth too large would pass for the slow error.
+            self._receiver.learn(self._nodes[0].time_ns, least=0.0)
+            enough = self._evident()
+            if enough and self._receiver.explain(self._optimum(0, 0, enough)):
+                optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
             self._give_up()
             return
@@ -496,6 +528,15 @@ class Motion:
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
+
+    def _evident(self) -> int:
+        """How many nodes show the receiver's slow error; 0 if all do not."""
+        placed_at = [index for index, node in enumerate(self._nodes) if node.place is not None]
+        if self._rolling is None or len(placed_at) < LEAST_EVIDENCE:
+            return 0
+        count = placed_at[:MOST_EVIDENCE][-1] + 1
+        feeling = sum(node.segment is not None and node.segment.feels for node in self._nodes[:count])
+        return count if 2 * feeling >= count else 0
 
     def _drop(self, count: int) -> None:
         node = self._nodes[count]
@@ -520,16 +561,18 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    motion = Motion(vehicle, rig_from_imu_xyzw)
+    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE)
     motion.oriented, motion.odometer = log.oriented, log.odometer
     fixes = log.fixes()
     fix = next(fixes, None)
     for times_ns, samples in log.samples(oriented=motion.oriented):
-        for time_ns, sample in zip(times_ns, samples, strict=True):
-            while fix is not None and fix[0] <= time_ns:
-                motion.add_fix(*fix)
-                fix = next(fixes, None)
-            motion.add_sample(time_ns, sample)
+        start = 0
+        while fix is not None and fix[0] <= times_ns[-1]:
+            before = bisect_left(times_ns, fix[0], start)
+            motion.add_samples(times_ns[start:before], samples[start:before])
+            motion.add_fix(*fix)
+            fix, start = next(fixes, None), before
+        motion.add_samples(times_ns[start:], samples[start:])
         if not proceed():
             return Motion(vehicle, rig_from_imu_xyzw)
     while fix is not None:
@@ -538,7 +581,3 @@ def solve(
     motion.finish()
     motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
     return motion
-
-
-def _time(node: Node) -> int:
-    return node.time_ns

@@ -32,11 +32,13 @@ SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
 MOVED_M_S, STOOD_M = 1.0, 0.5
 """A fix that repeats the last is believed of a rig that is slower, and near it by 3 sigma; where the IMU
 shows that it stands, by so much at least."""
+REPEATED = 10.0
+"""White noise of a fix that repeats the last, by how much larger: its error is the same once more."""
 WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
 """White noise of fixes that declare none: at first, at least and at most."""
 WANDER = 1.0
 """Slow error of a receiver as a multiple of its white noise, until a drive shows it."""
-WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0), 25.0, 7.0
+WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0, 8.0, 16.0), 25.0, 7.0
 """What a whole drive is asked for. An error that stays the same all the time cannot be seen, and real
 receivers wander by more than their noise: that is taken to be so much likelier than none. Beyond one that is
 e⁻⁷ as likely larger ones are not looked at."""
@@ -122,6 +124,10 @@ class Receiver:
         self._last = _Epoch(node, [fix], repeats, chosen=0 if repeats else None)
         self._epochs.append(self._last)
 
+    def has(self, node: Node) -> bool:
+        """Whether the last epoch is at a node."""
+        return self._last is not None and self._last.node is node
+
     def judged(self) -> list[JudgedFix]:
         """Fixes believed or refused since the last call."""
         done, self._judged = self._judged, []
@@ -187,12 +193,14 @@ class Receiver:
 
     def _believe(self, epoch: _Epoch) -> None:
         """Give a node the place that its fix tells, unless a rig that stands was told before."""
-        epoch.node.shown_m = epoch.node.place = None
+        epoch.node.place = None
         epoch.believed = epoch.chosen is not None and epoch.chosen not in epoch.refused
         if epoch.chosen is None or not epoch.believed or self.datum is None:
             return
         if not (epoch.repeats and epoch.node.standing):
-            epoch.node.place = Place(epoch.place(self.datum), *self._noise(epoch.fixes[epoch.chosen]))
+            white_m, wander_m = self._noise(epoch.fixes[epoch.chosen])
+            white_m = white_m * (REPEATED if epoch.repeats else 1.0)
+            epoch.node.place = Place(epoch.place(self.datum), white_m, wander_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
@@ -277,10 +285,11 @@ class Receiver:
             apart_s = min((abs(t - epoch.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
             self._worst = off_m, off_m / apart_s
 
-    def learn(self, since_ns: int) -> bool:
+    def learn(self, since_ns: int, least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
 
-        Of fixes that declare their noise it is learnt by how many times it is larger, if it is.
+        Of fixes that declare their noise it is learnt by how many times it is larger, if it is. Changes of
+        less than a share, ``least``, are none.
         """
         known = [
             (epoch, epoch.fixes[epoch.chosen or 0].sigma_m)
@@ -288,23 +297,23 @@ class Receiver:
             if epoch.believed and not epoch.repeats and epoch.node.time_ns >= since_ns
         ]
         told = [(epoch, sigma_m) for epoch, sigma_m in known if sigma_m is not None]
-        changed = len(told) >= LEAST_FIXES and self._learn_factor(told)
+        changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
         silent = [epoch for epoch, sigma_m in known if sigma_m is None]
         if self._learns and len(silent) >= LEAST_FIXES:
             east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
             level = math.sqrt(0.5 * (east**2 + north**2))
             found = np.clip((level, level, up), FLOOR_M, CEILING_M)
-            if np.any(np.abs(np.log(found / self.white_m)) >= 0.2):
+            if np.any(np.abs(np.log(found / self.white_m)) >= least):
                 self.white_m, changed = found, True
         if changed:
             self._believe_again()
         return changed
 
-    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]]) -> bool:
+    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]], least: float) -> bool:
         declared = np.maximum([sigma_m for _, sigma_m in told], LEAST_M) * DECLARED_WHITE
         scatter = self._scatter([epoch for epoch, _ in told], declared)
         factor = max(1.0, math.sqrt(0.5 * (scatter[0] ** 2 + scatter[1] ** 2)), scatter[2])
-        if abs(math.log(factor / self._factor)) < 0.2:
+        if abs(math.log(factor / self._factor)) < least:
             return False
         self._factor = factor
         return True
@@ -317,17 +326,24 @@ class Receiver:
         scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
         return scatter
 
-    def explain(self, optimum: Optimum) -> None:
-        """Find how large the slow error of the fixes is, on average over what explains a drive."""
+    def explain(self, optimum: Optimum) -> bool:
+        """Find how large the slow error of the fixes is, on average over what explains a drive.
+
+        Returns:
+            Whether it is not as it was taken to be.
+        """
         found: list[float] = []
         for evidence in optimum.evidence([self.white_m * ratio for ratio in WANDERS]):
             found.append(evidence + (math.log(ODDS) if found else 0.0))
-            if len(found) > 2 and found[-1] < max(found) - UNLIKELY:
+            if found[-1] < max(found) - UNLIKELY:
                 break
+        if not found:
+            return False
         weights = np.exp(np.array(found) - max(found))
         squares = np.square(WANDERS[: len(found)])
-        self._wander = math.sqrt(float(weights @ squares / weights.sum()))
+        before, self._wander = self._wander, math.sqrt(float(weights @ squares / weights.sum()))
         self._believe_again()
+        return abs(math.log(self._wander / before)) > 0.1
 
     def tell(self, before_ns: float = math.inf) -> None:
         """Tell what becomes of the fixes before a time."""
@@ -351,7 +367,7 @@ class Receiver:
         for epoch in self._epochs:
             epoch.node.place, epoch.believed = None, False
         self.tell()
-        self._epochs, self._last = [], None
+        self._epochs = []
 
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""

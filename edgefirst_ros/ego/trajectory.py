@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import gtsam
+import numpy as np
 
 from edgefirst_ros.ego.findings import Mounting
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
@@ -74,7 +75,7 @@ class Trajectory:
     ) -> None:
         self._vehicle = vehicle or Vehicle()
         self._known = motion is not None
-        self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns // 4))
+        self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
         self._hold_ns = hold_ns
         self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
         self._memory_ns = memory_ns
@@ -98,7 +99,7 @@ class Trajectory:
         self._advance(time_ns)
         imu = self._sound(imu)
         if not self._known:
-            self._motion.add_sample(time_ns, sample_row(imu))
+            self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
         rotation = imu.orientation_xyzw
         if rotation is not None:
             if self._imu_from_rig is not None:

@@ -145,6 +145,17 @@ class TestFrozen:
             parked.fix(0.0, 0.05)
         assert all(parked.believed())
 
+    def test_a_place_that_is_told_again_tells_little(self) -> None:
+        parked = Standing(1)
+        for _ in range(50):
+            parked.fix(0.0, 0.05)
+        assert all(parked.believed())
+        first, *again = (node.place for node in parked.nodes)
+        assert first is not None
+        for place in again:
+            assert place is not None
+            assert place.white_m == pytest.approx(10 * first.white_m)
+
     def test_a_rig_that_stopped_has_not_moved_though_it_was_fast(self) -> None:
         stopped = Standing(30, 4.0)
         for _ in range(50):

@@ -332,3 +332,20 @@ class TestQuiet:
 
     def test_what_is_not_felt_is_not_quiet(self) -> None:
         assert not self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.0, 0.0, 0.0)))
+
+
+@pytest.mark.parametrize("times_noisier", [1.0, 4.0])
+def test_the_noise_of_an_imu_is_that_of_its_calmest_half_second(times_noisier: float) -> None:
+    rng, step_s = np.random.default_rng(5), 0.01
+    times_ns = (np.arange(1001) * 10_000_000).tolist()
+    rows = np.zeros((1001, 10))
+    rows[:, :4], rows[:, 9] = math.nan, 9.81
+    # Twice what is measured here is the least that is ever taken.
+    own = times_noisier * 0.5 * np.array([GYRO] * 3 + [FORCE] * 3)
+    rows[:, 4:] += rng.normal(0, 1, (1001, 6)) * own / math.sqrt(step_s)
+    # On the way it shakes.
+    rows[500:, 4:] += 30 * rng.normal(0, 1, (501, 6)) * own / math.sqrt(step_s)
+    (segment,) = Preintegrator(None).segments((0, 1_000_000_000), times_ns, rows, 9.81)
+    covariance = segment.measured.preintMeasCov()
+    assert math.sqrt(covariance[0, 0]) == pytest.approx(times_noisier * GYRO, rel=0.2)
+    assert math.sqrt(covariance[6, 6]) == pytest.approx(times_noisier * FORCE, rel=0.2)
