@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from places import REPOSITORY
+from places import REPOSITORY, tool
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.nodes.parameters import specify
-
-TOOLS = REPOSITORY / "docs" / "tools"
-
-
-def tool(name: str) -> ModuleType:
-    """A module of docs/tools, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look
-    spec.loader.exec_module(module)
-    return module
 
 
 class TestReference:
