@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("EDGEFIRST_SHARED", REPOSITORY.parent / "shared"))
 """The acceptance recording and the conformance checkers."""
+
+
+def tool(name: str) -> ModuleType:
+    """A module of docs/tools, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / "tools" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(name)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module

@@ -8,7 +8,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 
 import pytest
-from places import REPOSITORY
+from places import REPOSITORY, tool
 
 PACKAGE = REPOSITORY / "edgefirst_ros"
 MAY_IMPORT = {
@@ -159,3 +159,24 @@ def test_only_the_nodes_import_ros() -> None:
 
 def test_few_plain_modules_stand_at_the_top() -> None:
     assert len([p for p in PACKAGE.glob("*.py") if p.stem != "__init__"]) <= 7
+
+
+class TestSize:
+    """Whoever raises a ceiling (``docs/tools/size.py``) says why in the commit; whoever can, lowers it."""
+
+    def test_no_room_has_more_code_than_its_ceiling(self) -> None:
+        size = tool("size")
+        assert size.code().keys() == size.CEILINGS.keys()
+        assert not {room: lines for room, lines in size.code().items() if lines > size.CEILINGS[room]}
+        loose = size.LOOSE_LINES
+        assert not {room: lines for room, lines in size.code().items() if lines < size.CEILINGS[room] - loose}
+
+    def test_nothing_else_grows(self) -> None:
+        size = tool("size")
+        found = size.measured({room: line.split() for room, line in MAY_IMPORT.items()})
+        assert found == size.MOST
+
+    def test_the_page_shows_the_ceilings(self) -> None:
+        text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+        shown = tool("size").table()
+        assert shown in text, f"docs/architecture.md needs:\n{shown}"

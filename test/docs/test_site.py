@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,10 +9,9 @@ from dataclasses import fields
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from places import REPOSITORY
+from places import REPOSITORY, tool
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.edgefirst.read.dataset import KEYS
@@ -21,7 +19,6 @@ from edgefirst_ros.nodes.parameters import specify
 from edgefirst_ros.simulation.options import BoxErrors, DriveOptions, GpsErrors, ImuErrors, Latency
 
 DOCS = REPOSITORY / "docs"
-TOOLS = DOCS / "tools"
 PAGES = [
     *sorted(DOCS.glob("*.md")),
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -33,17 +30,6 @@ PAGES = [
 def title(page: Path) -> str:
     """A page's first heading."""
     return re.findall(r"^# (.+)$", page.read_text(encoding="utf-8"), re.M)[0]
-
-
-def tool(name: str) -> ModuleType:
-    """A module of docs/tools, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look
-    spec.loader.exec_module(module)
-    return module
 
 
 class TestReference:
