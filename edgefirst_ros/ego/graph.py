@@ -413,6 +413,8 @@ class Optimum:
             parameters = gtsam.LevenbergMarquardtParams()
             parameters.setMaxIterations(rounds)
             parameters.setOrdering(self._order)
+            # Where Cholesky's method fails, it would only take shorter steps, and come nowhere.
+            parameters.setLinearSolverType("MULTIFRONTAL_QR")
             parameters.setRelativeErrorTol(1e-3)
             self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, values, parameters).optimize()
             rounds = 0
