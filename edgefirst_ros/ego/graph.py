@@ -212,7 +212,7 @@ def factors(
     turned = prior.turned
     for node in own:
         if node.place is not None:
-            # Its rotation is told by nobody, so the present one makes no difference.
+            # Its rotation is told by nobody: the present one leaves no residual.
             seen = gtsam.Pose3(node.pose.rotation(), node.place.position_m)
             white = _fix_noise(tuple(node.place.white_m))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
@@ -410,13 +410,7 @@ class Optimum:
         self._tree: gtsam.GaussianBayesTree | None = None
         self._net: gtsam.GaussianBayesNet | None = None
         if damped:
-            parameters = gtsam.LevenbergMarquardtParams()
-            parameters.setMaxIterations(rounds)
-            parameters.setOrdering(self._order)
-            # Where Cholesky's method fails, it would only take shorter steps, and come nowhere.
-            parameters.setLinearSolverType("MULTIFRONTAL_QR")
-            parameters.setRelativeErrorTol(1e-3)
-            self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, values, parameters).optimize()
+            self._descend(rounds)
             rounds = 0
         self.cost = float(self._graph.error(self._values))
         for _ in range(rounds):
@@ -426,6 +420,26 @@ class Optimum:
             if abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
         self._write()
+
+    def _descend(self, rounds: int) -> None:
+        """Steps of Levenberg and Marquardt's, each from factors that are made with the attitudes so far.
+
+        GTSAM's derivatives of a factor between poses hold where its rotation is what was measured, and that
+        of a fix has none of its own.
+        """
+        parameters = gtsam.LevenbergMarquardtParams()
+        parameters.setMaxIterations(1)
+        # Where Cholesky's method fails, it would only take shorter steps, and come nowhere.
+        parameters.setLinearSolverType("MULTIFRONTAL_QR")
+        parameters.setOrdering(self._order)
+        self.cost = math.inf
+        for _ in range(rounds):
+            self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, self._values, parameters).optimize()
+            self._write()
+            self._graph = factors(self.nodes, self._prior, self._rolling, ends=True)
+            before, self.cost = self.cost, float(self._graph.error(self._values))
+            if abs(before - self.cost) < 1e-3 * self.cost:
+                break
 
     def _eliminated(self, linear: gtsam.GaussianFactorGraph) -> gtsam.GaussianBayesTree:
         """By Cholesky's method; by QR, which takes longer, where numbers differ too much for squares."""
