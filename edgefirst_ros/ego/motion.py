@@ -347,10 +347,7 @@ class Motion:
     def _overlap(self) -> int:
         if not self._solved:
             return 0
-        return max(
-            0,
-            self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS),
-        )
+        return self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS)
 
     def _solve(self, first: int, *, last: bool = False) -> Optimum:
         """The optimum of the nodes from one on, once heading, fixes and stops agree with it.

@@ -137,7 +137,7 @@ class Meter:
         with self._lock:
             self.start_s = time.monotonic()
             self._past: deque[_Counts] = deque([_Counts(self.start_s, counts, {})])
-            self._judged: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(self.start_s, {})])
+            self._refused: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(self.start_s, {})])
 
     def rates(
         self, flows: Mapping[str, Flow], outputs: Mapping[str, Output]
@@ -168,18 +168,18 @@ class Meter:
 
         What came meanwhile counts, as messages that are good may wait until that is known.
         """
-        judged = {topic: (row["refused"], row["received"]) for topic, row in accounts.items()}
+        counts = {topic: (row["refused"], row["received"]) for topic, row in accounts.items()}
         now_s = time.monotonic()
         with self._lock:
-            while len(self._judged) > 1 and now_s - self._judged[1][0] >= WINDOW_S:
-                self._judged.popleft()
-            then_s, then = self._judged[0]
-            self._judged.append((now_s, judged))
+            while len(self._refused) > 1 and now_s - self._refused[1][0] >= WINDOW_S:
+                self._refused.popleft()
+            then_s, then = self._refused[0]
+            self._refused.append((now_s, counts))
         found: dict[str, Finding] = {}
-        for topic, (refused, whole) in judged.items() if now_s - then_s >= WINDOW_S else ():
-            refused_before, whole_before = then.get(topic, (0, 0))
+        for topic, (refused, received) in counts.items() if now_s - then_s >= WINDOW_S else ():
+            refused_before, received_before = then.get(topic, (0, 0))
             reasons = accounts[topic]["reasons"].get("refused", {})
-            for each in refused_whole(topic, refused - refused_before, whole - whole_before, reasons):
+            for each in refused_whole(topic, refused - refused_before, received - received_before, reasons):
                 found[topic] = each
         return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from drives import simulated
 from livedrive import FORMATS
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from edgefirst_ros.api.coco import export_coco
 from edgefirst_ros.api.reading import open as open_dataset
@@ -35,6 +35,12 @@ PLACES = {
 }
 
 
+def converted(output: Path, *more: str) -> Result:
+    """How the command ended."""
+    command = ["convert", str(simulated(DRIVE).mcap), "-o", str(output), "--name", "d"]
+    return CliRunner().invoke(app, [*command, *more])
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize(("name", "place"), [(f, place) for f in FORMATS for place in PLACES[f]])
 def test_a_link_below_the_output_is_refused_at_the_start(
@@ -44,17 +50,7 @@ def test_a_link_below_the_output_is_refused_at_the_start(
     elsewhere.mkdir()
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)
-    command = [
-        "convert",
-        str(simulated(DRIVE).mcap),
-        "-o",
-        str(tmp_path / "out"),
-        "--name",
-        "d",
-        "--format",
-        name,
-    ]
-    done = CliRunner().invoke(app, [*command, *["--overwrite"] * overwrite])
+    done = converted(tmp_path / "out", "--format", name, *["--overwrite"] * overwrite)
     assert done.exit_code == 2
     assert f"{link} is a symbolic link" in done.output
     assert not [*elsewhere.iterdir()]
@@ -73,17 +69,7 @@ def test_the_folder_of_recordings_is_none(tmp_path: Path) -> None:
 def test_the_output_itself_may_be_one(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "there")
-    command = [
-        "convert",
-        str(simulated(DRIVE).mcap),
-        "-o",
-        str(tmp_path / "out"),
-        "--name",
-        "d",
-        "--rate",
-        "1",
-    ]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    assert converted(tmp_path / "out", "--rate", "1").exit_code == 0
     assert (tmp_path / "there" / "edgefirst" / "d" / "d.zip").is_file()
 
 

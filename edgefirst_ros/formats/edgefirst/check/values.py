@@ -170,9 +170,9 @@ def _is_ring(ring: Floats) -> bool:
 def _check_sizes(
     frame: Columns, table: Table, sizes: Mapping[tuple[str, str], tuple[int, int]], findings: Findings
 ) -> None:
-    names, found = frame["name"].to_pylist(), matrix(frame["size"])
-    for row in known(frame["size"]).tolist():
-        size, picture = tuple(found[row].tolist()), sizes.get((names[row], "camera"))
-        if picture is not None and size != picture:
-            at, (width, height) = f"{table.path.name}@row {table.rows + row}", size
-            findings.error(at, "size differs from the picture's", f"[{width:g}, {height:g}], {list(picture)}")
+    rows = zip(frame["name"].to_pylist(), frame["size"].to_pylist(), strict=True)
+    for row, (name, size) in enumerate(rows):
+        picture = sizes.get((name, "camera"))
+        if size is not None and picture is not None and tuple(size) != picture:
+            at = f"{table.path.name}@row {table.rows + row}"
+            findings.error(at, "size differs from the picture's", f"{size}, {list(picture)}")
