@@ -1,16 +1,18 @@
-"""One sample or measurement on its way to the writers, and what became of it at each of them."""
+"""One sample or measurement on its way to the writers: where it is, and what became of it at each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
-from typing import Generic, TypeVar
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.base import NO_FILE, LeftOut, NoPlace, Written
 from edgefirst_ros.messages.guard import refusal_of
 from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.executor import error_of
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
@@ -21,6 +23,16 @@ Result = Written | BaseException
 """What a writer wrote, or what kept it from writing."""
 _FAILED = LeftOut("dropped", "")
 _STAGES = {"skipped": Stage.SKIPPED, "unusable": Stage.UNPAIRED, "dropped": Stage.DROPPED}
+
+
+class State(Enum):
+    """Where an item is on its way to one writer; each follows the one above, ``HELD`` only if need be."""
+
+    PICTURE = "its picture is in the making"
+    PREPARING = "the pool makes of it what the writer takes"
+    READY = "the writer's thread takes it in its turn"
+    HELD = "the writer keeps it until later ones have come"
+    SETTLED = "it is written, left out, or something failed"
 
 
 class Delivery(Generic[Item]):
@@ -34,11 +46,14 @@ class Delivery(Generic[Item]):
         envelopes: what the item is made of, its reference first; each is held once.
         image: the picture, perhaps still in the making; None if it has none or nobody needs it.
         takers: formats that have time for it, None if all.
-        outcome: called once, in any thread, with what became of a sample.
+        outcome: called once, in any thread, with what became of a sample; None for a measurement.
         ego: pose of a sample.
         place: sequence, frame and time of a sample.
 
     Attributes:
+        item: once its picture is there.
+        held_bytes: memory that its messages take.
+        writers: how many writers it goes to.
         awaited: how many of the fan-out's steps it has not passed yet.
         is_lacking: a format failed before it had all that goes with the sample.
     """
@@ -50,7 +65,7 @@ class Delivery(Generic[Item]):
         *,
         image: Future[CameraImage] | None = None,
         takers: frozenset[str] | None = None,
-        outcome: Callable[[Outcome], None] = lambda _: None,
+        outcome: Callable[[Outcome], None] | None = None,
         ego: EgoPose | None = None,
         place: tuple[str, int, int] | None = None,
     ) -> None:
@@ -61,7 +76,8 @@ class Delivery(Generic[Item]):
         self.ego = ego
         self.place = place
         self.item: Future[Item] = Future()
-        self.awaited = 0
+        self.held_bytes = sum(part.held_bytes for envelope in envelopes for part in envelope.all_parts)
+        self.writers = self.awaited = 0
         self.is_lacking = False
         self._results: dict[str, Result] = {}
         if image is None:
@@ -69,15 +85,10 @@ class Delivery(Generic[Item]):
         else:
             image.add_done_callback(_Completion(make, self.item))
 
-    @property
-    def held_bytes(self) -> int:
-        """Memory that its messages take."""
-        return sum(part.held_bytes for envelope in self.envelopes for part in envelope.all_parts)
-
-    def settle(self, writer: str, result: Result) -> int:
-        """Record its outcome at one writer; returns how many writers have reported."""
+    def settle(self, writer: str, result: Result) -> bool:
+        """Record its outcome at one writer; whether that was the last one."""
         self._results[writer] = result
-        return len(self._results)
+        return len(self._results) == self.writers
 
     @property
     def outcome(self) -> Outcome:
@@ -105,10 +116,10 @@ class Delivery(Generic[Item]):
         """Why its picture cannot be decoded; empty if it can, has none, or that is not known yet."""
         if self.image is None or not self.image.done():
             return ""
-        if self.image.cancelled():
-            return _reason(CancelledError())
-        error = self.image.exception()
-        return "" if error is None else _reason(refusal_of(_PICTURE, error, log=False))
+        error = error_of(self.image)
+        if error is None or isinstance(error, CancelledError):
+            return "" if error is None else _reason(error)
+        return _reason(refusal_of(_PICTURE, error, log=False))
 
     def close(self, ledger: Ledger) -> None:
         """Release its messages with the furthest stage that any writer reports."""
@@ -135,6 +146,84 @@ class Delivery(Generic[Item]):
         if damage and envelope is not self.envelopes[0]:
             return Stage.UNPAIRED, f"its reference frame was not usable: {damage}"
         return Stage.DROPPED, damage or _reason(result)
+
+
+class Turn(Generic[Item]):
+    """An item's way to one writer, see ``State``: in the writer's thread from ``READY`` on.
+
+    Args:
+        delivery: of the item.
+        name: of the writer.
+        pool: prepares.
+        prepare: makes of the item what the writer takes.
+        settled: called once with the delivery, the writer's name and the result.
+
+    Attributes:
+        state: where it is.
+        size: of the item's messages in bytes.
+        prepared: what the writer takes, or why there is nothing.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery[Item],
+        name: str,
+        pool: ThreadPoolExecutor,
+        prepare: Callable[[Item], Any],
+        settled: Callable[[Delivery[Item], str, Result], None],
+    ) -> None:
+        self.state = State.PICTURE
+        self.size = delivery.held_bytes
+        self.prepared: Future[Any] = Future()
+        self._delivery: Delivery[Item] | None = delivery
+        self._name, self._pool = name, pool
+        self._make, self._settled = prepare, settled
+        delivery.item.add_done_callback(self._prepare)
+
+    def _prepare(self, made: Future[Item]) -> None:
+        """The item is made, or what it is made of failed."""
+        error = error_of(made)
+        if error is not None:
+            self._fail(error)
+            return
+        self.state = State.PREPARING
+        try:
+            self._pool.submit(self._run, made.result()).add_done_callback(self._ran)
+        except RuntimeError:  # the pool is shut down
+            self._fail(CancelledError())
+
+    def _run(self, item: Item) -> None:
+        try:
+            prepared = self._make(item)
+        except BaseException as error:  # noqa: BLE001 - handed on to the writer's thread
+            self._fail(error)
+        else:
+            self.state = State.READY
+            self.prepared.set_result(prepared)
+
+    def _ran(self, task: Future[None]) -> None:
+        if task.cancelled():
+            self._fail(CancelledError())
+
+    def _fail(self, error: BaseException) -> None:
+        self.state = State.READY
+        self.prepared.set_exception(error)
+
+    def hold(self, written: Future[Written]) -> None:
+        """The writer keeps it until later ones have come."""
+        self.state = State.HELD
+        written.add_done_callback(self._released)
+
+    def _released(self, written: Future[Written]) -> None:
+        self.settle(error_of(written) or written.result())
+
+    def settle(self, result: Result) -> None:
+        """The writer is done with it."""
+        self.state = State.SETTLED
+        # The item's future keeps this turn, and the delivery that future.
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            self._settled(delivery, self._name, result)
 
 
 class _Completion(Generic[Item]):

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from edgefirst_ros.errors import EdgeFirstError
@@ -53,7 +54,7 @@ def chain(
             result.set_exception(CancelledError())
 
     def ready(done: Future[Prepared]) -> None:
-        error = _error(done)
+        error = error_of(done)
         if error is not None:
             result.set_exception(error)
             return
@@ -80,7 +81,7 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
             last = left == 0
         if not last:
             return
-        errors = [e for s in waiting if (e := _error(s)) is not None]
+        errors = [e for s in waiting if (e := error_of(s)) is not None]
         if errors:
             result.set_exception(errors[0])
         else:
@@ -92,13 +93,22 @@ def gather(sources: Sequence[Future[Prepared]]) -> Future[list[Prepared]]:
     return result
 
 
-def _error(done: Future[Any]) -> BaseException | None:
+def error_of(done: Future[Any]) -> BaseException | None:
     """The error of a finished future, also if it was cancelled."""
     return CancelledError() if done.cancelled() else done.exception()
 
 
-Settled = Callable[[Written | None, BaseException | None], None]
-"""Takes what was written of an item, or the error that prevented it."""
+class Work(Protocol):
+    """An item on its way to one writer, see ``delivery.Turn``."""
+
+    size: int
+    prepared: Future[Any]
+
+    def hold(self, written: Future[Written]) -> None:
+        """The writer holds it back; once it is done, whoever closes or aborts the writer says so."""
+
+    def settle(self, result: Written | BaseException) -> None:
+        """Take what was written of it, or the error that prevented it."""
 
 
 class Gathers(Protocol):
@@ -130,15 +140,14 @@ class Backlog:
 
     def enter(self, size: int) -> None:
         """Wait until there is room for an item of this many bytes."""
-        gathering = self.gatherer is not None and self.gatherer.is_gathering
-        self._await(size, 2 if gathering else 1)
+        self._await(size, may_gather=True)
         with self._changed:
             self._count += 1
             self._bytes += size
 
     def settle(self) -> None:
         """Wait until there is room; for the thread that enters items, after gathering."""
-        self._await(0, 1)
+        self._await(0, may_gather=False)
 
     def leave(self, size: int) -> None:
         """An item is done."""
@@ -147,12 +156,15 @@ class Backlog:
             self._bytes -= size
             self._changed.notify_all()
 
-    def _await(self, size: int, times: int) -> None:
+    def _await(self, size: int, *, may_gather: bool) -> None:
+        gatherer = self.gatherer
         with self._changed:
-            if self._has_room(size, times):
+            if self._has_room(size, 1):
                 return
-        if self.gatherer is not None:
-            self.gatherer.flush()
+            if may_gather and gatherer is not None and gatherer.is_gathering and self._has_room(size, 2):
+                return
+        if gatherer is not None:
+            gatherer.flush()
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(size, 1))
 
@@ -167,10 +179,10 @@ class OrderedWriter(Generic[Prepared]):
 
     An item may have been prepared to ``Written`` already, where nothing of it can be written.
 
-    ``settled`` is called for every item with what was written, or with the error that prevented it: in that
-    thread, or in the one that closes or aborts a writer that held the item back. An error of the writer
-    itself, or one that is not this package's own, becomes ``failure``: nothing more is written then, and all
-    that was submitted settles with that error.
+    Every item is settled with what was written, or with the error that prevented it: in that thread, or in
+    the one that closes or aborts a writer that held the item back. An error of the writer itself, or one that
+    is not this package's own, becomes ``failure``: nothing more is written then, and all that was submitted
+    settles with that error.
     """
 
     def __init__(
@@ -190,11 +202,11 @@ class OrderedWriter(Generic[Prepared]):
         self._thread = threading.Thread(target=self._run, name=f"write-{name}", daemon=True)
         self._thread.start()
 
-    def submit(self, prepared: Future[Prepared], settled: Settled, size: int = 0) -> None:
-        """Take an item of ``size`` bytes; blocks while too much is under way."""
-        self._backlog.enter(size)
+    def submit(self, work: Work) -> None:
+        """Take an item; blocks while too much is under way."""
+        self._backlog.enter(work.size)
         self._handed_s.append(time.monotonic())
-        self._queue.put(lambda: self._one(prepared, settled, size))
+        self._queue.put(partial(self._one, work))
 
     @property
     def backlog_s(self) -> float:
@@ -210,25 +222,25 @@ class OrderedWriter(Generic[Prepared]):
         self._queue.put(None)
         self._thread.join()
 
-    def _one(self, prepared: Future[Prepared], settled: Settled, size: int) -> None:
+    def _one(self, work: Work) -> None:
         try:
-            error = prepared.exception() if self.failure is None else self.failure
+            error = work.prepared.exception() if self.failure is None else self.failure
             if error is not None:
                 if not isinstance(error, EdgeFirstError):
                     self.failure = error
-                settled(None, error)
+                work.settle(error)
                 return
             try:
-                result = prepared.result()
-                written = result if isinstance(result, Written) else self._write(result)
+                prepared = work.prepared.result()
+                written = prepared if isinstance(prepared, Written) else self._write(prepared)
             except BaseException as failure:  # noqa: BLE001 - kept for the caller; the rest is accounted for
                 self.failure = failure
-                settled(None, failure)
+                work.settle(failure)
             else:
                 if isinstance(written, Future):
-                    written.add_done_callback(lambda done: _settle(done, settled))
+                    work.hold(written)
                 else:
-                    settled(written, None)
+                    work.settle(written)
         finally:
             now_s = time.monotonic()
             took_s = now_s - max(self._handed_s.popleft(), self._done_s)
@@ -237,7 +249,7 @@ class OrderedWriter(Generic[Prepared]):
                 weight = RECENT if self._each_s else 1.0
                 self._each_s += weight * (took_s - self._each_s)
             self._done_s = now_s
-            self._backlog.leave(size)
+            self._backlog.leave(work.size)
 
     def _run(self) -> None:
         while (action := self._queue.get()) is not None:
@@ -245,9 +257,3 @@ class OrderedWriter(Generic[Prepared]):
                 action()
             except BaseException as failure:  # noqa: BLE001 - kept for the caller
                 self.failure = self.failure or failure
-
-
-def _settle(done: Future[Written], settled: Settled) -> None:
-    """Pass on what became of an item that the writer held back."""
-    error = _error(done)
-    settled(None if error is not None else done.result(), error)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,10 +26,10 @@ from edgefirst_ros.formats.base import (
 from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
 from edgefirst_ros.messages.guard import guarded
 from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.pipeline.delivery import Delivery, Item, Result
+from edgefirst_ros.pipeline.delivery import Delivery, Item, Result, Turn
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain
+from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter
 from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import Overload
@@ -99,6 +99,7 @@ class FanOut:
         sample_formats: names of the formats that take samples.
         commits: makes durable what is written.
         needs_pose: whether measurements at times of unknown pose are left out.
+        chooses: whether ``sample_takers`` and ``measurement_takers`` may be fewer than all.
         sheds_early: whether pictures are shed with measurements, which are handed over before their samples.
     """
 
@@ -151,6 +152,7 @@ class FanOut:
         self.sample_formats = [writer.name for writer, _ in self._samplers]
         self.commits = GroupCommit(writers, sync_s, lambda: self.mark, durable)
         self.observes = bool(self._observers)
+        self.chooses = overload is not None or shown is not None
         self.sheds_early = self.observes and overload is not None
         self.needs_pose = self.observes and all(
             w.needs_pose for w in writers if isinstance(w, MeasurementWriter)
@@ -223,15 +225,20 @@ class FanOut:
         """Hand a sample to every writer of samples."""
         if self._samplers and (self._shown is None or delivery.takers):
             delivery.awaited = 1 + len(self._observers)
-            self._hand(delivery, self._samplers, self._count)
+            self._hand(delivery, self._samplers)
             for _, thread in self._observers:  # its measurements went there before it
                 thread.call(partial(self._arrive, delivery, thread))
         else:
-            self._follow(delivery)
+            # Without a format of samples, a sample counts by its reference, which the writers had before it.
+            delivery.awaited = len(self._observers)
+            for _, thread in self._observers:
+                thread.call(partial(self._followed, delivery))
+            if not self._observers:
+                delivery.item.add_done_callback(partial(self._unseen, delivery))
 
     def measurement(self, delivery: Delivery[Observation]) -> None:
         """Hand a measurement to every writer of measurements."""
-        self._hand(delivery, self._observers, None)
+        self._hand(delivery, self._observers)
 
     def pose(self, pose: EgoPose) -> None:
         """Hand a pose to every writer of measurements."""
@@ -241,9 +248,9 @@ class FanOut:
 
     def raise_failure(self) -> None:
         """Raise what ended a writer, if anything did."""
-        for failure in (thread.failure for _, thread in self._left()):
-            if failure is not None:
-                raise failure
+        for writer, thread in self._all:
+            if thread.failure is not None and writer.name not in self._given_up:
+                raise thread.failure
         if self.commits.failure is not None:
             raise self.commits.failure
 
@@ -336,49 +343,34 @@ class FanOut:
         """How long an item handed over now will wait."""
         return max((thread.backlog_s for _, thread in self._all), default=0.0)
 
-    def _hand(
-        self,
-        delivery: Delivery[Item],
-        writers: Sequence[tuple[Writer, OrderedWriter[Any]]],
-        done: Callable[[Delivery[Item], Outcome], None] | None,
-    ) -> None:
+    def _hand(self, delivery: Delivery[Item], writers: Sequence[tuple[Writer, OrderedWriter[Any]]]) -> None:
         overload, takers = self._overload, delivery.takers
+        delivery.writers = len(writers)
         for writer, thread in writers:
-            settled = partial(self._settle, delivery, writer.name, writers=len(writers), done=done)
             if takers is not None and writer.name not in takers:
                 if isinstance(writer, LooksAhead) and delivery.ego is not None:
                     thread.call(partial(writer.pass_by, delivery.ego))
-                settled(_SHED, None)
+                self._settle(delivery, writer.name, _SHED)
                 continue
             prepare: Callable[[Any], Any] = partial(_prepared, writer)
             if overload is not None:
                 prepare = partial(_measured, overload.prepared, writer.name, prepare)
-            thread.submit(chain(self._pool, delivery.item, prepare), settled, delivery.held_bytes)
+            thread.submit(Turn(delivery, writer.name, self._pool, prepare, self._settle))
 
-    def _settle(
-        self,
-        delivery: Delivery[Item],
-        name: str,
-        written: Written | None,
-        error: BaseException | None,
-        *,
-        writers: int,
-        done: Callable[[Delivery[Item], Outcome], None] | None,
-    ) -> None:
+    def _settle(self, delivery: Delivery[Any], name: str, result: Result) -> None:
         """A writer is done with an item; in that writer's thread."""
-        result: Result = written if written is not None else error or CancelledError()
         with self._lock:
             if isinstance(result, Written):
                 self.bytes_written += result.bytes
                 self.outputs[name].add(result)
                 if self._disk is not None:
                     self._disk.wrote(result.bytes)
-            is_last = delivery.settle(name, result) == writers
+            is_last = delivery.settle(name, result)
         self.commits.wrote()
         if not is_last:
             return
-        if done is not None:
-            done(delivery, delivery.outcome)
+        if delivery.count is not None:
+            self._count(delivery, delivery.outcome)
             self._arrive(delivery)
         delivery.close(self._ledger)
 
@@ -393,40 +385,34 @@ class FanOut:
             self._in_all += delivery.is_in_all
         self.commits.wrote()
 
-    def _follow(self, delivery: Delivery[Sample]) -> None:
-        """Without a format of samples, a sample counts by its reference, which the writers had before it."""
-        left = len(self._observers)
+    def _followed(self, delivery: Delivery[Sample]) -> None:
+        """A writer of measurements is done with those of a sample that no format takes."""
+        with self._lock:
+            delivery.awaited -= 1
+            if delivery.awaited:
+                return
+        ticket = delivery.envelopes[0].ticket
+        kind = "dropped" if ticket.reason == Reason.SHED else "unusable"
+        self._let_go(delivery, SAMPLE if ticket.stage is Stage.WRITTEN else Outcome(kind, ticket.reason))
 
-        def followed() -> None:
-            nonlocal left
+    def _unseen(self, delivery: Delivery[Sample], _: object) -> None:
+        """A sample is made, and there is no format at all."""
+        self._let_go(delivery, Outcome("unusable", delivery.damage) if delivery.damage else SAMPLE)
+
+    def _let_go(self, delivery: Delivery[Sample], outcome: Outcome) -> None:
+        self._count(delivery, outcome)
+        if outcome == SAMPLE:
             with self._lock:
-                left -= 1
-                if left:
-                    return
-            ticket = delivery.envelopes[0].ticket
-            kind = "dropped" if ticket.reason == Reason.SHED else "unusable"
-            close(SAMPLE if ticket.stage is Stage.WRITTEN else Outcome(kind, ticket.reason))
-
-        def close(outcome: Outcome) -> None:
-            self._count(delivery, outcome)
-            if outcome == SAMPLE:
-                with self._lock:
-                    self._newest_ns = delivery.envelopes[0].time_ns
-                    self._in_all += all(thread.failure is None for _, thread in self._observers)
-            for envelope in delivery.envelopes:
-                for part in envelope.all_parts:
-                    self._ledger.release(part.ticket)
-
-        for _, thread in self._observers:
-            thread.call(followed)
-        if not self._observers:
-            delivery.item.add_done_callback(
-                lambda _: close(Outcome("unusable", delivery.damage) if delivery.damage else SAMPLE)
-            )
+                self._newest_ns = delivery.envelopes[0].time_ns
+                self._in_all += all(thread.failure is None for _, thread in self._observers)
+        for envelope in delivery.envelopes:
+            for part in envelope.all_parts:
+                self._ledger.release(part.ticket)
 
     def _count(self, delivery: Delivery[Sample], outcome: Outcome) -> None:
         """Count a sample, and its pairs, once, whatever the formats."""
-        delivery.count(outcome)
+        if delivery.count is not None:
+            delivery.count(outcome)
         if delivery.damage:
             return
         reference, *others = delivery.envelopes

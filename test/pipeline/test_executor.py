@@ -23,6 +23,22 @@ def busy() -> tuple[ThreadPoolExecutor, threading.Event]:
     return pool, gate
 
 
+class Task:
+    """What comes of an item that is, or will be, prepared."""
+
+    size = 0
+
+    def __init__(self, prepared: Future[int]) -> None:
+        self.prepared = prepared
+        self.result: Written | BaseException | None = None
+
+    def hold(self, written: Future[Written]) -> None:
+        raise NotImplementedError
+
+    def settle(self, result: Written | BaseException) -> None:
+        self.result = result
+
+
 def done(value: int) -> Future[int]:
     future: Future[int] = Future()
     future.set_result(value)
@@ -34,20 +50,20 @@ def test_a_writer_ends_although_the_pool_was_shut_down_under_it(
 ) -> None:
     pool, gate = busy
     written: list[int] = []
-    settled: list[BaseException | None] = []
 
     def write(value: int) -> Written:
         written.append(value)
         return Written()
 
     writer: OrderedWriter[int] = OrderedWriter("test", write, Backlog(8))
-    for number in range(3):
-        writer.submit(chain(pool, done(number), lambda v: v), lambda _, error: settled.append(error))
+    tasks = [Task(chain(pool, done(number), lambda v: v)) for number in range(3)]
+    for task in tasks:
+        writer.submit(task)
     pool.shutdown(wait=False, cancel_futures=True)
     gate.set()
     writer.join()
     assert written == []
-    assert [type(error) for error in settled] == [CancelledError] * 3
+    assert [type(task.result) for task in tasks] == [CancelledError] * 3
     assert isinstance(writer.failure, CancelledError)
 
 
@@ -164,11 +180,11 @@ def test_one_slow_item_is_not_taken_for_all_that_follow(monkeypatch: pytest.Monk
         """How long an item takes, as it is thought to after these."""
         writer: OrderedWriter[int] = OrderedWriter("slow", write, Backlog(1000))
         for each_ms in (0, *took_ms):
-            writer.submit(done(each_ms), lambda *_: None)
+            writer.submit(Task(done(each_ms)))
         reached, waiting = threading.Event(), Future[int]()
         writer.call(reached.set)
         reached.wait()
-        writer.submit(waiting, lambda *_: None)
+        writer.submit(Task(waiting))
         found_s = writer.backlog_s
         waiting.set_result(0)
         writer.join()
