@@ -23,6 +23,7 @@ from edgefirst_ros.sample import CameraImage, Role
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.topics import TYPES, Route
 from edgefirst_ros.video.bitstream import Content, content_of
+from edgefirst_ros.video.stream import Verdict
 
 Digest = int
 """Size and checksum of a message's bytes, as one number: very many are kept."""
@@ -80,6 +81,7 @@ class Envelope(MessageTimes):
         keyframe: whether it is a video key frame, or not video at all.
         unusable: why its picture cannot be decoded, None if it can.
         size: width and height of its picture in pixels, as the headers say.
+        verdict: on a packet of video, from when it is judged until its picture is requested.
         image: the encoded picture, once it has been requested.
         content_measures: of what it holds, see ``StreamContent.message``.
         senders: what its signs say of its publisher.
@@ -97,6 +99,7 @@ class Envelope(MessageTimes):
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None
+    verdict: Verdict | None = None
     parts: tuple[Self, ...] = ()
     slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None

@@ -132,7 +132,7 @@ class Images:
             else None
         )
         self._streams: dict[str, VideoStream] = {}
-        self._released_ns: int | None = None
+        self._released_ns = 0
         self._sizes: dict[str, tuple[int, int]] = {}
         """Size of every camera's first picture, which is that of the whole sequence."""
         self._content: Mapping[str, StreamContent] = {}
@@ -177,9 +177,8 @@ class Images:
         """Set ``unusable`` and ``size``, in order of time, once the look-ahead's messages were pushed."""
         datum = envelope.measurement.datum
         if isinstance(datum, VideoPacket):
-            stream = self._streams[envelope.topic]
-            envelope.unusable = stream.judge(envelope.time_ns)
-            envelope.size = stream.size(envelope.time_ns)
+            verdict = self._streams[envelope.topic].judge(envelope.time_ns, self._released_ns)
+            envelope.verdict, envelope.unusable, envelope.size = verdict, verdict.reason, verdict.size
             if envelope.unusable == Reason.SECOND_FIELD:
                 envelope.unshown = Stage.DECODED, Reason.SECOND_FIELD
         elif isinstance(datum, CompressedImage):
@@ -199,7 +198,7 @@ class Images:
         datum, topic = envelope.measurement.datum, envelope.topic
         if not isinstance(datum, VideoPacket) or not envelope.keyframe:
             return envelope
-        data = self._streams[topic].prefix(envelope.time_ns) + datum.data
+        data = self._streams[topic].known(envelope.time_ns).prefix + datum.data
         other = copy(envelope)
         other.measurement = envelope.measurement._replace(datum=VideoPacket(datum.codec, data))
         return other
@@ -233,16 +232,12 @@ class Images:
         """
         if envelope.image is None and not self.is_behind(envelope):
             for part in envelope.parts or (envelope,):
-                if isinstance(part.measurement.datum, VideoPacket):
-                    self._streams[part.topic].request(part.time_ns)
+                if part.verdict is not None:
+                    self._streams[part.topic].request(part.verdict)
 
     def release(self, before_ns: int) -> None:
-        """No picture before this time will be requested any more."""
-        if self._released_ns is not None and before_ns <= self._released_ns:
-            return
-        self._released_ns = before_ns
-        for stream in self._streams.values():
-            stream.release(before_ns - 1)
+        """No picture before this time will be requested any more; videos delete it with their next one."""
+        self._released_ns = max(self._released_ns, before_ns)
 
     @property
     def is_gathering(self) -> bool:
@@ -285,7 +280,10 @@ class Images:
         datum = envelope.measurement.datum
         if isinstance(datum, RawImage):
             return self._pool.submit(picture_of, datum, self._bits.of(envelope))
-        return self._streams[envelope.topic].request(envelope.time_ns)
+        verdict, envelope.verdict = envelope.verdict, None  # which keeps all packets of its group
+        if verdict is None:
+            raise RuntimeError("a picture is requested that was not judged")
+        return self._streams[envelope.topic].request(verdict)
 
 
 def _look_of(done: Future[CameraImage]) -> Look | None:

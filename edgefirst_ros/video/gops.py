@@ -25,6 +25,7 @@ class AccessUnit:
         leading: as in ``assessment.Assessment``, like ``reference``, ``back`` and ``order``.
         doubtful: nothing vouches for its bytes, or some may be missing.
         damaged: its bytes were changed since the encoder wrote them; known once it was fed.
+        start: number of the group at which decoding must start, None if no start makes its picture correct.
     """
 
     number: int
@@ -37,15 +38,14 @@ class AccessUnit:
     order: int | None = None
     doubtful: bool = True
     damaged: bool = False
+    start: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start = None if self.back is None else self.gop.number - self.back
 
     def precedes(self, later: AccessUnit) -> bool:
         """Whether it is shown before a unit that is decoded later."""
         return self.order is None or later.order is None or self.order < later.order
-
-    @property
-    def start(self) -> int | None:
-        """Number of the group at which decoding must start, None if no start makes its picture correct."""
-        return None if self.back is None else self.gop.number - self.back
 
 
 @dataclass(slots=True, eq=False)

@@ -86,15 +86,6 @@ class DecodeOrder:
                 return True
         return False
 
-    def settles(self, horizon_ns: int) -> bool:
-        """Whether ``settle`` would return packets."""
-        waiting = self._waiting
-        if not waiting:
-            return False
-        if not self.reorders:
-            return waiting[0].time_ns <= horizon_ns
-        return len(waiting) > 1 or not (waiting[0].time_ns > horizon_ns and self._may_grow)
-
     @property
     def _may_grow(self) -> bool:
         """Whether, judging by the first pictures, a further part of the newest one may come."""

@@ -28,12 +28,20 @@ NO_PROFILE = "the check does not know their profile of H.265 (4:2:2, 4:4:4, 12 b
 BEHIND = 8
 """With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
 UNKNOWN = "no packet of that time"
-_NEVER_NS = 1 << 63
+_NEVER_NS, _LAST_NS = -(1 << 63), 1 << 63
 
 
 @dataclass(slots=True)
-class _Frame:
-    """State of one packet; ``unit`` once a decoder may be fed it."""
+class Verdict:
+    """What is known of one packet.
+
+    Attributes:
+        picture: whether it holds one.
+        reason: why it is not usable, short and countable; None if it is.
+        unit: what the decoder is fed of it, once that may be.
+        size: width and height of its picture, None if its headers do not tell.
+        prefix: the parameter sets that a decoder starting at it needs and that it does not contain.
+    """
 
     picture: bool
     reason: str | None = None
@@ -70,16 +78,16 @@ class Remarks:
 class VideoStream:
     """Decodes on request, and says of every packet whether its picture is correct.
 
-    Packets are pushed in order of arrival. ``judge`` and ``request`` follow in order of time, when packets
-    up to ``lookahead_ns`` later have been pushed. The decoder, which holds pictures back, takes a quarter of
-    the look-ahead; in the rest a packet may be late without effect, unless the stream reorders pictures
-    (``order.DecodeOrder``). All methods are for one thread; decoding runs in another, started by the first
-    request.
+    Packets are pushed in order of arrival. ``judge``, once for each, and ``request`` with its verdict follow
+    in order of time, when packets up to ``lookahead_ns`` later have been pushed. The decoder, which holds
+    pictures back, takes a quarter of the look-ahead; in the rest a packet may be late without effect, unless
+    the stream reorders pictures (``order.DecodeOrder``). All methods are for one thread; decoding runs in
+    another, started by the first request.
 
-    Packets stay compressed, by group of pictures, until ``release`` deletes them. A group of which no picture
-    is requested is never decoded, others no further than their last requested picture and what the decoder
-    holds back. If only key frames are requested, only they are decoded. When more than 64 MiB are kept of
-    released packets that later frames depend on, ``push`` waits until they are decoded and deleted.
+    Packets stay compressed, by group of pictures, until they are released. A group of which no picture is
+    requested is never decoded, others no further than their last requested picture and what the decoder holds
+    back. If only key frames are requested, only they are decoded. When more than 64 MiB are kept of released
+    packets that later frames depend on, ``push`` waits until they are decoded and deleted.
 
     A frame is usable if the decoder can reconstruct it exactly: from the first key frame on, and after a loss
     from the next one; in a stream without key frames, from the end of a recovery point. Losses show in the
@@ -120,8 +128,8 @@ class VideoStream:
         self._topic = topic
         self._judge_h265 = judge_h265
         self._remarks = remarks or Remarks()
-        self._frames: dict[int, _Frame] = {}
-        self._oldest_ns = _NEVER_NS
+        self._frames: dict[int, Verdict] = {}
+        self._oldest_ns = _LAST_NS
         """Time of the first of them."""
         name = f"video {topic}"
         self._worker = (
@@ -148,7 +156,7 @@ class VideoStream:
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
         known = self._frames.get(time_ns)
         if known is None or picture > known.picture:
-            self._frames[time_ns] = _Frame(picture, None if picture else Reason.NO_PICTURE)
+            self._frames[time_ns] = Verdict(picture, None if picture else Reason.NO_PICTURE)
             self._oldest_ns = min(self._oldest_ns, time_ns)
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
@@ -163,35 +171,29 @@ class VideoStream:
         """Append a further part to a picture that was pushed; False if that is already decoded."""
         return self._order.join(time_ns, packet)
 
-    def judge(self, time_ns: int) -> str | None:
-        """None if the packet of that time is usable, else a short countable reason; in order of time."""
+    def judge(self, time_ns: int, released_ns: int = _NEVER_NS) -> Verdict:
+        """Whether a packet is usable; no frame before ``released_ns`` will be requested any more."""
         self._settle(time_ns + self._margin_ns)
         self._walk(time_ns)
-        frame = self._frames.get(time_ns)
-        return UNKNOWN if frame is None else frame.reason
+        verdict = self.known(time_ns)
+        if released_ns > self._oldest_ns:
+            self.release(released_ns - 1)
+        return verdict
 
-    def size(self, time_ns: int) -> tuple[int, int] | None:
-        """Width and height of a packet's picture after ``judge``, None if its headers do not tell."""
-        frame = self._frames.get(time_ns)
-        return None if frame is None else frame.size
+    def known(self, time_ns: int) -> Verdict:
+        """What is known of the packet of that time before it is judged."""
+        return self._frames.get(time_ns) or Verdict(False, UNKNOWN)
 
-    def prefix(self, time_ns: int) -> bytes:
-        """The parameter sets that a decoder starting at a packet needs and that it does not contain."""
-        frame = self._frames.get(time_ns)
-        return b"" if frame is None else frame.prefix
-
-    def request(self, time_ns: int) -> Future[Picture]:
-        """The picture of a usable packet, in order of time; twice the same time gives the same future.
+    def request(self, verdict: Verdict) -> Future[Picture]:
+        """The picture of a packet, in order of time; requested twice in a row, it is the same future.
 
         The future fails with a DecodeError if the packet is not usable or the decoder gives no picture.
         """
-        reason = self.judge(time_ns)
-        frame = self._frames.get(time_ns)
-        if reason is not None or frame is None or frame.unit is None:
+        if verdict.reason is not None or verdict.unit is None:
             refused: Future[Picture] = Future()
-            refused.set_exception(DecodeError(reason or Reason.NO_PICTURE))
+            refused.set_exception(DecodeError(verdict.reason or Reason.NO_PICTURE))
             return refused
-        return self._worker.request(frame.unit)
+        return self._worker.request(verdict.unit)
 
     @property
     def is_behind(self) -> bool:
@@ -208,15 +210,10 @@ class VideoStream:
         self._worker.flush()
 
     def release(self, time_ns: int) -> None:
-        """No frame at or before this time will be requested any more."""
-        if time_ns < self._oldest_ns and not self._order.settles(time_ns):
-            return
-        self._settle(time_ns)
-        self._walk(time_ns)
-        if time_ns >= self._oldest_ns:
-            for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
-                del self._frames[passed_ns]
-            self._oldest_ns = min(self._frames, default=_NEVER_NS)
+        """No frame at or before this time will be requested any more; all of them have been judged."""
+        for passed_ns in [known_ns for known_ns in self._frames if known_ns <= time_ns]:
+            del self._frames[passed_ns]
+        self._oldest_ns = min(self._frames, default=_LAST_NS)
         self._worker.release(time_ns)
 
     def close(self) -> None:

@@ -202,9 +202,10 @@ def play(
         waiting.sort(key=lambda shot: shot.time_ns)
         while waiting and (until_ns is None or waiting[0].time_ns <= until_ns):
             shot = waiting.pop(0)
-            verdict = played.verdicts[shot.number] = stream.judge(shot.time_ns)
-            if verdict is None and (wanted is None or wanted(shot.number)):
-                asked.append((shot.number, stream.request(shot.time_ns)))
+            verdict = stream.judge(shot.time_ns)
+            played.verdicts[shot.number] = verdict.reason
+            if verdict.reason is None and (wanted is None or wanted(shot.number)):
+                asked.append((shot.number, stream.request(verdict)))
             collect(window)
             stream.release(shot.time_ns)
 

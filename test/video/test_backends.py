@@ -109,7 +109,7 @@ def test_the_stream_of_a_codec_that_the_hardware_lacks_says_so_for_every_picture
     with VideoStream("/camera/h264", decoder="v4l2m2m") as video:
         for shot in clip.shots:
             video.push(shot.time_ns, shot.packet)
-        pictures = [video.request(shot.time_ns) for shot in clip.shots[:3]]
+        pictures = [video.request(video.judge(shot.time_ns)) for shot in clip.shots[:3]]
         for picture in pictures:
             with pytest.raises(DecodeError, match="h264 cannot be decoded by v4l2m2m"):
                 picture.result(30)

@@ -165,8 +165,8 @@ def test_a_picture_that_comes_encoded_has_size_and_pixels(send: Send) -> None:
     video = stream(send)
     for shot in clip.shots:
         video.push(shot.time_ns, shot.packet)
-    asked = video.request(clip.shots[0].time_ns)
-    assert video.request(clip.shots[0].time_ns) is asked
+    asked = video.request(video.judge(clip.shots[0].time_ns))
+    assert video.request(video.judge(clip.shots[0].time_ns)) is asked
     video.close()
     picture = asked.result(timeout=60)
     assert isinstance(picture, EncodedPicture)

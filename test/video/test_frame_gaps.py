@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
+from edgefirst_ros.video.order import FrameMark, GapDetector
 
 STEP = 40
 
@@ -95,16 +94,3 @@ def test_a_single_frame_has_no_interval() -> None:
     line.add(FrameMark(0, key=True, poc=None, poc_modulus=1))
     assert line.walk(0) == [(0, None)]
     assert line.interval_ns() is None
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), max_size=20), st.booleans(), st.booleans()
-)
-def test_whether_packets_settle_is_known_beforehand(
-    steps: list[tuple[int, int]], reorders: bool, in_parts: bool
-) -> None:
-    order = DecodeOrder()
-    order.reorders, order._in_parts = reorders, in_parts
-    for time_ns, horizon_ns in steps:
-        order.push(Arrival(time_ns, VideoPacket("h264", b""), []))
-        assert order.settles(horizon_ns) == bool(order.settle(horizon_ns))

@@ -98,7 +98,7 @@ def test_the_jpeg_of_a_stream_is_made_without_rgb(matrix: str, full: bool) -> No
     shot, *_ = encode_shots("libx264", options, frames=1, size=(384, 256), picture=lambda _: picture)
     with VideoStream("/camera") as video:
         video.push(shot.time_ns, shot.packet)
-        future = video.request(shot.time_ns)
+        future = video.request(video.judge(shot.time_ns))
     decoded = future.result()
     straight = simplejpeg.decode_jpeg(simplejpeg.encode_jpeg(decoded.rgb(), 95, "RGB", "420")).astype(int)
     with patch.object(Picture, "rgb", side_effect=AssertionError):
@@ -199,5 +199,5 @@ def test_video_of_the_device_is_converted(codec: str) -> None:
     shot, *_ = encode_shots(*recipe(codec), frames=1, size=(96, 64))
     with VideoStream("/camera") as video:
         video.push(shot.time_ns, shot.packet)
-        future = video.request(shot.time_ns)
+        future = video.request(video.judge(shot.time_ns))
     assert future.result().planes() is not None

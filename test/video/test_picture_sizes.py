@@ -58,10 +58,11 @@ def test_a_stream_knows_the_size_of_each_picture() -> None:
         video.push(shot.time_ns, shot.packet)
     found = {}
     for shot in sorted((*small.shots, *large), key=lambda shot: shot.number):
-        assert video.judge(shot.time_ns) is None
-        found[shot.number] = video.size(shot.time_ns)
+        verdict = video.judge(shot.time_ns)
+        assert verdict.reason is None
+        found[shot.number] = verdict.size
     assert found == {n: (96, 64) if n < 44 else (98, 66) for n in range(58)}
-    assert video.size(0) is None
+    assert video.known(0).size is None
     video.close()
 
 

@@ -147,7 +147,8 @@ def test_close_serves_all_that_was_asked_for(clip: Clip, workers: int) -> None:
     video = stream(workers)
     push_all(video, clip.shots)
     futures = {
-        shot.number: video.request(shot.time_ns) for shot in sorted(clip.shots, key=lambda s: s.number)
+        shot.number: video.request(video.judge(shot.time_ns))
+        for shot in sorted(clip.shots, key=lambda s: s.number)
     }
     video.close()
     assert all(future.done() for future in futures.values())
@@ -158,7 +159,7 @@ def test_close_serves_all_that_was_asked_for(clip: Clip, workers: int) -> None:
 def test_close_twice_and_without_any_packet() -> None:
     with stream() as video:
         video.close()
-    assert video.judge(5) == "no packet of that time"
+    assert video.judge(5).reason == "no packet of that time"
 
 
 def test_after_close_requests_are_refused() -> None:
@@ -167,7 +168,7 @@ def test_after_close_requests_are_refused() -> None:
     push_all(video, clip.shots)
     video.close()
     with pytest.raises(DecodeError, match="closed"):
-        video.request(clip.shots[3].time_ns).result(timeout=10)
+        video.request(video.judge(clip.shots[3].time_ns)).result(timeout=10)
 
 
 def test_what_is_not_usable_is_refused_with_the_reason() -> None:
@@ -175,17 +176,17 @@ def test_what_is_not_usable_is_refused_with_the_reason() -> None:
     with stream() as video:
         push_all(video, clip.shots[3:])
         with pytest.raises(DecodeError, match="before the first key frame"):
-            video.request(clip.shots[4].time_ns).result(timeout=10)
+            video.request(video.judge(clip.shots[4].time_ns)).result(timeout=10)
         with pytest.raises(DecodeError, match="no packet of that time"):
-            video.request(clip.shots[4].time_ns + 1).result(timeout=10)
+            video.request(video.judge(clip.shots[4].time_ns + 1)).result(timeout=10)
 
 
 def test_the_same_time_twice_is_the_same_picture(fed: list[bytes]) -> None:
     clip = make_clip("h264-p")
     with stream() as video:
         push_all(video, clip.shots)
-        first = video.request(clip.shots[12].time_ns)
-        assert video.request(clip.shots[12].time_ns) is first
+        first = video.request(video.judge(clip.shots[12].time_ns))
+        assert video.request(video.judge(clip.shots[12].time_ns)) is first
     assert numbers(fed, clip.shots) == [12]
 
 
@@ -201,7 +202,7 @@ def test_what_is_cancelled_is_not_decoded(fed: list[bytes], monkeypatch: pytest.
     monkeypatch.setattr(VideoDecoder, "feed", slow)
     video = stream()
     push_all(video, clip.shots)
-    futures = [video.request(clip.shots[place].time_ns) for place in (0, 12, 24)]
+    futures = [video.request(video.judge(clip.shots[place].time_ns)) for place in (0, 12, 24)]
     assert futures[1].cancel()
     gate.set()
     video.close()
@@ -217,12 +218,12 @@ def test_a_failure_in_the_thread_reaches_every_caller(monkeypatch: pytest.Monkey
     clip = make_clip("h264-p")
     video = stream()
     push_all(video, clip.shots)
-    futures: list[Future[Picture]] = [video.request(shot.time_ns) for shot in clip.shots[:5]]
+    futures: list[Future[Picture]] = [video.request(video.judge(shot.time_ns)) for shot in clip.shots[:5]]
     for future in futures:
         with pytest.raises(MemoryError):
             future.result(timeout=10)
     with pytest.raises(MemoryError):
-        video.request(clip.shots[6].time_ns).result(timeout=10)
+        video.request(video.judge(clip.shots[6].time_ns)).result(timeout=10)
     video.close()
 
 
@@ -261,10 +262,10 @@ def test_a_picture_that_never_comes_is_not_waited_for_forever(
     with stream() as video:
         push_all(video, clip.shots)
         for place in (0, 1):
-            video.request(clip.shots[place].time_ns).result(timeout=60)
-        assert video.judge(clip.shots[110].time_ns) is None
+            video.request(video.judge(clip.shots[place].time_ns)).result(timeout=60)
+        assert video.judge(clip.shots[110].time_ns).reason is None
         with pytest.raises(DecodeError, match="no picture"):
-            video.request(clip.shots[30].time_ns).result(timeout=60)
+            video.request(video.judge(clip.shots[30].time_ns)).result(timeout=60)
         assert len(set(fed)) == 30 + 1 + 17 + 1
 
 
@@ -298,7 +299,7 @@ def test_a_group_too_long_to_keep_is_decoded_ahead(
         behind_ns = shot.time_ns - LOOKAHEAD_NS
         video.judge(behind_ns)
         if place in (100, 110):
-            futures[place - 20] = video.request(behind_ns)
+            futures[place - 20] = video.request(video.judge(behind_ns))
         video.release(behind_ns)
         kept.append(video._worker.gops.kept_bytes)
     video.close()
@@ -319,12 +320,12 @@ def test_a_group_whose_start_was_let_go_cannot_be_entered_again(monkeypatch: pyt
         video.release(shot.time_ns)
     push_all(video, clip.shots[60:61])
     # Nothing follows that would push the picture out, so the decoder is drained for it.
-    assert burnt_in(video.request(clip.shots[60].time_ns).result(timeout=60).rgb()) == 60
+    assert burnt_in(video.request(video.judge(clip.shots[60].time_ns)).result(timeout=60).rgb()) == 60
     push_all(video, clip.shots[61:])
     with pytest.raises(DecodeError, match="its key frame is no longer kept"):
-        video.request(clip.shots[70].time_ns).result(timeout=60)
+        video.request(video.judge(clip.shots[70].time_ns)).result(timeout=60)
     for shot in clip.shots[71:]:
-        video.release(shot.time_ns)
+        video.judge(shot.time_ns, shot.time_ns + 1)
         video._worker.make_room()
     assert video._worker.gops.kept_bytes <= 2_000
     video.close()
@@ -357,7 +358,7 @@ def test_slow_video_is_decoded_by_few_threads(monkeypatch: pytest.MonkeyPatch) -
     for step_ns in (STEP_NS, 2 * STEP_NS, 30 * STEP_NS):
         video = stream(workers=8)
         push_all(video, [replace(shot, step_ns=step_ns) for shot in clip.shots])
-        video.request(clip.shots[0].time_ns).result(timeout=60)
+        video.request(video.judge(clip.shots[0].time_ns)).result(timeout=60)
         video.close()
     assert used == [5, 2, 1]
 

@@ -94,8 +94,10 @@ def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: in
         video.push(shot.time_ns, shot.packet)
         video.push(shot.time_ns, shot.packet)
     if shift_ns:
-        assert video.judge(shots[0].time_ns) == "no picture in the packet"
-    futures = {number: video.request(START_NS + STEP_NS * number) for number in sorted(clip.truth)}
+        assert video.judge(shots[0].time_ns).reason == "no picture in the packet"
+    futures = {
+        number: video.request(video.judge(START_NS + STEP_NS * number)) for number in sorted(clip.truth)
+    }
     video.close()
     assert all(np.array_equal(futures[number].result().rgb(), rgb) for number, rgb in clip.truth.items())
 
@@ -138,11 +140,11 @@ def test_late_parameter_sets_do_not_spoil_the_picture_of_their_time() -> None:
     video = stream()
     for shot in clip.shots:
         video.push(shot.time_ns, shot.packet)
-    assert video.judge(clip.shots[20].time_ns) is None
+    assert video.judge(clip.shots[20].time_ns).reason is None
     sets, _ = apart(clip.shots[0])
     for place in (23, 20, 30):
         video.push(clip.shots[place].time_ns, sets.packet)
-    assert [video.judge(clip.shots[place].time_ns) for place in (23, 30)] == [None, None]
+    assert [video.judge(clip.shots[place].time_ns).reason for place in (23, 30)] == [None, None]
     video.close()
 
 
@@ -201,9 +203,9 @@ def test_the_acceptance_recording(workers: int, recording: Path, truth: dict[str
             packet = decode_video(message.data).datum
             assert video.push(stamps[place], packet) == (place in truth["video"][topic]["keyframes"])
     for place, stamp in enumerate(stamps):
-        assert video.judge(stamp) is None
+        assert video.judge(stamp).reason is None
         if place % every == 7:
-            futures[place] = video.request(stamp)
+            futures[place] = video.request(video.judge(stamp))
             video.release(stamp)
     video.close()
     numbers = {place: burnt_in(future.result().rgb(), bits=24, cell=16) for place, future in futures.items()}
@@ -221,7 +223,7 @@ def test_the_acceptance_recording_after_a_loss(lost: int, recording: Path, truth
         for place, (_, _, message) in enumerate(make_reader(file).iter_messages(topics=[topic])):
             if place != lost:
                 video.push(stamps[place], decode_video(message.data).datum)
-    verdicts = {place: video.judge(stamp) for place, stamp in enumerate(stamps) if place != lost}
+    verdicts = {place: video.judge(stamp).reason for place, stamp in enumerate(stamps) if place != lost}
     video.close()
     next_key = min(key for key in keys if key > lost)
     assert {place for place, verdict in verdicts.items() if verdict} == set(range(lost + 1, next_key))
