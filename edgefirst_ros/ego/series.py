@@ -5,6 +5,7 @@ There may be as many rows as a day of driving has: what exceeds a few megabytes 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -112,12 +113,12 @@ class Series:
         mixed[turn] = quaternion(rot3(start[turn].tolist()).slerp(share, rot3(end[turn].tolist())))
         return mixed
 
-    def settled(self, time_ns: int, coming_ns: int, max_gap_ns: int) -> bool:
-        """Whether no row from ``coming_ns`` on can change ``at(time_ns)``."""
-        if not self.times_ns or self.times_ns[-1] < time_ns:
-            too_late = bool(self.times_ns) and coming_ns - self.times_ns[-1] > max_gap_ns
-            return too_late and coming_ns > time_ns
-        return True
+    def final_ns(self, coming_ns: int, max_gap_ns: int) -> float:
+        """Up to which time, itself included, no row from ``coming_ns`` on can change what ``at`` gives."""
+        if not self.times_ns:
+            return -math.inf
+        last_ns = self.times_ns[-1]
+        return coming_ns - 1 if coming_ns - last_ns > max_gap_ns else last_ns
 
     def cut(self, from_ns: int) -> None:
         """Drop the rows from a time on."""

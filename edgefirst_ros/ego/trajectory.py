@@ -140,16 +140,16 @@ class Trajectory:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
         return self._motion.mounting
 
-    def settled(self, time_ns: int) -> bool:
-        """Whether no message that can still arrive, in order of time, changes the pose at a time."""
+    @property
+    def final_ns(self) -> float:
+        """Poses up to this time are final: no message that can still come, in order of time, changes them."""
         if self._latest_ns is None:
-            return False
+            return -math.inf
         if not self._known and (not self._has_odometry or self._motion.has_begun):
-            return False
+            return -math.inf
         if self._has_odometry:
-            odometry, gap_ns = self._motion.odometer.series, self._vehicle.max_gap_ns
-            return odometry.settled(time_ns, self._latest_ns, gap_ns)
-        return not self._is_oriented or self._orientation.settled(time_ns, self._latest_ns, SWIFT_NS)
+            return self._motion.odometer.series.final_ns(self._latest_ns, self._vehicle.max_gap_ns)
+        return self._orientation.final_ns(self._latest_ns, SWIFT_NS) if self._is_oriented else math.inf
 
     def pose(self, time_ns: int, *, located: bool = True) -> EgoPose:
         """The pose as far as it is known so far.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -42,6 +43,8 @@ class SampleContext:
 
     Attributes:
         calibration: in force now.
+        due: times of which ``poses`` gives the pose once it is final.
+        final_ns: poses up to this time are final, or have been waited for long enough.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
         moved: first change of each frame's transform, a sentence by frame.
@@ -77,7 +80,10 @@ class SampleContext:
             odometry=odometry,
         )
         self._has_ego = has_ego
-        self._due: deque[int] = deque()
+        self._settled_ns = self.trajectory.final_ns
+        self.final_ns = self._settled_ns if has_ego else math.inf
+        self._now_ns = 0
+        self.due: deque[int] = deque()
         self._last_due_ns: int | None = None
 
     def learn(self, measurement: Measurement) -> str | None:
@@ -150,16 +156,27 @@ class SampleContext:
             refusal is not None and arrival == measurement.arrival for arrival, refusal in judged
         ):
             self._want_pose(time_ns, POSE_EVERY_NS)
+        self._settled_ns = self.trajectory.final_ns
+        self.final_ns = max(self._settled_ns, self._now_ns - self._wait_ns)
         yield from judged
 
     def finish(self) -> Iterator[JudgedFix]:
-        """No navigation message comes any more: settle those that waited, as ``navigate`` does."""
+        """No message comes any more: all is final. Settle what waited, as ``navigate`` does."""
         self.trajectory.finish()
+        self.final_ns = math.inf
+        if self._last_due_ns is not None:
+            self._want_pose(self._now_ns, 1)
         yield from self.trajectory.judged()
 
-    def passing(self, time_ns: int) -> None:
-        """Something was measured then, so a pose is due if no navigation message gives one."""
-        self._want_pose(time_ns, POSE_AT_LEAST_NS)
+    def passing(self, time_ns: int, *, measured: bool = True) -> None:
+        """A message of that time is next; if it is ``measured`` then, a pose is due there at the latest."""
+        self._now_ns = time_ns
+        if self._has_ego:
+            self.final_ns = max(self._settled_ns, time_ns - self._wait_ns)
+        else:
+            self.due.clear()  # of before the first navigation message
+        if measured:
+            self._want_pose(time_ns, POSE_AT_LEAST_NS)
 
     def _want_pose(self, time_ns: int, apart_ns: int) -> None:
         begin_ns, end_ns, last_ns = self._window.begin_ns, self._window.end_ns, self._last_due_ns
@@ -168,43 +185,35 @@ class SampleContext:
         if begin_ns is not None and time_ns < begin_ns:
             return
         if begin_ns is not None and self._last_due_ns is None:
-            self._due.append(begin_ns)
+            self.due.append(begin_ns)
             self._last_due_ns = begin_ns
         if end_ns is not None and time_ns >= end_ns:
             time_ns, apart_ns = end_ns - 1, 1
         if self._last_due_ns is None or time_ns - self._last_due_ns >= apart_ns:
-            self._due.append(time_ns)
+            self.due.append(time_ns)
             self._last_due_ns = time_ns
 
     def close(self) -> None:
         """Release the trajectory, which another sequence may continue."""
         self.trajectory = Trajectory(Motion())
 
-    def is_known(self, time_ns: int, now_ns: int) -> bool:
-        """Whether the pose at a time is final, or has been waited for long enough."""
-        if not self._has_ego or now_ns >= time_ns + self._wait_ns:
-            return True
-        return self.trajectory.settled(time_ns)
-
     def pose(self, time_ns: int) -> EgoPose:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
 
-    def poses(self, now_ns: int, *, final: bool, located: bool = True) -> Iterator[EgoPose]:
-        """Poses that are due and known, each once: at navigation messages, in their gaps, and at the end.
+    def poses(self, *, located: bool = True) -> Iterator[EgoPose]:
+        """Poses that are due and final, each once: at navigation messages, in their gaps, and at the end.
 
         There are none if no navigation message ever comes; ``located`` as in ``Trajectory.pose``.
         """
-        if final and self._last_due_ns is not None:
-            self._want_pose(now_ns, 1)
-        while self._due and (final or self.is_known(self._due[0], now_ns)):
-            time_ns = self._due.popleft()
+        while self.due and self.due[0] <= self.final_ns:
+            time_ns = self.due.popleft()
             if self._has_ego:
                 yield self.trajectory.pose(time_ns, located=located)
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""
-        self.trajectory.forget(min(before_ns, self._due[0]) if self._due else before_ns)
+        self.trajectory.forget(min(before_ns, self.due[0]) if self.due else before_ns)
 
 
 def vehicle(options: EgoOptions) -> Vehicle:

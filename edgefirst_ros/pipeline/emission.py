@@ -42,6 +42,7 @@ class Emission:
         poses: for how long the rig's poses are based on what.
         reference_topics: whose messages are reference frames.
         observes: whether any format takes measurements.
+        oldest_ns: time of the first sample that waits for its pose, None if none does.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Emission:
         self._context = context
         self._fanout = fanout
         self.observes = fanout.observes
+        self.oldest_ns: int | None = None
         self._waiting: deque[tuple[_Frame, Calibration]] = deque()
         """Samples that wait for their pose."""
         self._unposed: deque[Delivery[Observation]] = deque()
@@ -95,9 +97,11 @@ class Emission:
         role = envelope.route.rule.role
         for part in envelope.all_parts:
             self._ledger.hold(part.ticket)
-        takers = fanout.measurement_takers(
-            envelope, possible=not self._is_spared(envelope), better=self._is_quick(envelope)
-        )
+        takers = None
+        if fanout.chooses:
+            takers = fanout.measurement_takers(
+                envelope, possible=not self._is_spared(envelope), better=self._is_quick(envelope)
+            )
         is_wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
         image = self._images.request(envelope) if is_wanted else None
         make = partial(_observation, role, envelope, context.calibration, context.picture)
@@ -110,13 +114,14 @@ class Emission:
 
     def sample(self, frame: _Frame) -> None:
         """Hold a sample until its pose is known."""
-        for part in _messages(frame):
-            self._ledger.hold(part.ticket)
-        self._request_early(_camera(frame))
+        for companion in frame.companions.values():
+            for part in companion.all_parts:
+                self._ledger.hold(part.ticket)
+        if self._fanout.sheds_early:
+            self._request_early(_camera(frame))
         self._waiting.append((frame, self._context.calibration))
-        self._waiting_bytes += _bytes(_messages(frame))
-        for part in frame.reference.all_parts:
-            self._ledger.release(part.ticket)
+        self.oldest_ns = self._waiting[0][0].reference.time_ns
+        self._waiting_bytes += _held_bytes(frame)
 
     def reject(self, frame: _Frame) -> None:
         """Count a reference frame that became no sample, and give its companions the reason."""
@@ -161,45 +166,41 @@ class Emission:
                 else:
                     self._ledger.release(part.ticket)
 
-    def pump(self, now_ns: int, oldest_ns: int, *, final: bool) -> int:
-        """Hand on what has its pose; the time before which nothing waits.
+    def pump(self) -> None:
+        """Hand on what has its pose, and poses that are due: all up to the time of the last final one.
 
-        Args:
-            now_ns: acquisition time reached.
-            oldest_ns: of reference frames that are not aligned yet.
-            final: the sequence ends, so nothing is waited for.
+        Where too much is held, what is first does not wait for its pose.
         """
-        self._release_posed(now_ns, final=final)
-        while self._waiting:
-            reference = self._waiting[0][0].reference
-            if not (final or self._is_full or self._context.is_known(reference.time_ns, now_ns)):
+        final_ns, waiting = self._context.final_ns, self._waiting
+        if self._unposed:
+            self._release_posed(final_ns)
+        while waiting:
+            reference = waiting[0][0].reference
+            if reference.time_ns > final_ns and self._waiting_bytes <= MOST_WAITING_BYTES:
                 break
             if any(delivery.envelopes[0] is reference for delivery in self._unposed):
                 break  # where no format takes samples, what becomes of its measurement decides
-            frame, calibration = self._waiting.popleft()
-            self._waiting_bytes -= _bytes(_messages(frame))
+            frame, calibration = waiting.popleft()
+            self.oldest_ns = waiting[0][0].reference.time_ns if waiting else None
+            self._waiting_bytes -= _held_bytes(frame)
             self._emit(frame, calibration)
-        is_wanted = self.observes
-        for pose in self._context.poses(now_ns, final=final, located=is_wanted):
-            self.poses.add(pose)
-            if is_wanted:
-                self._fanout.pose(pose)
-        if self._waiting:
-            oldest_ns = self._waiting[0][0].reference.time_ns
-        unposed_ns = self._unposed[0].envelopes[0].time_ns if self._unposed else oldest_ns
-        self._context.forget(min(oldest_ns, unposed_ns))
-        return oldest_ns
+        due = self._context.due
+        if due and due[0] <= final_ns:
+            for pose in self._context.poses(located=self.observes):
+                self.poses.add(pose)
+                if self.observes:
+                    self._fanout.pose(pose)
 
-    @property
-    def _is_full(self) -> bool:
-        """Whether too much is held for anything to wait for a pose."""
-        return self._waiting_bytes > MOST_WAITING_BYTES
+    def forget(self, before_ns: int) -> None:
+        """Nothing before this time is aligned or waits as a sample any more."""
+        unposed_ns = self._unposed[0].envelopes[0].time_ns if self._unposed else before_ns
+        self._context.forget(min(before_ns, unposed_ns))
 
-    def _release_posed(self, now_ns: int, *, final: bool) -> None:
+    def _release_posed(self, final_ns: float) -> None:
         """Hand on measurements whose pose has come; those that have none are left out."""
         while self._unposed:
             envelope = self._unposed[0].envelopes[0]
-            if not (final or self._is_full or self._context.is_known(envelope.time_ns, now_ns)):
+            if envelope.time_ns > final_ns and self._waiting_bytes <= MOST_WAITING_BYTES:
                 return
             delivery = self._unposed.popleft()
             self._waiting_bytes -= delivery.held_bytes
@@ -217,10 +218,12 @@ class Emission:
             return
         reference, camera = frame.reference, _camera(frame)
         by_role = {each.route.rule.role: each for each in (reference, *frame.companions.values())}
-        is_spared = self._is_spared(camera)
-        takers = self._fanout.sample_takers(
-            reference, camera, possible=not is_spared, better=self._is_quick(camera)
-        )
+        is_spared, takers = False, None
+        if self._fanout.chooses:
+            is_spared = self._is_spared(camera)
+            takers = self._fanout.sample_takers(
+                reference, camera, possible=not is_spared, better=self._is_quick(camera)
+            )
         ego = self._context.pose(reference.time_ns)
         make = partial(
             Sample,
@@ -277,7 +280,7 @@ class Emission:
 
     def _request_early(self, camera: Envelope | None) -> None:
         """Request a sample's picture in its place among those of measurements, which are requested before."""
-        if camera is None or not self._fanout.sheds_early:
+        if camera is None:
             return
         is_spared = self._is_spared(camera)
         if self._fanout.wants_picture(possible=not is_spared, better=self._is_quick(camera)):
@@ -296,8 +299,9 @@ def _observation(
     return Observation(role, envelope.measurement, calibration, image, picture)
 
 
-def _bytes(messages: Iterable[Envelope]) -> int:
-    return sum(message.held_bytes for message in messages)
+def _held_bytes(frame: _Frame) -> int:
+    """Memory that a frame and its companions take."""
+    return sum(part.held_bytes for part in _messages(frame))
 
 
 def _messages(frame: _Frame) -> Iterator[Envelope]:

@@ -142,7 +142,7 @@ class SequenceRun:
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
-        self._now_ns = 0
+        self._now_ns = self._oldest_ns = 0
         self._newest = 0, "", 0
         """Time, topic and running number of the last measurement in order of time."""
 
@@ -217,7 +217,7 @@ class SequenceRun:
             self._pair(picture)
         self._take(self._aligner.flush())
         self._settle_fixes(self._context.finish())
-        self._pump(final=True)
+        self._pump()
         self.motion_notes = self._context.trajectory.notes
         self.mounting = self._context.trajectory.mounting
         self._context.close()
@@ -292,8 +292,8 @@ class SequenceRun:
         self._newest = time_ns, envelope.topic, envelope.arrival
         role = rule.role
         is_context = role in CONTEXT_ROLES
-        if not is_context:  # a latched transform is received long before anything is measured
-            self._context.passing(time_ns)
+        # A latched transform is received long before anything is measured.
+        self._context.passing(time_ns, measured=not is_context)
         if not self.is_foreign(envelope):
             stats = self.stats.get(envelope.route.name)
             if stats is None:
@@ -318,7 +318,7 @@ class SequenceRun:
                 self._pair(picture)
             if not rule.tile:
                 self._pair(envelope)
-        self._pump(final=False)
+        self._pump()
 
     def is_foreign(self, envelope: Envelope) -> bool:
         """Whether it is of the sequence across a seam; what is sent once may have the time of a boot."""
@@ -379,13 +379,18 @@ class SequenceRun:
                 self._emission.reject(frame)
         self._emission.expire(self._aligner.expired())
 
-    def _pump(self, *, final: bool) -> None:
-        """Let samples leave whose pose is known, and pictures that nobody can request any more."""
-        oldest_ns = self._aligner.oldest_ns
+    def _pump(self) -> None:
+        """Let samples leave whose pose is final, and forget what nothing that waits needs any more."""
+        self._emission.pump()
+        oldest_ns = self._emission.oldest_ns
+        if oldest_ns is None:
+            oldest_ns = self._aligner.oldest_ns
         if oldest_ns is None:
             oldest_ns = self._now_ns - self._reach_ns
-        oldest_ns = self._emission.pump(self._now_ns, oldest_ns, final=final)
-        self._images.release(oldest_ns - self._reach_ns)
+        if oldest_ns > self._oldest_ns:
+            self._oldest_ns = oldest_ns
+            self._emission.forget(oldest_ns)
+            self._images.release(oldest_ns - self._reach_ns)
 
 
 def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ class Aligned(Generic[Candidate]):
 class _Stream(Generic[Candidate]):
     rule: PairingRule
     candidates: deque[Candidate]
-    seen_ns: int | None = None
+    seen_ns: float = -math.inf
     """Time of the newest message, or of the first frame where the stream is known to exist."""
 
 
@@ -143,7 +144,7 @@ class Aligner(Generic[Candidate]):
         yield from self.advance(candidate.time_ns)
         if self._expected:
             for name in self._expected & self._streams.keys():
-                if self._streams[name].seen_ns is None:
+                if self._streams[name].seen_ns == -math.inf:
                     self._streams[name].seen_ns = candidate.time_ns
             self._expected.clear()
         self._pending.append(candidate)
@@ -219,7 +220,7 @@ class Aligner(Generic[Candidate]):
         companions = {
             name: found
             for name, stream in self._shared.items()
-            if (found := _pick(stream, candidate.time_ns)) is not None
+            if stream.candidates and (found := _pick(stream, candidate.time_ns)) is not None
         }
         lacking = self._lacking(self._shared, candidate.time_ns, companions)
         frame = _Frame(number, candidate, companions, lacking)
@@ -299,10 +300,11 @@ class Aligner(Generic[Candidate]):
             self.lacking.update(frame.lacking)
             reason = " ".join(name for name in self._streams if name in frame.lacking)
             return Aligned(frame.number, candidate, companions, "incomplete", reason)
+        alive_ns = candidate.time_ns - self._alive_ns
         lacks = tuple(
             name
             for name, stream in self._streams.items()
-            if stream.rule.wanted and name not in companions and self._is_alive(stream, candidate.time_ns)
+            if stream.rule.wanted and name not in companions and stream.seen_ns >= alive_ns
         )
         self.missing.update(lacks)
         self.paired.update(companions.keys())
@@ -312,16 +314,17 @@ class Aligner(Generic[Candidate]):
         self, streams: Mapping[str, _Stream[Candidate]], time_ns: int, companions: Mapping[str, Candidate]
     ) -> set[str]:
         """Those of the streams that are required at that time and not among the companions."""
+        alive_ns = time_ns - self._alive_ns
         return {
             name
             for name, stream in streams.items()
             if name not in companions
             and stream.rule.required != "never"
-            and (stream.rule.required == "always" or self._is_alive(stream, time_ns))
+            and (stream.rule.required == "always" or stream.seen_ns >= alive_ns)
         }
 
     def _is_alive(self, stream: _Stream[Candidate], time_ns: int) -> bool:
-        return stream.seen_ns is not None and stream.seen_ns >= time_ns - self._alive_ns
+        return stream.seen_ns >= time_ns - self._alive_ns
 
 
 def _is_nearer(one: Alignable, other: Alignable, reference: Alignable) -> bool:

@@ -131,7 +131,7 @@ TIMES = st.lists(st.integers(0, 300), unique=True, max_size=12).map(sorted)
 def test_what_is_settled_does_not_change(times: list[int], known: int, time_ns: int) -> None:
     made = track(*times[:known])
     coming = times[known] if known < len(times) else 10_000
-    settled, before = made.settled(time_ns, coming, GAP_NS), value(made, time_ns)
+    settled, before = time_ns <= made.final_ns(coming, GAP_NS), value(made, time_ns)
     for later in times[known:]:
         made.add(later, (later * 10.0, *from_yaw(later / 1000)))
     if settled:
@@ -142,8 +142,8 @@ def test_what_is_settled_does_not_change(times: list[int], known: int, time_ns: 
 def test_settled_is_not_late(times: list[int], time_ns: int) -> None:
     made = track(*times)
     last = times[-1]
-    assert made.settled(time_ns, last, GAP_NS) == (last >= time_ns)
-    assert made.settled(time_ns, max(time_ns + 1, last + 51), GAP_NS)
+    assert made.final_ns(last, GAP_NS) == last
+    assert made.final_ns(max(time_ns + 1, last + 51), GAP_NS) >= time_ns
 
 
 @pytest.mark.parametrize("most_bytes", [0, 1 << 20])

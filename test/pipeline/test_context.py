@@ -105,9 +105,9 @@ def test_poses_are_never_closer_than_allowed_and_cover_all_times(
         here.passing(times_ns[-1])
         if moves:
             list(here.navigate(measured(odometry(now_ms / 1000), now_ms, "imu")))
-        poses += list(here.poses(times_ns[-1], final=False))
+        poses += list(here.poses())
     list(here.finish())
-    poses += list(here.poses(times_ns[-1], final=True))
+    poses += list(here.poses())
     found_ns = [pose.time_ns for pose in poses]
     assert found_ns == sorted(set(found_ns))
     assert (found_ns[0], found_ns[-1]) == (times_ns[0], times_ns[-1])
@@ -121,7 +121,7 @@ def test_without_navigation_there_are_no_poses() -> None:
     here = context()
     for at_ms in range(0, 500, 10):
         here.passing(START_NS + at_ms * MS)
-    assert list(here.poses(START_NS + 500 * MS, final=True)) == []
+    assert list(here.finish()) == list(here.poses()) == []
     assert not here.pose(START_NS).is_known
 
 
@@ -132,7 +132,8 @@ def test_poses_stay_within_a_window_and_reach_its_ends() -> None:
     for at_ms in range(0, 500, 10):
         here.passing(START_NS + at_ms * MS)
         list(here.navigate(measured(odometry(at_ms / 1000), at_ms, "imu")))
-    poses += list(here.poses(START_NS + 490 * MS, final=True))
+    list(here.finish())
+    poses += list(here.poses())
     assert poses[0].time_ns == begin_ns
     assert poses[-1].time_ns == end_ns - 1
     assert all(begin_ns <= pose.time_ns < end_ns for pose in poses)
