@@ -348,7 +348,7 @@ class LiveCapture:
             job = self._split(job, message)
         if message is None:
             return
-        self._tail.feed(message, self._queue.taken_s)
+        self._tail.feeding(message, self._queue.taken_s)
         if self._late:
             what = message.topic, full_type(message.schema), 1, len(message.data)
             job.pipeline.lose(*what, Reason.CUT_OFF, receive_ns=message.receive_ns)
@@ -386,7 +386,7 @@ class LiveCapture:
     def _look_around(self, job: Job) -> None:
         job.pipeline.around = tuple(self.other_topics())
         for topic, publishers in self.publishers().items():
-            job.pipeline.publishers.announced(topic, publishers)
+            job.pipeline.announced(topic, publishers)
 
     def _complete_split(self, session: SplitSession) -> None:
         self._look_around(session.job)

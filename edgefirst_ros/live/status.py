@@ -242,7 +242,7 @@ def build_status(
         help=advice(overload, disk.config) if overload is not None and shedding else "",
         findings={
             **content_now({topic: each.current() for topic, each in pipeline.contents.items()}),
-            **{t: publisher_finding(t, Publishers(**of)) for t, of in pipeline.publishers.found.items()},
+            **{t: publisher_finding(t, Publishers(**of)) for t, of in pipeline.publishers.items()},
             **meter.refusing(found),
         },
     )

@@ -32,7 +32,9 @@ class SplitSession:
 
 
 class Tail:
-    """Feeds the session before a seam, then completes it in a thread of its own; one session at a time.
+    """Ends the session before a seam once it needs no message any more, and completes it; one at a time.
+
+    It is completed in a thread of its own.
 
     It is work that waits: the session after it goes first.
 
@@ -62,8 +64,7 @@ class Tail:
         return self._session is not None
 
     def begin(self, job: Job, why: str, seam: Seam, following: Job, recorded: PendingRecording) -> None:
-        """Feed ``job``, which ends at the seam, in addition to ``following``."""
-        job.pipeline.end_at(seam.time_ns)
+        """Have ``job``, which ends at the seam, take messages beside ``following`` for a while."""
         until_s = time.monotonic() + 2 * tail_ns(job.pipeline.config) / 1e9
         self._session = SplitSession(job, why, following, recorded, seam.until_ns, until_s)
 
@@ -79,13 +80,11 @@ class Tail:
         if is_over:
             self.end()
 
-    def feed(self, message: RawMessage, taken_s: float) -> None:
-        """Pass a message to the session, which left the queue at ``taken_s``."""
-        if self._session is not None:
-            job = self._session.job
-            if job.overload is not None:
-                job.overload.feeding(taken_s, message.receive_ns)
-            job.pipeline.feed(message, own=False)
+    def feeding(self, message: RawMessage, taken_s: float) -> None:
+        """A message that left the queue at ``taken_s`` is about to be fed to both sessions."""
+        job = None if self._session is None else self._session.job
+        if job is not None and job.overload is not None:
+            job.overload.feeding(taken_s, message.receive_ns)
 
     def end(self) -> None:
         """Complete the session, if there is one, in the background."""

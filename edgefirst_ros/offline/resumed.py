@@ -114,8 +114,6 @@ class ChainReplay:
             return
         if self._tail is not None and message.receive_ns >= self._tail[1].until_ns:
             self._pass_seam()
-        if self._tail is not None:
-            self._tail[0].feed(message, own=False)
         self._current.feed(message)
 
     def finish(self, proceed: Callable[[], bool]) -> None:
@@ -126,13 +124,16 @@ class ChainReplay:
         session = None if following is None else following.session
         if following is None or session is None or session.seam is None:
             return
-        self._last.end_at(session.seam.time_ns)
+        self._begin_after(self._last, Pipeline(self._config, []), session, session.seam)
         for message in following.messages(self._arrival + 1):
             is_resumed = message.topic == RESUMED and resumed_of(message) is not None
             if is_resumed or message.receive_ns >= session.seam.until_ns or not proceed():
                 break
-            if not message.repeated:
-                self._last.feed(message, own=False)
+            if not message.repeated and self._current is not None:
+                self._current.feed(message)
+        self._tail = None
+        if self._current is not None:
+            self._current.pass_seam()
 
     def close(self) -> None:
         """Abort the pipelines of the sessions before."""
@@ -157,16 +158,15 @@ class ChainReplay:
         if before is None or seam is None:
             pipeline.begin_source(None, session.host, session.sequence, calibration=session.known)
         else:
-            pipeline.begin_source(
-                None,
-                session.host,
-                session.sequence,
-                calibration=before.calibration,
-                after=(before, seam.time_ns),
-            )
-            before.end_at(seam.time_ns)
-            self._tail = before, seam
+            self._begin_after(before, pipeline, session, seam)
         self._current = pipeline
+
+    def _begin_after(
+        self, before: Pipeline, pipeline: Pipeline, session: RecordedSession, seam: Seam
+    ) -> None:
+        names, known = (session.host, session.sequence), before.calibration
+        pipeline.begin_source(None, *names, calibration=known, after=(before, seam.time_ns))
+        self._tail, self._current = (before, seam), pipeline
 
     def _pass_seam(self) -> None:
         """End the session before: it needs no more messages."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,35 +11,26 @@ from typing import Any
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import Distributes, Writer
 from edgefirst_ros.hints import ExistingTopic, Hint
-from edgefirst_ros.messages.camera import VideoPacket
 from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.pointcloud import TOO_FAR, PointCloud, has_far_points
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.disk import Disk
-from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.envelope import Envelope, Window, decoded_for, envelope_of, unwanted
+from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.executor import Backlog, worker_count
 from edgefirst_ros.pipeline.fanout import FanOut, Output
 from edgefirst_ros.pipeline.groupcommit import Mark
+from edgefirst_ros.pipeline.intake import Intake
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import ProcessPool
-from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.report import build_report
-from edgefirst_ros.pipeline.routing import Routing
-from edgefirst_ros.pipeline.seam import STALE_NS, RecentMessages, SeamStart
+from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer, SequenceSummary
-from edgefirst_ros.sample import Calibration, Role, Sample
-from edgefirst_ros.timing.clock import Boundary, ClockFinder
-from edgefirst_ros.timing.finding import MessageTimes
+from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.topics import TF, full_type
+from edgefirst_ros.topics import full_type
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
 """Items, and bytes of messages, under way for each group of pictures that a process decodes."""
@@ -117,7 +107,6 @@ class Pipeline:
             shown=shown,
         )
         self._window = Window()
-        self._recent: RecentMessages | None = None
         self._is_broken = False
         """Whether the time base broke while a seam was near."""
         self._sequencer = Sequencer(
@@ -141,11 +130,13 @@ class Pipeline:
         """Whether a source was not read to its end, so that topics may not have come yet."""
         self._is_continued = False
         """Whether calibration was known before the first message."""
-        self._routing = Routing(config, self.notes)
         self._masks = Masks(config, self.ledger, self.notes.append)
-        self._duplicates = Duplicates()
-        self.publishers = Publishers()
-        """Of every topic, whether it has several."""
+        self._motions: deque[Motion] = deque()
+        self._intake = Intake(config, self)
+        self._last_known: Known | None = None
+        """Once it has left its intake to another session, what it knew then."""
+        self._publishers: dict[str, Mapping[str, Any]] = {}
+        """Likewise; until then what was found before another session joined."""
         self._recorded_ns = 0
         self._span: tuple[int, int] | None = None
         self._cut = ""
@@ -170,147 +161,79 @@ class Pipeline:
             name: of its first sequence; None for one made of host and time.
             motions: the rig's motion between breaks of the time base, where it was estimated beforehand.
             calibration: known from before, where the source continues with the same sensors.
-            after: pipeline of the session before and time of the seam (see ``seam_ns``); clocks, the rig's
-                motion and what the first samples pair with are taken over from it.
+            after: pipeline of the session before and time of the seam (see ``seam_ns``): what is acquired
+                from then on belongs to this one. Both take messages, which are fed here, until ``pass_seam``;
+                the rig's motion and what the first samples pair with are taken over.
 
         Raises:
             ConfigError: the prefix or the reference is ambiguous, or no topic could ever be the reference.
         """
-        self._routing.begin(topics)
         self._is_continued |= calibration is not None or after is not None
-        self._recent = RecentMessages(self.config) if topics is None else self._recent
-        start = None if after is None else after[0].start_after(after[1])
-        self._sequencer.source(self.config.host or host, name, calibration, start)
-        self._clock: ClockFinder[Envelope] = ClockFinder(
-            round(self.config.clock_window_s * 1e9), tell=self._note
-        )
-        self._heard: set[str] = set()
         self._motions = deque(motions)
-        self._has_odometer = False
-        if after is not None:
-            self._go_on(*after)
-
-    def _note(self, text: str) -> None:
-        self.notes.append(text)
+        host = self.config.host or host
+        if after is None:
+            self._intake.begin(topics)
+            self._sequencer.source(host, name, calibration)
+        else:
+            before, time_ns = after
+            self._sequencer.source(host, name, calibration, before.start_after(time_ns))
+            self._follow(before, time_ns)
 
     # ------------------------------------------------------------------ seams
     def seam_ns(self, message: RawMessage | None) -> int | None:
-        """Acquisition time at which another session can follow without loss, before this message.
-
-        None if none can, because clocks are not known yet or may just have been stepped. Before a video
-        packet it is the packet's own time, else later than everything received.
-        """
-        if self._recent is None or self._sequencer.current is None or not self._clock.is_settled:
-            return None
-        newest_ns = self._recent.newest_ns + 1
-        route = None if message is None else self._routing.route(message.topic)[1]
-        if message is None or route is None or route.rule.role is not Role.CAMERA:
-            return newest_ns
-        try:
-            decoded = decode(message)
-        except DecodeError:
-            return newest_ns
-        if not isinstance(decoded.datum, VideoPacket):
-            return newest_ns
-        times = MessageTimes(message.topic, decoded.stamp_ns, message.publish_ns, message.receive_ns)
-        time_ns = self._clock.time_ns(times)
-        # Out of line with what came before it is the first that tells of a step.
-        return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else time_ns
-
-    def end_at(self, time_ns: int) -> None:
-        """Leave what is acquired from this time on to the next session; ``feed`` may go on."""
-        self._window.end_ns, self._window.is_near = time_ns, True
+        """Acquisition time at which another session can follow, see ``Intake.seam_ns``."""
+        return None if self._sequencer.current is None else self._intake.seam_ns(message)
 
     def pass_seam(self) -> None:
         """Take everything from now on, because no message of the session before can come any more."""
         self._window.is_near = False
+        self._intake.pass_seam()
+
+    def leave(self) -> None:
+        """Take no messages any more; another session goes on."""
+        self._publishers, self._last_known = dict(self.publishers), self._known()
+        self._intake.leave(self)
 
     def start_after(self, time_ns: int) -> SeamStart | None:
         """What a session that follows from this time on takes over; None if there is no sequence."""
-        run = self._sequencer.current
-        return None if run is None or self._recent is None else run.start_after(time_ns, self._recent.last_ns)
+        run, recent = self._sequencer.current, self._intake.recent
+        return None if run is None or recent is None else run.start_after(time_ns, recent.last_ns)
 
-    def _go_on(self, before: Pipeline, time_ns: int) -> None:
-        """Take over the state of the session before, and the messages that this one needs as well."""
+    def _follow(self, before: Pipeline, time_ns: int) -> None:
+        """Go on with the messages of the session before, and with those that this one needs as well."""
         self._window.begin_ns, self._window.is_near = time_ns, True
-        self._clock = copy.deepcopy(before._clock, {id(before): self})
-        self._routing.continue_from(before._routing)
-        self._has_odometer = before._has_odometer
-        self._duplicates = before._duplicates.copy()
-        self.publishers = before.publishers.copy()
-        for kept in [] if before._recent is None else before._recent.messages():
+        self._intake = before._intake
+        recent = self._intake.recent
+        for kept in [] if recent is None else recent.messages():
             old = kept.ticket
             envelope = kept.fresh(
                 self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
             )
-            if self._recent is not None:
-                self._recent.add(envelope)
-            self._assign(envelope)
+            self.place(envelope)
             self._feed(self._masks.feed(envelope))
+        before._window.end_ns, before._window.is_near = time_ns, True
+        before._publishers = dict(before.publishers)
+        self._intake.join(self)
 
-    def feed(self, raw: RawMessage, *, own: bool = True) -> None:
-        """Take one message in order of arrival.
-
-        Args:
-            raw: the message.
-            own: whether it is counted by this session if its acquisition time stays unknown; near a seam,
-                messages from before the session's first or after its last are not.
+    def feed(self, raw: RawMessage) -> None:
+        """Take one message in order of arrival; so does a session before that has not left yet.
 
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
         """
-        known = self._routing.routes.get((raw.topic, raw.schema))
-        schema, route = known or self._routing.route(raw.topic, raw.schema)
-        topic = raw.topic if route is not None else self.ledger.unused(raw.topic)
-        ticket = self.ledger.receive(topic, schema, len(raw.data), raw.receive_ns, own=own)
-        if own:
-            self._advance(raw.receive_ns)
-        refusal = unwanted(raw, schema, route)
-        if refusal is not None or route is None:
-            self.ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.UNUSED)), unplaced=True)
-            return
-        rule = route.rule
-        try:
-            decoded = decoded_for(rule, raw)
-        except DecodeError as error:
-            self.ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
-            return
-        if decoded is None:
-            reason = (
-                f"no transform from {rule.parent_frame} to {rule.child_frame} (parent_frame, child_frame)"
-            )
-            self.ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
-            return
-        if rule.role is Role.ODOMETRY and schema != TF:
-            self._has_odometer = True
-        if raw.topic not in self._heard:
-            self._heard.add(raw.topic)
-            self._clock.rule(raw.topic, rule.times)
-        envelope = envelope_of(raw, decoded, ticket, route)
-        repeat = self._duplicates.received(route, raw.receive_ns, envelope.digest)
-        if repeat is not None:
-            self.ledger.release(ticket, Stage.REFUSED, repeat.reason)
-            return
-        self.publishers.see(envelope)
-        if envelope.is_of_other:
-            self.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            return
-        if own and isinstance(decoded.datum, PointCloud) and has_far_points(decoded.datum):
-            self.ledger.refuse_part(raw.topic, TOO_FAR)
-        self._timed(self._clock.feed(envelope))
-        self._raise_failure()
+        self._intake.feed(raw)
 
     def lose(
         self, topic: str, schema: str, messages: int, size: int, reason: str, *, receive_ns: int = 0
     ) -> None:
         """Count messages that were dropped unread, received about ``receive_ns``, 0 if that is unknown."""
-        if self._routing.route(topic, schema)[1] is None:
+        if self._intake.routing.route(topic, schema)[1] is None:
             topic = self.ledger.unused(topic)
         self.ledger.lose(topic, schema, messages, size, reason, receive_ns=receive_ns)
 
     def leave_out(self, topic: str, schema: str, messages: int, reason: str) -> None:
         """Count messages that were not selected and, as a rule, not read."""
-        if self._routing.route(topic, schema)[1] is None:
+        if self._intake.routing.route(topic, schema)[1] is None:
             topic = self.ledger.unused(topic)
         self.ledger.skip(topic, full_type(schema), messages, reason)
 
@@ -321,9 +244,13 @@ class Pipeline:
 
     def end_source(self, reason: str = "end of the recording") -> None:
         """The source ends: everything held leaves."""
-        self._timed(self._clock.flush())
+        has_left = self._last_known is not None
+        if not has_left:
+            self._intake.flush()
         self._feed(self._masks.flush())
-        self._end_sequence(reason)
+        self._sequencer.end(reason)
+        if not has_left:
+            self._intake.forget()
         self._span = None
 
     def complete(self) -> list[Path]:
@@ -336,7 +263,7 @@ class Pipeline:
         self._pool.shutdown()
         if self._processes is not None:
             self._processes.shutdown()
-        self._raise_failure()
+        self.raise_failure()
         return self._fanout.complete()
 
     def close(self) -> None:
@@ -349,13 +276,15 @@ class Pipeline:
 
     def abort(self) -> None:
         """Release files and threads after an error."""
+        self._intake.leave(self)
         self._sequencer.abort()
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._processes is not None:
             self._processes.kill()
         self._fanout.abort()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise what made a writer fail, if anything did."""
         self._fanout.raise_failure()
         if self._processes is not None and self._processes.failure is not None:
             raise self._processes.failure
@@ -364,6 +293,18 @@ class Pipeline:
     def fanout(self) -> FanOut:
         """The writers, to be asked how they are; any thread."""
         return self._fanout
+
+    @property
+    def publishers(self) -> Mapping[str, Mapping[str, Any]]:
+        """By topic with several publishers, what tells it; any thread."""
+        if self._last_known is not None:
+            return self._publishers
+        return dict(sorted({**self._publishers, **self._intake.publishers.found}.items()))
+
+    def announced(self, topic: str, publishers: list[str]) -> None:
+        """Note that the middleware knows several publishers of a topic; any thread."""
+        if self._last_known is None:
+            self._intake.publishers.announced(topic, publishers)
 
     @property
     def outputs(self) -> Mapping[str, Output]:
@@ -412,7 +353,7 @@ class Pipeline:
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
         counts = self.ledger.snapshot()
-        missing = [] if self.cut_short else self._routing.missing(counts, known=self._is_continued)
+        missing = [] if self.cut_short else self._intake.routing.missing(counts, known=self._is_continued)
         return build_report(
             self.config,
             self.ledger,
@@ -423,78 +364,49 @@ class Pipeline:
             unread=self.unread,
             hints=[hint.text for hint in self.hints(counts)],
             missing=missing,
-            publishers=self.publishers.found,
+            publishers=self.publishers,
         )
 
     def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
         """What configured topics that did not come may mean, by the ledger's counts of those that did."""
-        return self._routing.hints(topics, self.around)
+        return self._intake.routing.hints(topics, self.around)
 
     # ------------------------------------------------------------------ one sequence
-    def _timed(self, events: Iterable[Envelope | Boundary]) -> None:
-        for event in events:
-            if isinstance(event, Boundary):
-                self._feed(self._masks.flush())
-                self.notes.append(f"new sequence: {event.reason}")
-                self._end_sequence(event.reason)
-                self._break()
-                if self._motions:
-                    self._motions.popleft()
-            elif self._cut:
-                self.ledger.release(event.ticket, Stage.DROPPED, self._cut, unplaced=True)
-            elif event.is_of_other:
-                self.ledger.release(event.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            elif event.refusal is not None:
-                self.ledger.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
-            elif self._is_placed(event):
-                self._feed(self._masks.feed(event) if self._routing.may_have_masks else (event,))
+    def place(self, envelope: Envelope) -> None:
+        """At a seam the acquisition time says to which session a message belongs, and is counted by."""
+        if self._window.is_near and not self._is_broken:
+            self.ledger.assign(envelope.ticket, own=self._window.has(envelope.time_ns))
 
-    def _is_placed(self, envelope: Envelope) -> bool:
-        """Place a message at its time; False if it goes no further: unused, or a repetition."""
-        self._assign(envelope)
-        unused = self._unused(envelope)
-        if unused:
-            self.ledger.release(envelope.ticket, Stage.SKIPPED, unused)
-            return False
-        envelope.instead = self._routing.instead(envelope.route, self._heard)
-        stamped = True
-        for finding in reversed(self._clock.findings):
-            if finding.topic == envelope.topic:
-                stamped = finding.group is not None
-                break
-        repeat = self._duplicates.timed(envelope, stamped=stamped)
-        time_ns = envelope.time_ns
-        if repeat is not None:
-            if not (repeat.number and isinstance(envelope.decoded.datum, VideoPacket)):
-                self.ledger.release(envelope.ticket, Stage.REFUSED, repeat.reason)
-                return False
-            # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
-            envelope.unshown, time_ns = (Stage.REFUSED, repeat.reason), time_ns + repeat.number
-        envelope.place(time_ns)
-        if self._recent is not None:
-            self._recent.add(envelope)
-        return True
+    def take(self, envelope: Envelope) -> None:
+        """Take a message at its acquisition time, in order of arrival."""
+        if self._cut:
+            self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut, unplaced=True)
+        else:
+            may_have_masks = self._intake.routing.may_have_masks
+            self._feed(self._masks.feed(envelope) if may_have_masks else (envelope,))
 
-    def _unused(self, envelope: Envelope) -> str:
-        """Why a topic is not used, now that others are known; empty if it is."""
-        route, routing = envelope.route, self._routing
-        if route.name in routing.choices or not routing.reference[1]:
-            before = routing.reference
-            instead = routing.choose(route, self._heard, self._clock.findings)
-            if routing.reference is not before and self._sequencer.current is not None:
-                self._sequencer.current.reference_topics = routing.reference[1]
-            if instead:
-                return f"topics.{route.name} takes {instead}"
-        role, topics = routing.reference
-        if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
-            return "another camera topic is the reference"
-        if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
-            return "another topic sends odometry messages"
-        return ""
+    def refer(self, topics: frozenset[str]) -> None:
+        """These topics are the reference now."""
+        if self._sequencer.current is not None:
+            self._sequencer.current.reference_topics = topics
+
+    def broke(self, reason: str) -> None:
+        """The time base broke: what follows is another sequence.
+
+        Times at a seam mean nothing any more then: order of arrival decides.
+        """
+        self._feed(self._masks.flush())
+        self.notes.append(f"new sequence: {reason}")
+        self._sequencer.end(reason)
+        self._is_broken = self._window.is_near
+        self._window.begin_ns = self._window.end_ns = None
+        self._window.is_near = False
+        if self._motions:
+            self._motions.popleft()
 
     def _feed(self, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:
-            self._assign(envelope)
+            self.place(envelope)
             if self._cut:
                 self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut)
             elif self._is_broken and not envelope.ticket.own:
@@ -502,31 +414,18 @@ class Pipeline:
             else:
                 self._sequencer.feed(envelope)
 
-    def _assign(self, envelope: Envelope) -> None:
-        """At a seam the acquisition time says to which session a message belongs."""
-        if self._window.is_near and not self._is_broken:
-            self.ledger.assign(envelope.ticket, own=self._window.has(envelope.time_ns))
-
-    def _break(self) -> None:
-        """The time base broke, so times at a seam mean nothing any more: order of arrival decides."""
-        self._is_broken = self._window.is_near
-        self._window.begin_ns = self._window.end_ns = None
-        self._window.is_near = False
-        if self._recent is not None:
-            self._recent.clear()
-
     def _known(self) -> Known:
-        findings = tuple(self._clock.findings)
+        if self._last_known is not None:
+            return self._last_known
+        intake = self._intake
+        findings = tuple(intake.findings)
         motion = self._motions[0] if self._motions else None
-        expected, left_out = self._routing.used((finding.topic for finding in findings), self._heard)
-        return Known(self._routing.reference, expected, left_out, findings, motion)
+        topics = (finding.topic for finding in findings)
+        expected, left_out = intake.routing.used(topics, intake.heard)
+        return Known(intake.routing.reference, expected, left_out, findings, motion)
 
-    def _end_sequence(self, reason: str) -> None:
-        self._sequencer.end(reason)
-        self._clock.findings = []
-        self._duplicates.forget()
-
-    def _advance(self, receive_ns: int) -> None:
+    def received(self, receive_ns: int) -> None:
+        """A message was received then, of which it is not known yet where it belongs."""
         if receive_ns <= 0:
             return  # received before there was a time
         if self._span is None:

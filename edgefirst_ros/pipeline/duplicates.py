@@ -72,13 +72,6 @@ class Duplicates:
             return None
         return Repeat(Reason.SAME_STAMP if stamped else Reason.SAME_RECEIPT, number)
 
-    def copy(self) -> Duplicates:
-        """A copy that a following session continues with."""
-        other = Duplicates()
-        other._received.update({topic: recent.copy() for topic, recent in self._received.items()})
-        other._timed.update({topic: recent.copy() for topic, recent in self._timed.items()})
-        return other
-
     def forget(self) -> None:
         """The time base ends: later messages may have the same times."""
         self._received.clear()
@@ -94,13 +87,6 @@ class _Recent:
         self._order: deque[int] = deque()
         """The keys in order of arrival."""
         self.newest_ns = 0
-
-    def copy(self) -> _Recent:
-        """A copy that is added to independently."""
-        other = _Recent()
-        other._seen = {k: list(kept) if isinstance(kept, list) else kept for k, kept in self._seen.items()}
-        other._order, other.newest_ns = deque(self._order), self.newest_ns
-        return other
 
     def has(self, time_ns: int, content: Content) -> bool:
         """Whether a message of that time and content is known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -226,11 +225,9 @@ class Publishers:
         """By topic with several publishers, what tells it; any thread."""
         return dict(sorted({**self._announced.copy(), **self._found.copy()}.items()))
 
-    def copy(self) -> Publishers:
-        """A copy that a following session continues with."""
-        other = Publishers()
-        other._topics = deepcopy(self._topics)
-        return other
+    def begin(self) -> None:
+        """Another session goes on: what is found from now on is of it as well."""
+        self._announced, self._found = {}, {}
 
 
 def layout_of(datum: Datum) -> tuple[object, str] | None:

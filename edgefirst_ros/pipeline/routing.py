@@ -73,12 +73,9 @@ class Routing:
         self.chosen = {role: route for role, route in self.chosen.items() if route.topic in known}
         self._tell_choices()
 
-    def continue_from(self, before: Routing) -> None:
-        """Go on with the routes of the session before."""
-        self._map, self.routes = before._map, before.routes
-        self.reference, self._is_missed = before.reference, before._is_missed
-        self.may_have_masks = before.may_have_masks
-        self.chosen = dict(before.chosen)
+    def tell(self, notes: list[str]) -> None:
+        """Another session goes on: its notes take the choices made so far, and later ones."""
+        self._notes = notes
         self._tell_choices()
 
     def route(self, topic: str, schema: str = "") -> tuple[str, Route | None]:
