@@ -206,11 +206,8 @@ class Pipeline:
         recent = self._intake.recent
         for kept in [] if recent is None else recent.messages():
             old = kept.ticket
-            envelope = kept.fresh(
-                self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
-            )
-            self.place(envelope)
-            self._feed(self._masks.feed(envelope))
+            ticket = self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
+            self.take(kept.fresh(ticket), None)
         before._window.end_ns, before._window.is_near = time_ns, True
         before._publishers = dict(before.publishers)
         self._intake.join(self)
@@ -372,14 +369,17 @@ class Pipeline:
         return self._intake.routing.hints(topics, self.around)
 
     # ------------------------------------------------------------------ one sequence
-    def place(self, envelope: Envelope) -> None:
+    def _place(self, envelope: Envelope) -> None:
         """At a seam the acquisition time says to which session a message belongs, and is counted by."""
         if self._window.is_near and not self._is_broken:
             self.ledger.assign(envelope.ticket, own=self._window.has(envelope.time_ns))
 
-    def take(self, envelope: Envelope) -> None:
-        """Take a message at its acquisition time, in order of arrival."""
-        if self._cut:
+    def take(self, envelope: Envelope, end: tuple[Stage, str] | None) -> None:
+        """Take a message at its acquisition time, in order of arrival; ``end`` if it goes no further."""
+        self._place(envelope)
+        if end is not None:
+            self.ledger.release(envelope.ticket, *end)
+        elif self._cut:
             self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut, unplaced=True)
         else:
             may_have_masks = self._intake.routing.may_have_masks
@@ -406,7 +406,7 @@ class Pipeline:
 
     def _feed(self, envelopes: Iterable[Envelope]) -> None:
         for envelope in envelopes:
-            self.place(envelope)
+            self._place(envelope)
             if self._cut:
                 self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut)
             elif self._is_broken and not envelope.ticket.own:

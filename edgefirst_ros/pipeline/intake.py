@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.errors import DecodeError
@@ -14,7 +14,7 @@ from edgefirst_ros.messages.reasons import Reason
 from edgefirst_ros.messages.registry import decode
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, decoded_for, envelope_of, unwanted
-from edgefirst_ros.pipeline.ledger import Ledger, Stage
+from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.routing import Routing
 from edgefirst_ros.pipeline.seam import STALE_NS, RecentMessages
@@ -23,33 +23,8 @@ from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import Finding, MessageTimes
 from edgefirst_ros.topics import TF
 
-
-class Session(Protocol):
-    """Takes what is dated, in order of arrival, and counts what is of its own times."""
-
-    ledger: Ledger
-    notes: list[str]
-
-    def received(self, receive_ns: int) -> None:
-        """A message was received then."""
-
-    def place(self, envelope: Envelope) -> None:
-        """A message's acquisition time is known: say whether it is counted here."""
-
-    def take(self, envelope: Envelope) -> None:
-        """Take a message that is used."""
-
-    def refer(self, topics: frozenset[str]) -> None:
-        """These topics are the reference now."""
-
-    def broke(self, reason: str) -> None:
-        """The time base broke: what follows is another sequence."""
-
-    def leave(self) -> None:
-        """Take no messages any more; another session goes on."""
-
-    def raise_failure(self) -> None:
-        """Raise what made a writer fail, if anything did."""
+if TYPE_CHECKING:
+    from edgefirst_ros.pipeline.assembly import Pipeline
 
 
 class Intake:
@@ -70,7 +45,7 @@ class Intake:
         publishers: of every topic, whether it has several.
     """
 
-    def __init__(self, config: Config, session: Session) -> None:
+    def __init__(self, config: Config, session: Pipeline) -> None:
         self._config = config
         self.sessions = [session]
         self.routing = Routing(config, session.notes)
@@ -99,13 +74,13 @@ class Intake:
         for session in self.sessions:
             session.notes.append(text)
 
-    def join(self, session: Session) -> None:
+    def join(self, session: Pipeline) -> None:
         """Another session goes on after a seam; those before take messages until they ``leave``."""
         self.sessions.append(session)
         self.routing.tell(session.notes)
         self.publishers.begin()
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: Pipeline) -> None:
         """A session needs no message any more."""
         if session in self.sessions and len(self.sessions) > 1:
             self.sessions.remove(session)
@@ -204,15 +179,12 @@ class Intake:
                 if self.recent is not None:
                     self.recent.clear()
             elif event.is_of_other:
-                self._newest.release(event.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
+                self.sessions[-1].ledger.release(event.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             elif event.refusal is not None:
-                self._newest.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
+                ledger = self.sessions[-1].ledger
+                ledger.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
             else:
                 self._dated(event)
-
-    @property
-    def _newest(self) -> Ledger:
-        return self.sessions[-1].ledger
 
     def _dated(self, envelope: Envelope) -> None:
         """Place a message at its time, and give it to every session."""
@@ -222,16 +194,8 @@ class Intake:
         for session in self.sessions[:-1]:
             old = envelope.ticket
             ticket = session.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
-            self._give(session, envelope.fresh(ticket), end)
-        self._give(self.sessions[-1], envelope, end)
-
-    @staticmethod
-    def _give(session: Session, envelope: Envelope, end: tuple[Stage, str] | None) -> None:
-        session.place(envelope)
-        if end is None:
-            session.take(envelope)
-        else:
-            session.ledger.release(envelope.ticket, *end)
+            session.take(envelope.fresh(ticket), end)
+        self.sessions[-1].take(envelope, end)
 
     def _end(self, envelope: Envelope) -> tuple[Stage, str] | None:
         """Place a message at its time; how it ends if it goes no further: unused, or a repetition."""
