@@ -25,6 +25,8 @@ MOST_BYTES = 4 << 20
 BLOCK = 1024
 """Rows that ``row`` reads at a time."""
 FLOAT_BYTES = 8
+FEW = 1000
+"""So few rows are not worth the copying that it takes to drop some of them."""
 PROMPT_NS = 100_000_000
 """Assumed period of a sensor that has sent less than two values."""
 
@@ -128,9 +130,12 @@ class Series:
 
     def forget(self, before_ns: int) -> None:
         """Drop rows that times from ``before_ns`` on do not need."""
+        count = len(self.times_ns)
+        if count <= FEW:
+            return
         useless = bisect_right(self.times_ns, before_ns) - 1
-        if useless > max(1000, len(self) // 2):
-            self._newest = array("d", self.part(useless, len(self)).ravel())
+        if useless > max(FEW, count // 2):
+            self._newest = array("d", self.part(useless, count).ravel())
             self.times_ns, self._in_file, self._read = self.times_ns[useless:], 0, None
 
     def _spill(self) -> None:

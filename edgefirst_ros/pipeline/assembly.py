@@ -20,13 +20,12 @@ from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.executor import Backlog, worker_count
 from edgefirst_ros.pipeline.fanout import FanOut, Output
 from edgefirst_ros.pipeline.groupcommit import Mark
-from edgefirst_ros.pipeline.intake import Intake
+from edgefirst_ros.pipeline.intake import Intake, SeamStart
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import ProcessPool
 from edgefirst_ros.pipeline.report import build_report
-from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer, SequenceSummary
 from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.timing.gaps import StreamStats

@@ -18,9 +18,9 @@ from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
+from edgefirst_ros.pipeline.intake import SeamStart
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Stage
 from edgefirst_ros.pipeline.poseaccount import PoseAccount
-from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
 from edgefirst_ros.timing.gaps import StreamStats

@@ -16,8 +16,8 @@ from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
+from edgefirst_ros.pipeline.intake import SeamStart
 from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.pipeline.seam import SeamStart
 from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
 from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding

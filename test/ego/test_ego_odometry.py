@@ -78,3 +78,13 @@ def test_it_settles_by_itself() -> None:
     assert trajectory.final_ns == 0
     driven(trajectory, 1)
     assert trajectory.final_ns == S
+
+
+def test_what_is_final_does_not_change() -> None:
+    trajectory, final = Trajectory(odometry=True), {}
+    for second in (0.0, 0.4, 1.0, 1.5, 4.0, 9.0, 9.5):
+        driven(trajectory, second)
+        for tenth in range(-5, int(trajectory.final_ns * 10 // S) + 1):
+            final.setdefault(tenth, trajectory.pose(tenth * S // 10))
+    assert len(final) == 101
+    assert {tenth: trajectory.pose(tenth * S // 10) for tenth in final} == final

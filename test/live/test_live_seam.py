@@ -22,7 +22,7 @@ from refreshed import refreshed_packets
 from written import Written, exif_time_ns
 from zenoh_loopback import await_condition
 
-from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.model import TopicRule, build_config
 from edgefirst_ros.formats.datasets import check as check_ncore
 from edgefirst_ros.formats.l5kit.check.dataset import check as check_l5kit
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
@@ -32,8 +32,10 @@ from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.messages.measurement import RawMessage
 from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.pipeline import intake
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.timing.clock import ClockFinder
 
 VIDEO = "/camera/h264"
 SHORT = {"clock_window_s": 0.5, "lookahead_s": 0.5, "ego": {"wait_s": 1.0}, "overload": {"latency_s": 0}}
@@ -211,6 +213,29 @@ def test_a_seam_between_key_frames_loses_nothing_either(
     first_ns = min(samples(tmp_path / "parts", parts[1:]))
     keys_ns = [decode(m).stamp_ns for m in what() if m.topic == VIDEO and starts_gop(m)]
     assert first_ns not in keys_ns
+
+
+def test_near_a_seam_each_message_is_decoded_and_dated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded, dated = Counter[int](), Counter[int]()
+    decoding, dating = intake.decoded_for, ClockFinder.feed
+
+    def decode_it(rule: TopicRule, raw: RawMessage) -> Any:  # noqa: ANN401
+        decoded[raw.arrival] += 1
+        return decoding(rule, raw)
+
+    def date_it(self: ClockFinder[Any], message: Any) -> Any:  # noqa: ANN401
+        dated[message.arrival] += 1
+        return dating(self, message)
+
+    monkeypatch.setattr(intake, "decoded_for", decode_it)
+    monkeypatch.setattr(ClockFinder, "feed", date_it)
+    what = [m for m in drive() if m.topic != VIDEO]
+    parts = captured(tmp_path, what, [0.5], reference="lidar_points", formats=("edgefirst",))
+    assert all(part.report["samples"] > 10 for part in parts)
+    assert len(decoded) > 500
+    assert set(decoded.values()) == set(dated.values()) == {1}
 
 
 def test_before_clocks_are_known_a_seam_is_where_it_was_asked_for(tmp_path: Path) -> None:

@@ -10,18 +10,19 @@ import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from envelopes import INFO, Keeper, Post
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.errors import DecodeError, OutputBusy, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.pipeline.delivery import Delivery
+from edgefirst_ros.pipeline.delivery import Delivery, State, Turn
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import Outcome
@@ -307,6 +308,45 @@ def test_messages_are_freed_as_soon_as_their_sample_is_written() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+class Holding(Keeper):
+    """Prepares when it may, and holds what it writes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_prepare = threading.Event()
+        self.held: list[Future[Written]] = []
+
+    def prepare(self, sample: Sample) -> Sample:
+        self.may_prepare.wait(30)
+        return sample
+
+    def write(self, prepared: Sample) -> Any:  # noqa: ANN401 - as a format may
+        written = super().write(prepared)
+        self.held.append(Future())
+        self.held[-1].set_running_or_notify_cancel()
+        return self.held[-1] if written.items else written
+
+
+def test_an_item_says_where_it_is_on_its_way_to_a_writer() -> None:
+    writer, image, turns = Holding(), Future[CameraImage](), list[Turn[Sample]]()
+    run = Run(writer)
+    (_, thread), *_ = run.fanout._samplers
+    submit = thread.submit
+    thread.submit = lambda turn: (turns.append(turn), submit(turn))[1]  # type: ignore[method-assign, assignment]
+    run.send(0, image=image)
+    assert [turn.state for turn in turns] == [State.PICTURE]
+    image.set_result(PICTURE)
+    assert turns[0].state is State.PREPARING
+    writer.may_prepare.set()
+    turns[0].prepared.result(30)
+    await_condition("it to be held", lambda: turns[0].state is State.HELD)
+    assert run.outcomes == []
+    writer.held[0].set_result(Written({"/camera/h264": 1}))
+    assert turns[0].state is State.SETTLED
+    assert run.outcomes == [Outcome("sample")]
+    run.end()
 
 
 @pytest.mark.parametrize(
