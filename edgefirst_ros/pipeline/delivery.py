@@ -177,8 +177,8 @@ class Turn(Generic[Item]):
         self.prepared: Future[Any] = Future()
         self._delivery: Delivery[Item] | None = delivery
         self._name, self._pool = name, pool
-        self._make = prepare
-        self._settled = settled
+        self._make: Callable[[Item], Any] = prepare
+        self._settled: Callable[[Delivery[Item], str, Result], None] = settled
         delivery.item.add_done_callback(self._prepare)
 
     def _prepare(self, made: Future[Item]) -> None:
