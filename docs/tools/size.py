@@ -27,28 +27,28 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15730,
+    "formats": 16280,
     "pipeline": 4760,
     "video": 4120,
-    "view": 3100,
+    "view": 2510,
     "sources": 3080,
-    "cli": 2680,
+    "cli": 2670,
     "nodes": 2370,
     "ego": 2290,
     "timing": 2150,
     "messages": 2010,
     "simulation": 1930,
     "live": 1680,
-    "fleet": 1600,
+    "fleet": 1590,
     "offline": 1250,
     "diagnosis": 1090,
-    "config": 710,
+    "config": 715,
     PLAIN: 660,
     "api": 300,
     "model": 200,
     "codecs": 170,
 }
-MOST = {"modules": 429, "rooms": 26, "arrows": 139, "floors": 13, "options": 84}
+MOST = {"modules": 426, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
 
 
 def code_lines(path: Path) -> int:

@@ -65,7 +65,6 @@ class FleetOptions:
 def fleet_settings(
     file: Path | None,
     chosen: dict[str, Any],
-    edgefirst: dict[str, Any],
     excerpt: Excerpt | None,
     *,
     page: bool,
@@ -80,13 +79,13 @@ def fleet_settings(
 
     from edgefirst_ros.fleet.keys import Settings
 
-    make_config(file, chosen, edgefirst, notes=notes)
+    make_config(file, chosen, notes=notes)
     values = None
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file)
-    return Settings(values, chosen, edgefirst, version("edgefirst_ros"), excerpt, page)
+    return Settings(values, chosen, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(

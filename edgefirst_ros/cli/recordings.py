@@ -86,7 +86,7 @@ def info(
             from edgefirst_ros.sources.window import excerpt_of
 
         notes: list[str] = []
-        config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+        config = make_config(config_file, {"prefix": prefix}, notes=notes)
         for note in () if as_json else notes:
             print_line(err, f"note: {escape(note)}")
         excerpt = excerpt_of(start, end)

@@ -32,7 +32,7 @@ OPTIONS = ("--format", "edgefirst,l5kit")
 
 
 def settings(**chosen: object) -> Settings:
-    return Settings(None, chosen, {}, version="0.1.0")
+    return Settings(None, chosen, version="0.1.0")
 
 
 def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1") -> FleetDrive:

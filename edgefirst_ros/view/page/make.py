@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -14,21 +14,14 @@ from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, 
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
 from edgefirst_ros.formats.datasets import find, output_of, refuse_linked
+from edgefirst_ros.formats.format import Format, Target
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.formats.scene import Moment, Scene, Scenes
 from edgefirst_ros.model.untrusted import refusing
-from edgefirst_ros.naming import PAGE, REPORT, page_path, readable
-from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
-from edgefirst_ros.view.l5kitscenes import L5KitScenes
-from edgefirst_ros.view.ncorescenes import NCoreScenes
+from edgefirst_ros.naming import REPORT, page_path, readable
 from edgefirst_ros.view.page.document import document
-from edgefirst_ros.view.page.thumbnails import Thumbnail, encoded, thumbnails
-from edgefirst_ros.view.scene import Moment, Scene, Scenes
+from edgefirst_ros.view.page.thumbnails import Thumbnail, chosen, thumbnails
 
-SCENES: Mapping[str, Callable[[Path], Scenes]] = {
-    "edgefirst": EdgeFirstScenes,
-    "ncore": NCoreScenes,
-    "l5kit": L5KitScenes,
-}
-"""By format what can be seen of its datasets; those that come first show more."""
 MOST_FOLDERS = 32
 """Sequences of a run that are looked into."""
 MOST_REPORTS = 64
@@ -49,7 +42,14 @@ class Run:
         if self.report is not None:
             return page_path(self.report)
         name, dataset = self.datasets[0]
-        return dataset / PAGE if name == "edgefirst" else dataset.with_name(f"{dataset.stem}.{PAGE}")
+        report = FORMATS[name].report(Target(dataset.parent, dataset.name))
+        return page_path(report or dataset.with_name(f"{dataset.stem}.{REPORT}"))
+
+    def of_format(self) -> Iterator[tuple[Format[Any], list[Path]]]:
+        """The formats of which there is a dataset, in the order of ``FORMATS``: the first show most."""
+        for name, each in FORMATS.items():
+            if folders := [dataset for other, dataset in self.datasets if other == name]:
+                yield each, folders
 
 
 def make_page(path: Path, output: Path | None = None) -> Path:
@@ -117,8 +117,10 @@ def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> N
     report.purpose = "recording"
     count = len(scenes)
     why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
-    pictures = encoded(list(zip(scenes, why, strict=True)), report)
-    lacking = "" if pictures else "no sample could be made of the recording"
+    of = {scene.moment: scene for scene in scenes}
+    pictures, lacking = thumbnails(zip(of, why, strict=True), of.__getitem__, report)
+    if not pictures:
+        lacking = lacking or "no sample could be made of the recording"
     write_page(output, document(report, report.dataset, pictures, lacking))
 
 
@@ -163,7 +165,7 @@ def _of_report(report: Path) -> list[tuple[str, Path]]:
     found: dict[Path, str] = {}
     for file in read_report(report).files[: 8 * MOST_FOLDERS]:
         parts = PurePosixPath(file).parts
-        if len(parts) < 2 or ".." in parts or parts[0] not in SCENES or PurePosixPath(file).is_absolute():
+        if len(parts) < 2 or ".." in parts or parts[0] not in FORMATS or PurePosixPath(file).is_absolute():
             continue
         dataset = output / parts[0] / parts[1]
         if dataset.is_dir():
@@ -173,7 +175,7 @@ def _of_report(report: Path) -> list[tuple[str, Path]]:
 
 
 def _rank(each: tuple[str, Path]) -> tuple[int, Path]:
-    return list(SCENES).index(each[0]), each[1]
+    return list(FORMATS).index(each[0]), each[1]
 
 
 def _report_of(name: str, dataset: Path) -> Path | None:
@@ -212,41 +214,41 @@ class _Several:
 
 def _count(run: Run) -> int | None:
     """How many samples the datasets hold, by the first format that can be read; None if none can."""
-    for name, kind in SCENES.items():
-        folders = [dataset for other, dataset in run.datasets if other == name]
+    for each, folders in run.of_format():
         try:
-            with refusing(name, DatasetError):
-                counts = [len(kind(folder).moments()) for folder in folders]
+            with refusing(each.name, DatasetError):
+                found = [each.scenes(folder) for folder in folders]
+                return sum(len(scenes.moments()) for scenes in found if scenes is not None)
         except EdgeFirstError:
             continue
-        if counts:
-            return sum(counts)
     return None
 
 
 def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
     """Pictures from the first format that has some; why there are none, or not all."""
     faults: list[str] = []
-    for name, kind in SCENES.items():
-        folders = [dataset for other, dataset in run.datasets if other == name][:MOST_FOLDERS]
+    can_be_seen = False
+    for each, folders in run.of_format():
         opened: list[Scenes] = []
-        for folder in folders:
+        for folder in folders[:MOST_FOLDERS]:
             try:
                 with refusing(folder, DatasetError):
-                    opened.append(kind(folder))
+                    opened += filter(None, [each.scenes(folder)])
             except EdgeFirstError as error:
                 faults.append(str(error))
         if opened:
-            pictures, lacking = thumbnails(_Several(opened), report)
+            can_be_seen = True
+            several = _Several(opened)
+            pictures, lacking = thumbnails(chosen(several.moments(), report), several.scene, report)
             if lacking:
                 faults.append(lacking)
             if pictures:
                 return pictures, "; ".join(faults[:3])
     if faults:
         return [], "; ".join(faults[:3])
-    if not run.datasets:
-        return [], "the dataset is not there, or its format has no pictures"
-    return [], "no sample has a picture or points"
+    if can_be_seen:
+        return [], "no sample has a picture or points"
+    return [], "the dataset is not there, or its format has no pictures"
 
 
 def refuse_output(path: Path) -> None:
