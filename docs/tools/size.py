@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16280,
+    "formats": 16285,
     "pipeline": 4760,
     "video": 4120,
-    "view": 2510,
+    "view": 2515,
     "sources": 3080,
-    "cli": 2670,
+    "cli": 2675,
     "nodes": 2370,
     "ego": 2290,
     "timing": 2150,
@@ -48,7 +48,7 @@ CEILINGS: Mapping[str, int] = {
     "model": 200,
     "codecs": 170,
 }
-MOST = {"modules": 426, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
+MOST = {"modules": 427, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
 
 
 def code_lines(path: Path) -> int:

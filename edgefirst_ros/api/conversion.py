@@ -17,7 +17,7 @@ from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.settings import recorded_settings
 from edgefirst_ros.sources.window import excerpt_of
-from edgefirst_ros.view.page.make import make_pages
+from edgefirst_ros.view.runs import make_pages
 
 Place = str | PathLike[str]
 

@@ -325,7 +325,7 @@ def _no_pages(_: Sequence[Path]) -> Made:
 
 
 def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.view.page.make import make_pages
+    from edgefirst_ros.view.runs import make_pages
 
     return make_pages(paths)
 

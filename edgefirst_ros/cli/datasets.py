@@ -136,7 +136,7 @@ class _Passed:
 
 def _missing_pages(path: Path, err: Console) -> list[Path]:
     """Make the pages that a run did not come to, or that a power cut took; where they are."""
-    from edgefirst_ros.view.page.make import without_page
+    from edgefirst_ros.view.runs import without_page
 
     return page_beside(without_page(path), err)
 

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.errors import ConfigError, extra
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -182,16 +182,19 @@ def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list
     if options.engine in {None, EngineChoice.LOCAL}:
         if options.address:
             raise ConfigError(["--address is for --engine ray and --engine dask"])
-        from edgefirst_ros.fleet.engines.local import LocalEngine
+        with extra():
+            from edgefirst_ros.fleet.engines.local import LocalEngine
 
         share = machine.share(min(options.jobs or 1, drives), memory, workers)
         notes += [share.note] if share.note else []
         return LocalEngine(share.jobs, share.workers)
     if options.engine is EngineChoice.RAY:
-        from edgefirst_ros.fleet.engines.ray import RayEngine
+        with extra():
+            from edgefirst_ros.fleet.engines.ray import RayEngine
 
         return RayEngine(options.address, workers or 1, memory, options.jobs)
-    from edgefirst_ros.fleet.engines.dask import DaskEngine
+    with extra():
+        from edgefirst_ros.fleet.engines.dask import DaskEngine
 
     return DaskEngine(options.address, workers or 1, memory, options.jobs)
 

@@ -115,7 +115,7 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.view.page.make import make_pages
+    from edgefirst_ros.view.runs import make_pages
 
     pages, fault = make_pages(paths)
     if fault:

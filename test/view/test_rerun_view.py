@@ -402,6 +402,7 @@ class TestSeveralSequences:
 
 def test_the_way_of_rows_is_on_the_ellipsoid(tmp_path: Path) -> None:
     """At the equator a minute of latitude is 1842.9 m, one of longitude 1855.3 m, across 180 degrees, too."""
+
     class Places:
         def timed(self, moment: Moment) -> Moment:
             return moment
