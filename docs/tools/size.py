@@ -48,7 +48,7 @@ CEILINGS: Mapping[str, int] = {
     "model": 200,
     "codecs": 170,
 }
-MOST = {"modules": 427, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
+MOST = {"modules": 428, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
 
 
 def code_lines(path: Path) -> int:

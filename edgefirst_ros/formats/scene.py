@@ -6,6 +6,7 @@ A format says what there is; the rooms above turn it into a page, a contact shee
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -153,19 +154,22 @@ class Scene:
     points_frame: str | None = None
 
 
-class Scenes(Protocol):
+class Scenes(ABC):
     """The samples of a dataset that can be looked at."""
 
+    @abstractmethod
     def moments(self) -> list[Moment]:
         """All samples in order; quick, and without reading any."""
 
     def timed(self, moment: Moment) -> Moment:
-        """The sample with its time, if the dataset has it.
+        """The sample with its time, if the dataset has it, where that takes reading.
 
         Raises:
             EdgeFirstError: its files are damaged.
         """
+        return moment
 
+    @abstractmethod
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """One of the samples.
 

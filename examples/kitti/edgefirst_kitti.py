@@ -19,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgefirst_ros.errors import DatasetNotFound, DecodeError, OutputExists
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path
+from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded
 from edgefirst_ros.formats.format import Format, Target, below
-from edgefirst_ros.formats.scene import Detail, Moment, Scene
+from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
 
@@ -96,6 +96,7 @@ class KittiWriter:
             remove(self.part)
             return []
         take_name(self.path)
+        remove(old_path(self.path))
         return [self.path]
 
     def abort(self) -> None: ...
@@ -110,7 +111,7 @@ def velodyne(cloud: PointCloud) -> bytes:
     return np.column_stack([cloud.xyz(), intensity]).astype("<f4").tobytes()
 
 
-class KittiScenes:
+class KittiScenes(Scenes):
     """What there is to see of a dataset: for pages of reports, contact sheets and the viewer."""
 
     def __init__(self, path: Path, files: list[tuple[Path, Path]]) -> None:
@@ -118,9 +119,6 @@ class KittiScenes:
 
     def moments(self) -> list[Moment]:
         return [Moment(self.path.name, number) for number in range(len(self.files))]
-
-    def timed(self, moment: Moment) -> Moment:
-        return moment  # these folders have no times
 
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         picture, cloud = self.files[moment.frame or 0]

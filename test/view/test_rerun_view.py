@@ -42,7 +42,7 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
-from edgefirst_ros.formats.scene import Box3d, Detail, Instant, Moment, Scene  # noqa: E402
+from edgefirst_ros.formats.scene import Box3d, Detail, Instant, Moment, Scene, Scenes  # noqa: E402
 from edgefirst_ros.view.rerun import output  # noqa: E402 - needs Rerun
 from edgefirst_ros.view.rerun.canvas import Canvas  # noqa: E402
 from edgefirst_ros.view.rerun.instants import SceneDrawing, Wanted, draw_all  # noqa: E402
@@ -403,17 +403,17 @@ class TestSeveralSequences:
 def test_the_way_of_rows_is_on_the_ellipsoid(tmp_path: Path) -> None:
     """At the equator a minute of latitude is 1842.9 m, one of longitude 1855.3 m, across 180 degrees, too."""
 
-    class Places:
-        def timed(self, moment: Moment) -> Moment:
-            return moment
+    class Places(Scenes):
+        def moments(self) -> list[Moment]:
+            return [Moment("s", number, number * 10**9) for number in range(2)]
 
-        def scene(self, moment: Moment, _: Detail) -> Scene:
+        def scene(self, moment: Moment, _: Detail = Detail.PICTURE) -> Scene:
             place = [(0.0, 180 - 1 / 120), (1 / 60, -180 + 1 / 120)][moment.frame or 0]
             return Scene(moment, place=place, attitude_deg=(0.0, 0.0, 0.0))
 
-    moments = [Moment("s", number, number * 10**9) for number in range(2)]
+    places = Places()
     with output.to_file(tmp_path / "x.rrd", "x") as canvas:
-        for number, instant in enumerate(SceneDrawing(Places(), moments, None).instants()):  # type: ignore[arg-type]
+        for number, instant in enumerate(SceneDrawing(places, places.moments(), None).instants()):
             instant.draw(canvas, number)
     way = Drawn(tmp_path / "x.rrd").arrays("rig", "Transform3D:translation")
     np.testing.assert_allclose(way[0][0], [0.0, 0.0, 0.0], atol=1e-6)

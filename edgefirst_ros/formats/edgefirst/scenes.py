@@ -22,7 +22,7 @@ from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
 from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
 from edgefirst_ros.formats.edgefirst.store.quality import Quality
-from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, opened
+from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, opened
 from edgefirst_ros.model.untrusted import refusing
 
 Row = Mapping[str, Any]
@@ -77,7 +77,7 @@ SHOWN = ("name", "frame", "label", "box2d")
 """Columns that are read: masks may be much larger than all others."""
 
 
-class EdgeFirstScenes:
+class EdgeFirstScenes(Scenes):
     """The samples of an EdgeFirst dataset; see ``Scenes``.
 
     Raises:

@@ -11,7 +11,7 @@ import numpy as np
 from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
-from edgefirst_ros.formats.scene import Agent, Box3d, Detail, Frame, Moment, Points, Scene
+from edgefirst_ros.formats.scene import Agent, Box3d, Detail, Frame, Moment, Points, Scene, Scenes
 from edgefirst_ros.model.rotations import angles_of
 from edgefirst_ros.model.untrusted import refusing
 
@@ -19,7 +19,7 @@ MOST_AGENTS, MOST_POINTS = 2000, 500_000
 """Of a frame; the others are left out."""
 
 
-class L5KitScenes:
+class L5KitScenes(Scenes):
     """The frames of an L5Kit dataset; see ``Scenes``.
 
     Raises:
@@ -39,10 +39,6 @@ class L5KitScenes:
     def moments(self) -> list[Moment]:
         """All frames."""
         return list(self._numbers)
-
-    def timed(self, moment: Moment) -> Moment:
-        """Frames have times."""
-        return moment
 
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """A frame, for a page seen from above in the rig's frame."""

@@ -29,6 +29,7 @@ from edgefirst_ros.formats.scene import (
     Moment,
     Points,
     Scene,
+    Scenes,
     opened,
 )
 from edgefirst_ros.formats.zarr2.array import read_array
@@ -73,7 +74,7 @@ class _Frames:
                         self.groups[found[1]] = path, np.array(times, np.int64).reshape(-1, 2)
 
 
-class NCoreScenes:
+class NCoreScenes(Scenes):
     """The pictures of the first camera of a sequence, see ``Scenes``; without a camera, the lidar's frames.
 
     Raises:
@@ -99,10 +100,6 @@ class NCoreScenes:
             for group in groups
             for start_us in self._groups[group][1][:, 0]
         ]
-
-    def timed(self, moment: Moment) -> Moment:
-        """Frames have times."""
-        return moment
 
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:  # noqa: ARG002
         """The picture that is nearest in time, its boxes, and the nearest returns of the first lidar."""

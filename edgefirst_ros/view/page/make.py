@@ -10,7 +10,7 @@ from edgefirst_ros.diagnosis.report import Report, parsed, read_report
 from edgefirst_ros.errors import DatasetError, EdgeFirstError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.scene import Moment, Scene, Scenes
+from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.naming import REPORT, readable
 from edgefirst_ros.view.page.document import document
@@ -79,7 +79,7 @@ _ALL_PARTS = (
 )
 
 
-class _Several:
+class _Several(Scenes):
     """The samples of several datasets of one format, one after another."""
 
     def __init__(self, several: Sequence[Scenes]) -> None:
@@ -89,9 +89,9 @@ class _Several:
         """All of them."""
         return list(self._of)
 
-    def scene(self, moment: Moment) -> Scene:
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """One of them."""
-        return self._of[moment].scene(moment)
+        return self._of[moment].scene(moment, detail)
 
 
 def _count(run: Run) -> int | None:
