@@ -63,15 +63,15 @@ class ExtraNotInstalled(EdgeFirstError, ImportError):
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
-    """A block that imports modules of an extra of setup.py.
+def extra(name: str = "") -> Iterator[None]:
+    """A block that imports modules of an extra of setup.py, or a part that few need and that may be left out.
 
     Raises:
-        ExtraNotInstalled: a module is missing; the message has the command that installs the extra.
+        ExtraNotInstalled: a module is missing; the message has the command that installs it.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ExtraNotInstalled(
-            f"{error.name} is not installed: pip install 'edgefirst_ros[{name}]'", name=error.name
-        ) from error
+        package = f"'edgefirst_ros[{name}]'" if name else "edgefirst_ros"
+        text = f"{error.name} is not installed: pip install {package}"
+        raise ExtraNotInstalled(text, name=error.name) from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 from places import REPOSITORY, tool
@@ -34,7 +36,7 @@ MAY_IMPORT = {
     "fleet": "config errors formats model naming offline sources topics view",
     "live": "config diagnosis errors formats hints messages naming pipeline sample sources timing topics "
     "video",
-    "view": "codecs diagnosis errors formats messages model naming sample",
+    "view": "diagnosis errors formats messages model naming sample",
     "simulation": "errors messages model",
     "api": "codecs config errors formats model offline sources view",
     "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
@@ -51,31 +53,35 @@ FORMATS_MAY_IMPORT = {
     "crashsafe": "",
     "zarr2": "",
     "tracks": "",
-    "format": "base crashsafe findings",
+    "scene": "",
+    "masks": "",
+    "format": "base crashsafe findings scene",
     "edgefirst.options": "",
     "edgefirst.store": "crashsafe edgefirst.options",
-    "edgefirst.prepare": "base edgefirst.options edgefirst.store",
+    "edgefirst.prepare": "base edgefirst.options edgefirst.store masks",
     "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store",
     "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options edgefirst.prepare "
     "edgefirst.recover edgefirst.store motion",
     "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store "
     "findings motion",
-    "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store",
+    "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store masks",
+    "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
     "edgefirst.format": "crashsafe edgefirst.check edgefirst.finish edgefirst.options edgefirst.recover "
-    "edgefirst.store edgefirst.write findings format",
+    "edgefirst.scenes edgefirst.store edgefirst.write findings format",
     "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",
     "l5kit.labels": "l5kit.store tracks",
     "l5kit.options": "l5kit.labels tracks",
     "l5kit.write": "base crashsafe l5kit.geometry l5kit.labels l5kit.options l5kit.store motion tracks",
     "l5kit.read": "crashsafe l5kit.geometry l5kit.store zarr2",
+    "l5kit.scenes": "l5kit.read l5kit.store scene",
     "l5kit.rearrange": "crashsafe l5kit.read l5kit.store",
     "l5kit.recover": "crashsafe l5kit.store zarr2",
     "l5kit.check": "crashsafe findings l5kit.read l5kit.store motion zarr2",
     "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.write",
     "l5kit.format": "crashsafe findings format l5kit.check l5kit.options l5kit.read l5kit.recover "
-    "l5kit.store l5kit.write",
+    "l5kit.scenes l5kit.store l5kit.write",
     "ncore.options": "",
     "ncore.store": "crashsafe ncore.options pace zarr2",
     "ncore.extrinsics": "",
@@ -84,10 +90,11 @@ FORMATS_MAY_IMPORT = {
     "zarr2",
     "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options ncore.prepare ncore.store "
     "pace zarr2",
+    "ncore.scenes": "ncore.extrinsics ncore.store scene zarr2",
     "ncore.recover": "crashsafe ncore.finish ncore.options ncore.store ncore.write",
     "ncore.check": "findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
-    "ncore.format": "crashsafe findings format ncore.check ncore.options ncore.recover ncore.store "
-    "ncore.write",
+    "ncore.format": "crashsafe findings format ncore.check ncore.options ncore.recover ncore.scenes "
+    "ncore.store ncore.write",
     "registry": "format",
     "datasets": "crashsafe findings format registry",
 }
@@ -96,19 +103,30 @@ ROS = {"rclpy", "launch", "launch_ros", "launch_testing"}
 
 
 @cache
+def places() -> dict[str, Path]:
+    """The package's modules by dotted name."""
+    found = {".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts): p for p in PACKAGE.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in found.items()}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A module's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports() -> dict[str, frozenset[str]]:
     """What each module imports, by its dotted name; all that is imported from this package is a module."""
-    places = {".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts): p for p in PACKAGE.rglob("*.py")}
-    places = {name.removesuffix(".__init__"): path for name, path in places.items()}
     found = {}
-    for name, path in places.items():
+    for name, path in places().items():
         used = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 used.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
-                used.update((whole & places.keys()) or {node.module})
+                used.update((whole & places().keys()) or {node.module})
         found[name] = frozenset(used)
     return found
 
@@ -155,6 +173,48 @@ def test_only_the_nodes_import_ros() -> None:
     users = {name for name, used in imports().items() if {u.split(".")[0] for u in used} & ROS}
     assert users
     assert all(name.startswith("edgefirst_ros.nodes.") for name in users)
+
+
+NAMES_A_FORMAT = re.compile(
+    r"(?<![a-z])(ncore|l5kit)|^edgefirst(?=$|\.(?!schemas|printable))|formats\.edgefirst"
+    r"|edgefirst(?!_ros|_msgs|error|[-.]|_debug|[ /]?maivin|$)",
+    re.IGNORECASE,
+)
+MAY_NAME_ONE = {
+    "edgefirst_ros": "the public names of the reader for training",
+    "edgefirst_ros.api.reading": "that reader",
+    "edgefirst_ros.api.batches": "that reader",
+    "edgefirst_ros.api.coco": "that reader",
+    "edgefirst_ros.cli.l5kit": "the commands of one format",
+    "edgefirst_ros.cli.app": "their name",
+    "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
+    "edgefirst_ros.messages.cdr": "the vendor's package of messages",
+    "edgefirst_ros.config.model": "the default of formats",
+}
+
+
+def words(tree: ast.Module) -> Iterator[str]:
+    """Names and texts in the code of a module, without docstrings."""
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        else:
+            yield from (getattr(node, part) for part in ("id", "attr", "arg", "name") if hasattr(node, part))
+
+
+def test_no_other_room_names_a_format() -> None:
+    """What a room needs of a format is in ``Format``: then a format of another package has it as well."""
+    named = {
+        name: found
+        for name, path in places().items()
+        if not name.startswith("edgefirst_ros.formats.")
+        and (found := {w for w in words(parsed(path)) if w and NAMES_A_FORMAT.search(str(w))})
+    }
+    assert not {name: found for name, found in named.items() if name not in MAY_NAME_ONE}
+    assert named.keys() == MAY_NAME_ONE.keys()
 
 
 def test_few_plain_modules_stand_at_the_top() -> None:

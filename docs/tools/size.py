@@ -27,28 +27,28 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15730,
-    "pipeline": 4860,
-    "video": 4090,
-    "view": 3100,
-    "sources": 3080,
+    "formats": 16280,
+    "pipeline": 4870,
+    "video": 4100,
+    "sources": 3070,
     "cli": 2680,
-    "nodes": 2370,
+    "view": 2520,
+    "nodes": 2360,
     "ego": 2290,
     "timing": 2140,
-    "messages": 2010,
-    "simulation": 1930,
+    "messages": 2000,
+    "simulation": 1920,
     "live": 1670,
-    "fleet": 1600,
+    "fleet": 1590,
     "offline": 1240,
-    "diagnosis": 1090,
-    "config": 710,
-    PLAIN: 660,
-    "api": 300,
-    "model": 200,
-    "codecs": 170,
+    "diagnosis": 1080,
+    "config": 720,
+    "api": 290,
+    "model": 190,
+    "codecs": 160,
+    PLAIN: 650,
 }
-MOST = {"modules": 429, "rooms": 26, "arrows": 139, "floors": 13, "options": 84}
+MOST = {"modules": 428, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
 
 
 def code_lines(path: Path) -> int:

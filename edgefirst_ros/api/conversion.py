@@ -17,7 +17,7 @@ from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.settings import recorded_settings
 from edgefirst_ros.sources.window import excerpt_of
-from edgefirst_ros.view.page.make import make_pages
+from edgefirst_ros.view.runs import make_pages
 
 Place = str | PathLike[str]
 
@@ -51,8 +51,8 @@ def convert(
         stop: when set, from another thread, what has been read is completed.
         on_progress: called several times a second with the file, bytes read and samples written so far.
         **settings: single settings in place of those of ``config``, named as in the file, such as
-            ``rate_hz=2``, ``formats=["edgefirst", "ncore"]`` or ``edgefirst={"container": "folder"}``; those
-            that are None count as not given.
+            ``rate_hz=2``, ``formats=["edgefirst", "ncore"]`` or ``edgefirst={"container": "folder"}``, which
+            leaves the other options of that format; those that are None count as not given.
 
     Returns:
         ``paths`` of all datasets, and ``report``: what is in capture_report.json.
@@ -103,6 +103,4 @@ def _config(
     else:
         values, note = recorded_settings(places) or ({}, "")
         notes += [note] if note else []
-    chosen = dict(settings)
-    edgefirst = dict(chosen.pop("edgefirst", None) or {})
-    return chosen_config(values, chosen, edgefirst), notes
+    return chosen_config(values, settings), notes

@@ -161,10 +161,10 @@ def capture(
             "split_every_m": split_every_m,
             "record": record,
             "record_topics": record_topics,
+            **options.format_values(schema_version=schema, container=container),
         }
         notes = [options.INCOMPLETE] if incomplete else []
-        edgefirst = options.edgefirst_values(schema, container)
-        config = make_config(config_file, chosen, edgefirst, notes=notes)
+        config = make_config(config_file, chosen, notes=notes)
         for note in () if quiet or as_json else notes:
             _note(err, note)
         # Topics have no prefix here, so a configured one only names the device.
@@ -325,7 +325,7 @@ def _no_pages(_: Sequence[Path]) -> Made:
 
 
 def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.view.page.make import make_pages
+    from edgefirst_ros.view.runs import make_pages
 
     return make_pages(paths)
 

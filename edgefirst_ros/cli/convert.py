@@ -180,8 +180,8 @@ def convert(
             "keyframes": keyframes or None,
             "complete": complete,
             "workers": workers,
+            **options.format_values(schema_version=schema, container=container),
         }
-        edgefirst = options.edgefirst_values(schema, container)
         if is_fleet:
             if dry_run:
                 raise ConfigError(
@@ -193,7 +193,6 @@ def convert(
             settings = fleet_settings(
                 config_file,
                 chosen,
-                edgefirst,
                 excerpt,
                 page=not no_report,
                 notes=notes,
@@ -216,7 +215,7 @@ def convert(
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
         notes = [note] if note else []
-        config = make_config(config_file, chosen, edgefirst, recorded=recorded, notes=notes)
+        config = make_config(config_file, chosen, recorded=recorded, notes=notes)
         stop = threading.Event()
         if dry_run:
             raise typer.Exit(

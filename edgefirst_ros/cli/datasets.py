@@ -66,7 +66,7 @@ def check(
         Path | None,
         typer.Option(
             metavar="PYTHON",
-            help="Python interpreter with nvidia-ncore; its reader checks NCore sequences as well.",
+            help="Python interpreter with the official reader of a format, which then checks as well.",
         ),
     ] = None,
     quick: Annotated[
@@ -96,7 +96,7 @@ def check(
 
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
     """
-    err, sound, formats = make_console(stderr=True), True, set[str]()
+    err, sound, unasked = make_console(stderr=True), True, dict[str, None]()
     _print_format_faults(err)
     with guarded(err):
         from edgefirst_ros.formats.datasets import check as run_checks
@@ -107,12 +107,13 @@ def check(
             say(result.text)
             sys.stdout.flush()
             sound &= result.ok
-            formats.add(result.format)
-        if official is None and "ncore" in formats:
+            if official is None and (package := FORMATS[result.format].official):
+                unasked[package] = None
+        for package in unasked:
             print_line(
                 err,
-                "note: NVIDIA's own reader was not asked; --official PYTHON asks it, too, where PYTHON is an "
-                "interpreter that has nvidia-ncore",
+                f"note: {package}, the format's own reader, was not asked; --official PYTHON asks it, too, "
+                "where PYTHON is an interpreter that has it",
             )
     if not sound:
         raise typer.Exit(EXIT_POOR)
@@ -135,7 +136,7 @@ class _Passed:
 
 def _missing_pages(path: Path, err: Console) -> list[Path]:
     """Make the pages that a run did not come to, or that a power cut took; where they are."""
-    from edgefirst_ros.view.page.make import without_page
+    from edgefirst_ros.view.runs import without_page
 
     return page_beside(without_page(path), err)
 
@@ -148,7 +149,7 @@ def _print_format_faults(console: Console) -> None:
 def sheet(
     dataset: Annotated[
         Path,
-        typer.Argument(metavar="DATASET", help="An EdgeFirst dataset: OUT/edgefirst/NAME, or its NAME.zip."),
+        typer.Argument(metavar="DATASET", help="A dataset, or one of its files."),
     ],
     *,
     output: Annotated[
@@ -160,7 +161,7 @@ def sheet(
         bool, typer.Option("--overwrite", help="Replace the file even if it is not a contact sheet.")
     ] = False,
 ) -> None:
-    """Draw a contact sheet of an EdgeFirst dataset: camera with boxes, lidar, radar and cube.
+    """Draw a contact sheet of a dataset: camera with boxes, lidar, radar and cube.
 
     One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m. An
     earlier contact sheet is replaced, any other file only with --overwrite.

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.errors import ConfigError, extra
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -65,7 +65,6 @@ class FleetOptions:
 def fleet_settings(
     file: Path | None,
     chosen: dict[str, Any],
-    edgefirst: dict[str, Any],
     excerpt: Excerpt | None,
     *,
     page: bool,
@@ -80,13 +79,13 @@ def fleet_settings(
 
     from edgefirst_ros.fleet.keys import Settings
 
-    make_config(file, chosen, edgefirst, notes=notes)
+    make_config(file, chosen, notes=notes)
     values = None
     if file is not None:
         from edgefirst_ros.config.files import load_values
 
         values = load_values(file)
-    return Settings(values, chosen, edgefirst, version("edgefirst_ros"), excerpt, page)
+    return Settings(values, chosen, version("edgefirst_ros"), excerpt, page)
 
 
 def convert_fleet(
@@ -183,16 +182,19 @@ def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list
     if options.engine in {None, EngineChoice.LOCAL}:
         if options.address:
             raise ConfigError(["--address is for --engine ray and --engine dask"])
-        from edgefirst_ros.fleet.engines.local import LocalEngine
+        with extra():
+            from edgefirst_ros.fleet.engines.local import LocalEngine
 
         share = machine.share(min(options.jobs or 1, drives), memory, workers)
         notes += [share.note] if share.note else []
         return LocalEngine(share.jobs, share.workers)
     if options.engine is EngineChoice.RAY:
-        from edgefirst_ros.fleet.engines.ray import RayEngine
+        with extra():
+            from edgefirst_ros.fleet.engines.ray import RayEngine
 
         return RayEngine(options.address, workers or 1, memory, options.jobs)
-    from edgefirst_ros.fleet.engines.dask import DaskEngine
+    with extra():
+        from edgefirst_ros.fleet.engines.dask import DaskEngine
 
     return DaskEngine(options.address, workers or 1, memory, options.jobs)
 

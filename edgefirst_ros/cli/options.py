@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,7 +51,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="
 Formats = Annotated[
     list[str] | None,
     typer.Option(
-        "--format", metavar="NAME,...", help=f"Any of {', '.join(FORMATS.names)}; default: edgefirst."
+        "--format", metavar="NAME,...", help=f"Any of {', '.join(FORMATS.names)}; default: the first."
     ),
 ]
 Annotations = Annotated[
@@ -108,12 +108,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 
 
-def edgefirst_values(schema: Schema | None, container: ContainerChoice | None) -> dict[str, Any]:
-    """Values of the configuration's ``edgefirst`` block; None where no option was given."""
-    return {
-        "schema_version": None if schema is None else schema.value,
-        "container": None if container is None else container.value,
-    }
+def format_values(**given: StrEnum | None) -> dict[str, dict[str, str]]:
+    """Values of the configuration's blocks of formats: an option is that of the first format that has it."""
+    found: dict[str, dict[str, str]] = {}
+    for option, value in given.items():
+        if value is not None:
+            name = next(name for name, each in FORMATS.items() if option in each.options.model_fields)
+            found.setdefault(name, {})[option] = value.value
+    return found
 
 
 def format_names(formats: list[str] | None) -> list[str] | None:

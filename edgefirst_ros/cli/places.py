@@ -11,7 +11,7 @@ from edgefirst_ros.naming import REPORT
 
 if TYPE_CHECKING:
     from edgefirst_ros.sources.location import Location
-    from edgefirst_ros.view.page.make import Run
+    from edgefirst_ros.view.runs import Run
 
 
 def run_of(place: Location) -> Run | None:
@@ -24,7 +24,7 @@ def run_of(place: Location) -> Run | None:
     from edgefirst_ros.formats.datasets import find
     from edgefirst_ros.offline.files import find_files, is_recording
     from edgefirst_ros.sources.kinds import SUFFIXES
-    from edgefirst_ros.view.page.make import find_run
+    from edgefirst_ros.view.runs import find_run
 
     if not isinstance(place, Path) or (is_recording(place.name) and not place.is_dir()):
         return None

@@ -15,7 +15,7 @@ from rich.markup import escape
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
-from edgefirst_ros.errors import ConfigError, RecordingError
+from edgefirst_ros.errors import ConfigError, RecordingError, extra
 from edgefirst_ros.naming import readable
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def info(
             from edgefirst_ros.sources.window import excerpt_of
 
         notes: list[str] = []
-        config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+        config = make_config(config_file, {"prefix": prefix}, notes=notes)
         for note in () if as_json else notes:
             print_line(err, f"note: {escape(note)}")
         excerpt = excerpt_of(start, end)
@@ -179,8 +179,9 @@ def simulate(
     with guarded(err, instead="--overwrite replaces it"):
         from rich.progress import Progress
 
-        from edgefirst_ros.simulation import simulate as run_simulation
-        from edgefirst_ros.simulation.options import drive_options
+        with extra():
+            from edgefirst_ros.simulation import simulate as run_simulation
+            from edgefirst_ros.simulation.options import drive_options
 
         width, height = _size(size)
         given = {"seconds": seconds, "seed": seed, "fps": fps, "width": width, "height": height}

@@ -13,6 +13,7 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.places import refuse_for_datasets, run_of
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
+from edgefirst_ros.errors import extra
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -71,7 +72,7 @@ def report(
         if run_of(place) is None:
             output = output or _page_of(place)
             notes: list[str] = []
-            config = make_config(config_file, {"prefix": prefix}, {}, notes=notes)
+            config = make_config(config_file, {"prefix": prefix}, notes=notes)
             for note in () if quiet else notes:
                 print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):
@@ -79,8 +80,8 @@ def report(
             if interrupted:
                 print_line(err, "interrupted: the page shows what had been read")
         else:
-            from edgefirst_ros.view.page.make import make_page
-
+            with extra():
+                from edgefirst_ros.view.page.make import make_page
             refuse_for_datasets(place, {"--config": config_file, "--prefix": prefix})
             output = make_page(Path(path), output)
         say(f"{output}")
@@ -103,8 +104,10 @@ def _of_recording(
 ) -> bool:
     """Make the page of a recording; returns whether it was interrupted before its end."""
     from edgefirst_ros.offline.outline import outline
-    from edgefirst_ros.view.page.make import make_recording_page, refuse_output
     from edgefirst_ros.view.recordingscenes import SceneWriter
+
+    with extra():
+        from edgefirst_ros.view.page.make import make_recording_page, refuse_output
 
     refuse_output(output)
     writer = SceneWriter()

@@ -66,7 +66,6 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
 def make_config(
     file: Path | None,
     chosen: dict[str, Any],
-    edgefirst: dict[str, Any],
     *,
     recorded: Mapping[str, Any] | None = None,
     notes: list[str] | None = None,
@@ -75,8 +74,7 @@ def make_config(
 
     Args:
         file: configuration file; None takes ``recorded`` instead.
-        chosen: values given on the command line; None means not given.
-        edgefirst: the same for the options of EdgeFirst datasets.
+        chosen: values given on the command line, also in the blocks of formats; None means not given.
         recorded: settings that were stored in the recording.
         notes: gets a sentence for everything in the file that is not used, although it may look so.
 
@@ -92,9 +90,10 @@ def make_config(
 
         values = load_values(file, notes)
     try:
-        return chosen_config(values, chosen, edgefirst)
+        return chosen_config(values, chosen)
     except ConfigError as error:
-        given = [name for name, value in (*chosen.items(), *edgefirst.items()) if value is not None]
+        blocks = [value for value in chosen.values() if isinstance(value, Mapping)]
+        given = [name for each in (chosen, *blocks) for name, value in each.items() if value is not None]
         raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error
 
 
@@ -107,7 +106,7 @@ def _by_option(fault: str, given: Sequence[str]) -> str:
     head, colon, rest = fault.partition(":")
     for name in given:
         option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
-        head = re.sub(rf"(?<![\w.])(edgefirst\.)?{name}(\.\d+)?(?![\w.])", option, head)
+        head = re.sub(rf"(?<![\w.])(\w+\.)?{name}(\.\d+)?(?![\w.])", option, head)
     return f"{head}{colon}{rest}"
 
 
@@ -116,7 +115,7 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.view.page.make import make_pages
+    from edgefirst_ros.view.runs import make_pages
 
     pages, fault = make_pages(paths)
     if fault:

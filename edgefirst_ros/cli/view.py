@@ -88,8 +88,8 @@ def view(
     r"""Look at a recording or a dataset in Rerun: pictures, boxes, masks, clouds, cube, map, IMU.
 
     Lidar is coloured by range (red is near), radar by speed (blue approaches, red recedes). The 3-D view
-    moves with the rig; sensors are placed by the recording's transforms, or by the capture_report.json of an
-    EdgeFirst dataset.
+    moves with the rig; sensors are placed by the recording's transforms, or by the capture_report.json of a
+    dataset.
 
     A recording is decoded, and its messages get their times, as by [bold]convert[/]; no dataset is written.
     --config, --prefix, --keyframes and --workers are for recordings only. Of a dataset, --start, --end,
@@ -115,9 +115,8 @@ def view(
     with guarded(err):
         with extra("view"):
             from edgefirst_ros.model.untrusted import refusing
-            from edgefirst_ros.view.rerun.instants import Wanted, draw_all
+            from edgefirst_ros.view.rerun.instants import Wanted, draw_all, drawables_of
             from edgefirst_ros.view.rerun.recording import Painter
-            from edgefirst_ros.view.rerun.source import drawables_of
         from edgefirst_ros.offline.observe import observe
         from edgefirst_ros.sources.location import location_of
         from edgefirst_ros.sources.window import excerpt_of
@@ -136,12 +135,12 @@ def view(
             }
             refuse_for_datasets(place, alone)
         notes: list[str] = []
-        config = make_config(config_file, chosen | more, {}, notes=notes)
+        config = make_config(config_file, chosen | more, notes=notes)
         for note in () if quiet else notes:
             print_line(err, f"note: {escape(note)}")
         if rate is None and every_n is None:
             config = _selected(config)
-        drawables = [] if run is None else drawables_of(run)
+        drawables = [] if run is None else drawables_of(run.datasets, run.report)
         window = None if excerpt is None else partial(_window, excerpt)
         name = path.rstrip("/").rpartition("/")[2] or path
         with _canvas(name, output, web=web) as canvas, _finishing(stop, web=web):

@@ -366,6 +366,9 @@ class Settings(BaseModel):
     clock_window_s: float = Field(
         3.0, ge=0.5, le=30, description="How long the clocks of topics are observed before one is chosen."
     )
+    picture_format: Literal["jpeg", "png"] = Field(
+        "jpeg", description="Image format of decoded video frames. Still images are kept as they were sent."
+    )
     jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs encoded from video.")
     queue_mb: float = Field(
         512.0,
@@ -513,6 +516,26 @@ class Settings(BaseModel):
             base = merged.get(name, {"role": name} if name in roles else {})
             merged[name] = {**base, **own}
         return {**data, "topics": merged}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _move_options(cls, data: Any) -> Any:  # noqa: ANN401 - as above
+        """Options that one format had are found under their old names, nested or as a ROS parameter.
+
+        The new name counts where it has more than its default, which ROS parameters always have.
+        """
+        if not isinstance(data, dict):
+            return data
+        data = dict(data)
+        moved = ((name, *pair) for name, each in FORMATS.items() for pair in each.moved.items())
+        for name, old, new in moved:
+            block, default = data.get(name), cls.model_fields[new].default
+            if isinstance(block, dict) and old in block:
+                data[name] = {key: value for key, value in block.items() if key != old}
+                data[f"{name}.{old}"] = block[old]
+            if (value := data.pop(f"{name}.{old}", None)) is not None and data.get(new, default) == default:
+                data[new] = value
+        return data
 
     @model_validator(mode="after")
     def _known_sensors(self) -> Settings:

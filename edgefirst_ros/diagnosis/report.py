@@ -324,6 +324,10 @@ class Report:
             counts[kind_of(self.codes.get(text))] += count
         return counts
 
+    def sequence(self, name: str) -> Sequence | None:
+        """The sequence of this name, else the first; None if there is none."""
+        return next((s for s in self.sequences if s.name == name), next(iter(self.sequences), None))
+
     @property
     def start_ns(self) -> int:
         """Where the drive begins: the first sequence, else the first message; 0 if there is neither."""

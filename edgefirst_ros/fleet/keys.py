@@ -55,7 +55,6 @@ class Settings:
     Attributes:
         values: of the configuration file; None without one, then a recorded session's own settings are used.
         chosen: single settings that win over ``values``; None means not given.
-        edgefirst: the same for the options of EdgeFirst datasets.
         version: of this package, which all workers must have.
         excerpt: the part of every drive that is converted; None for all.
         page: make the page of every report; not part of the key.
@@ -63,7 +62,6 @@ class Settings:
 
     values: Mapping[str, Any] | None
     chosen: Mapping[str, Any]
-    edgefirst: Mapping[str, Any]
     version: str
     excerpt: Excerpt | None = None
     page: bool = True
@@ -75,7 +73,7 @@ class Settings:
             ConfigError: with one sentence for every fault.
         """
         values = recorded or {} if self.values is None else self.values
-        return chosen_config(values, self.chosen, self.edgefirst)
+        return chosen_config(values, self.chosen)
 
 
 @dataclass(frozen=True, slots=True, order=True)

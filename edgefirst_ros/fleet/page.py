@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgefirst_ros.view.page.document import whole
-from edgefirst_ros.view.page.html import Child, Html, joined, section, tag
+from edgefirst_ros.view.html import Child, Html, joined, section, tag, whole
 
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ddd, #444); --soft: light-dark(#666, #aaa);

@@ -26,7 +26,7 @@ from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.settings import recorded_settings
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.topics import find_prefix
-from edgefirst_ros.view.page.make import make_pages
+from edgefirst_ros.view.runs import make_pages
 
 PACKAGE = "edgefirst_ros"
 _MOST_REASON = 1 << 14

@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.base import Writer
     from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.findings import Check
+    from edgefirst_ros.formats.scene import Drawable, Scenes
 
 Options = TypeVar("Options", bound=BaseModel)
 
@@ -34,14 +35,16 @@ class Target:
         dataset: the dataset's name, safe as a file name.
         overwrite: replace what has this name, once the new one is complete.
         sequences: names of the sequences that will be written, as far as they are known.
-        boxes2d_tolerances_ms: how near to a picture a model's messages must be, by the end of their topic.
+        reference: role that samples are aligned to, where it is known.
+        tolerances_ms: by role and end of the topic, how near to its reference frame a message must be.
     """
 
     root: Path
     dataset: str
     overwrite: bool = False
     sequences: tuple[str, ...] = ()
-    boxes2d_tolerances_ms: Mapping[str, float] = field(default_factory=dict)
+    reference: Role | None = None
+    tolerances_ms: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Format(ABC, Generic[Options]):
@@ -53,6 +56,8 @@ class Format(ABC, Generic[Options]):
         name: as in ``--format`` and as the key of its options in a configuration; letters, digits and ``_``.
         options: the options for users; every field needs a default, and a type that ROS parameters can have.
         nothing: warning, after the name, if a run has samples but nothing in this format.
+        official: the Python package of the official reader that ``check`` can ask; empty without one.
+        moved: options that this format had before all formats shared them, by what they are called now.
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
     """
@@ -60,6 +65,8 @@ class Format(ABC, Generic[Options]):
     name: str
     options: type[Options]
     nothing = "nothing was written"
+    official = ""
+    moved: Mapping[str, str] = {}
     visible_by: tuple[str, ...] = ()
 
     @abstractmethod
@@ -107,6 +114,22 @@ class Format(ABC, Generic[Options]):
         Raises:
             EdgeFirstError: it is not there, not finished, or damaged.
         """
+
+    def scenes(self, path: Path) -> Scenes | None:  # noqa: ARG002 - for those that override it
+        """The samples of a dataset, for a report page and a contact sheet; None if they cannot be looked at.
+
+        Raises:
+            EdgeFirstError: it is not there, or damaged.
+        """
+        return None
+
+    def drawings(self, path: Path) -> Sequence[Drawable]:  # noqa: ARG002 - for those that override it
+        """The sequences of a dataset, for a view in space, where that has more than ``scenes``.
+
+        Raises:
+            EdgeFirstError: it is not there, or damaged.
+        """
+        return ()
 
     def locks(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002 - for those that override it
         """What a process locks while it writes or recovers a dataset; ``path`` as ``find`` returns it."""

@@ -80,7 +80,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     QUEUE_FULL = "pushed out of a full queue"
     CUT_OFF = "not written before the end"
     SHED = "shed: overload"
-    POSE_UNKNOWN = "the rig's pose is unknown at that time (ncore.unknown_pose: cut)"
+    POSE_UNKNOWN = "the rig's pose is unknown at that time (unknown_pose: cut)"
     UNSURE_MASK = "the picture it was computed on is unknown"
     FORGOTTEN = "the format did not say what became of it"
     OTHERS = "other reasons"

@@ -117,7 +117,8 @@ class SampleContext:
                 if before is not None and (change := describe_change(before, transform)):
                     self.moved.setdefault(
                         transform.child,
-                        f"{change}; the newest applies from then on, in NCore to the whole sequence",
+                        f"{change}; the newest applies from then on, in formats with one place for it to "
+                        "the whole sequence",
                     )
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)

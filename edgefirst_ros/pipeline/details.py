@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
+from pathlib import Path
 from platform import python_version
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.messages.calibration import picture_intrinsics
@@ -91,11 +94,15 @@ def calibration(known: Calibration) -> dict[str, Any]:
 
 def configuration(config: Config) -> dict[str, Any]:
     """All settings but those on which no result depends; of files only the names."""
-    values: dict[str, Any] = config.model_dump(mode="json", exclude={"workers"})
-    masks = values.get("ncore", {}).get("ego_masks", {})
-    for each in masks.values():
-        each.update({name: str(path).rpartition("/")[2] for name, path in each.items()})
+    values: dict[str, Any] = to_jsonable_python(_without_places(config.model_dump(exclude={"workers"})))
     return values
+
+
+def _without_places(value: Any) -> Any:  # noqa: ANN401 - any setting
+    """A setting with the names of files in place of their paths."""
+    if isinstance(value, dict):
+        return {key: _without_places(each) for key, each in value.items()}
+    return value.name if isinstance(value, Path) else value
 
 
 def versions() -> dict[str, str]:

@@ -17,9 +17,8 @@ from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.sample import Calibration, CameraImage, Look
-from edgefirst_ros.video.backends import DecoderKind
+from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
-from edgefirst_ros.video.integrity import JudgeH265
 from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import Remarks, VideoStream

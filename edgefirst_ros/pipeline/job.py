@@ -70,7 +70,7 @@ class Job:
         self.writers: list[Writer] = []
         for each in config.chosen_formats:
             target = Target(
-                output / each.name, self.dataset, overwrite, tuple(sequences), _picture_tolerances_ms(config)
+                output / each.name, self.dataset, overwrite, tuple(sequences), *_alignment(config)
             )
             self.writers.append(each.writer(config.options(each), target))
         _check_writable(output)
@@ -163,14 +163,18 @@ def _as_text(report: Mapping[str, Any]) -> str:
     return _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 
-def _picture_tolerances_ms(config: Config) -> dict[str, float]:
-    """How near to a picture the messages of each model are; none where samples follow no camera."""
+def _alignment(config: Config) -> tuple[Role | None, dict[Role, dict[str, float]]]:
+    """The role of the reference, and by role and topic how near to its frame a message must be."""
     wanted = config.reference.strip("/")
-    cameras = [(name, rule) for name, rule in config.topics.items() if rule.role is Role.CAMERA]
-    if not any(wanted in (name, rule.topic.strip("/"), rule.role) for name, rule in cameras):
-        return {}
-    models = (rule for rule in config.topics.values() if rule.role is Role.MODEL and rule.topic)
-    return {rule.topic.strip("/"): rule.tolerance_ns / 1e6 for rule in models}
+    reference = None
+    tolerances_ms: dict[Role, dict[str, float]] = {}
+    for name, rule in config.topics.items():
+        topic = rule.topic.strip("/")
+        if wanted in (name, topic, rule.role) and reference is not Role.CAMERA:
+            reference = rule.role
+        if topic:
+            tolerances_ms.setdefault(rule.role, {})[topic] = rule.tolerance_ns / 1e6
+    return reference, tolerances_ms
 
 
 def report_path(config: Config, output: Path, dataset: str) -> Path:

@@ -11,7 +11,6 @@ from itertools import chain, count
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.formats.edgefirst.format import EdgeFirstFormat
 from edgefirst_ros.naming import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
@@ -206,7 +205,7 @@ class Sequencer:
         self._images = Images(
             self._pool,
             self._workers,
-            config.options(EdgeFirstFormat).camera_format,
+            config.picture_format,
             config.jpeg_quality,
             lookahead_ns=reorder_window_ns(config),
             send=self._send,

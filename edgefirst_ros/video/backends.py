@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Literal, cast
 
 import av
@@ -14,6 +16,8 @@ from av.video.codeccontext import VideoCodecContext
 from edgefirst_ros.errors import ConfigError, DecodeError
 from edgefirst_ros.messages.camera import Codec
 
+JudgeH265 = Literal["auto", "always", "never"]
+"""Of which pictures of H.265 the bits are judged: those that nothing vouches for, all, or none."""
 DecoderKind = Literal["software", "v4l2m2m", "nvdec"]
 
 
@@ -113,3 +117,9 @@ def require_decoder(kind: DecoderKind) -> None:
 
 def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).rstrip(".")
+
+
+@cache
+def judges_h265() -> bool:
+    """Whether damaged H.265 can be found here; it takes the extra ``h265check``."""
+    return all(map(find_spec, ("numba", "edgefirst_ros.video.integrity")))

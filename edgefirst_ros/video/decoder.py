@@ -6,16 +6,19 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import av
 from av.codec.context import Flags
 
 from edgefirst_ros.messages.camera import Codec
-from edgefirst_ros.video.backends import DecoderKind, decoding_context
+from edgefirst_ros.video.backends import DecoderKind, decoding_context, judges_h265
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.h264ends import H264Ends
-from edgefirst_ros.video.integrity import H265Syntax, judges_h265
 from edgefirst_ros.video.pictures import Picture
+
+if TYPE_CHECKING:
+    from edgefirst_ros.video.integrity import H265Syntax
 
 _STRICT = "1"
 
@@ -64,7 +67,11 @@ class VideoDecoder:
         self._made_for = codec, hidden_reorder, start_kind
         self._options = options
         self._is_empty = True
-        self._syntax = H265Syntax() if codec == "h265" and judges_h265() else None
+        self._syntax: H265Syntax | None = None
+        if codec == "h265" and judges_h265():
+            from edgefirst_ros.video.integrity import H265Syntax  # noqa: PLC0415 - an extra
+
+            self._syntax = H265Syntax()
         self._ends: H264Ends | None = None
 
     def fits(self, codec: Codec, *, hidden_reorder: bool, start_kind: StartKind = "key") -> bool:

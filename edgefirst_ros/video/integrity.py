@@ -11,10 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,15 +40,6 @@ from edgefirst_ros.video.h265slices import H265Segment, SegmentReader
 COMMAND = (sys.executable, "-m", "edgefirst_ros.video.integrity")
 
 _Numbers = npt.NDArray[np.int64]
-
-JudgeH265 = Literal["auto", "always", "never"]
-"""Whose bits are judged: those that nothing vouches for, all, or none."""
-
-
-@cache
-def judges_h265() -> bool:
-    """Whether damaged H.265 can be found here; it takes the extra ``h265check``."""
-    return find_spec("numba") is not None
 
 
 @cache

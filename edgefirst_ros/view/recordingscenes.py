@@ -6,10 +6,10 @@ from pathlib import Path
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.scene import Box2d, Moment, Scene, opened
 from edgefirst_ros.messages.detection import Detections
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
-from edgefirst_ros.view.scene import MOST_POINTS, Box2d, Moment, Scene, opened, shown
 
 
 class SceneWriter:
@@ -34,8 +34,9 @@ class SceneWriter:
         """The sample as a scene."""
         scene = Scene(Moment(sample.sequence.name, sample.frame, sample.time_ns))
         if sample.image is not None:
+            scene.picture = sample.image.data
             try:
-                scene.picture = shown(opened(sample.image.data)[0])
+                opened(scene.picture)[0].load()
             except (ValueError, OSError) as error:
                 raise DecodeError(f"picture cannot be shown: {error}") from error
         model, cloud = sample.companions.get(Role.MODEL), sample.companions.get(Role.LIDAR_POINTS)
@@ -46,7 +47,7 @@ class SceneWriter:
                 for box in model.datum.boxes
             ]
         if cloud is not None and isinstance(cloud.datum, PointCloud):
-            scene.points = cloud.datum.xyz()[:MOST_POINTS].astype(float)
+            scene.points = cloud.datum.xyz().astype(float)
         return scene
 
     def write(self, prepared: Scene) -> Written:

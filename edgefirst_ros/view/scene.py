@@ -1,25 +1,19 @@
-"""What a sample of any format looks like, and how it is drawn."""
+"""How a sample of any format is drawn."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from edgefirst_ros.codecs.pictures import open_picture
-
-Points = npt.NDArray[np.float64]
+from edgefirst_ros.formats.scene import Agent, Box2d, Points, Scene, opened
 
 BOX = (255, 214, 0)
 LABEL_INK, LABEL_PAPER = (20, 20, 20), (255, 214, 0)
-PICTURE_WIDTH = 960
-"""Pixels across of a picture on a page."""
 PLAIN_SIZE = (640, 480)
 REACH_M = 40.0
 GROUND, RING, RIG, AGENT = (24, 26, 30), (70, 74, 80), (80, 160, 255), (255, 214, 0)
@@ -30,93 +24,6 @@ _RANGE_COLOURS = np.array(
 """From near to far, evenly over the logarithm of the range."""
 _MOST_BOXES = 500
 MOST_POINTS = 60_000
-
-
-class Box2d(NamedTuple):
-    """A box on a picture: centre and size as fractions of the picture, and a label."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    label: str
-
-
-class Agent(NamedTuple):
-    """Something seen from above: centre, length and width in metres, heading, in the rig's frame."""
-
-    x_m: float
-    y_m: float
-    length_m: float
-    width_m: float
-    yaw_rad: float
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One sample of a dataset: sequence, and frame number or time; what a format does not say is None."""
-
-    sequence: str
-    frame: int | None = None
-    time_ns: int | None = None
-
-
-@dataclass(slots=True)
-class Scene:
-    """What there is to see of a sample.
-
-    Attributes:
-        moment: which it is.
-        picture: the camera's, None without one.
-        boxes: on the picture.
-        points: of the lidar (N, 3) in metres, in the sensor's frame; of a view from above in the rig's.
-        agents: for a view from above.
-    """
-
-    moment: Moment
-    picture: Image.Image | None = None
-    boxes: list[Box2d] = field(default_factory=list)
-    points: Points | None = None
-    agents: list[Agent] = field(default_factory=list)
-
-
-class Scenes(Protocol):
-    """The samples of a dataset that can be looked at."""
-
-    def moments(self) -> list[Moment]:
-        """All samples in order; quick, and without reading any."""
-
-    def scene(self, moment: Moment) -> Scene:
-        """One of them.
-
-        Raises:
-            EdgeFirstError: its files are damaged.
-        """
-
-
-def opened(data: bytes) -> tuple[Image.Image, tuple[int, int]]:
-    """A JPEG or PNG, decoded no finer than a page needs, and the size that it really has.
-
-    Raises:
-        ValueError: it has more pixels than any camera.
-        OSError: it is damaged.
-    """
-    with warnings.catch_warnings(action="ignore"):  # Pillow warns of damaged EXIF, which says nothing
-        picture = open_picture(data)
-    size = picture.size
-    picture.draft("RGB", (PICTURE_WIDTH, 1))
-    return picture, size
-
-
-def shown(picture: Image.Image) -> Image.Image:
-    """The picture decoded, and no larger than a page shows it: of several only that is kept.
-
-    Raises:
-        OSError: it is damaged.
-    """
-    picture = picture.convert("RGB")
-    picture.thumbnail((PICTURE_WIDTH, 4 * PICTURE_WIDTH), Image.Resampling.BILINEAR)
-    return picture
 
 
 class Projection(NamedTuple):
@@ -214,9 +121,14 @@ def draw_points(picture: Image.Image, points: Points, projection: Projection) ->
 
 
 def drawn(scene: Scene, width: int, projection: Projection | None) -> Image.Image | None:
-    """A picture of a scene, at most that wide: the camera's, else from above; None if there is nothing."""
+    """A picture of a scene, at most that wide: the camera's, else from above; None if there is nothing.
+
+    Raises:
+        ValueError: its picture has more pixels than any camera.
+        OSError: its picture is damaged.
+    """
     if scene.picture is not None:
-        picture = scene.picture.convert("RGB")
+        picture = opened(scene.picture)[0].convert("RGB")
         picture.thumbnail((width, 4 * width), Image.Resampling.BILINEAR)
         if scene.points is not None and projection is not None:
             draw_points(picture, scene.points, projection)
@@ -241,7 +153,8 @@ def _from_above(scene: Scene) -> Image.Image:
         r = ring * scale
         draw.ellipse((middle[0] - r, middle[1] - r, middle[0] + r, middle[1] + r), outline=RING)
     if scene.points is not None:
-        points = scene.points[np.isfinite(scene.points).all(axis=1)][:MOST_POINTS]
+        points = scene.points[:MOST_POINTS]
+        points = points[np.isfinite(points).all(axis=1)]
         points = points[np.abs(points[:, :2]).max(axis=1, initial=0.0) < 2 * REACH_M]
         colours = range_colours(np.hypot(points[:, 0], points[:, 1])).tolist()
         for (x, y), colour in zip(points[:, :2].tolist(), colours, strict=True):

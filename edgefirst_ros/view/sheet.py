@@ -1,29 +1,26 @@
-"""The contact sheet: one picture of an EdgeFirst dataset, one row per sample, one column per sensor."""
+"""The contact sheet: one picture of a dataset, one row per sample, one column per sensor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 from PIL.ExifTags import Base
 
-from edgefirst_ros.errors import ConfigError, OutputExists, RecordingError
+from edgefirst_ros.errors import ConfigError, DatasetNotFound, OutputExists, RecordingError
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
-from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.pcd import read_pcd
-from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
-from edgefirst_ros.formats.edgefirst.store.quality import Quality
+from edgefirst_ros.formats.datasets import find, refuse_linked
+from edgefirst_ros.formats.scene import Box2d, Detail, Points, Scene, opened
+from edgefirst_ros.messages.radar import RadarCube
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import SHOWN, Annotations, Row, boxes_of
-from edgefirst_ros.view.scene import draw_boxes, opened
+from edgefirst_ros.view.scene import draw_boxes
 
 CELL = (400, 225)
 GAP = 6
@@ -88,38 +85,42 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
         RecordingError: the dataset holds no samples, or a file cannot be read.
         DatasetError: its ZIP or its table is damaged.
     """
-    files = DatasetFiles(dataset)
-    stems = files.stems()
-    if not stems:
+    found = find(dataset)
+    of, path = found[0]
+    if several := [other for each, other in found[1:] if each is of]:
+        raise DatasetNotFound(
+            f"{dataset}: holds {1 + len(several)} datasets; name one of them, such as {path}"
+        )
+    refuse_linked(dataset, path)
+    scenes = of.scenes(path)
+    moments = [] if scenes is None else scenes.moments()
+    if scenes is None or not moments:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
-    chosen = [stems[i] for i in np.unique(np.linspace(0, len(stems) - 1, rows).round().astype(int))]
-    annotations = Annotations(files, *SHOWN)
-    quality = Quality(dataset / QUALITY, len(files.names))
+    chosen = [moments[i] for i in np.unique(np.linspace(0, len(moments) - 1, rows).round().astype(int))]
     width = len(COLUMNS) * (CELL[0] + GAP) + GAP
     sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
     draw = ImageDraw.Draw(sheet)
     for column, title in enumerate(COLUMNS):
         draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
-    for number, stem in enumerate(chosen):
+    for number, moment in enumerate(chosen):
         top = 28 + number * (CELL[1] + 22 + GAP)
-        found = annotations.of(stem)
-        name = PurePosixPath(stem).name
-        sequence, _, frame = name.rpartition("_")
-        is_unlabelled = "boxes2d" in quality.unlabelled(sequence, int(frame)) and not boxes_of(found)
-        told = "   no labels: no model looked at it" if is_unlabelled else ""
-        draw.text((GAP, top + 4), displayed(name) + told, INK)
-        with refusing(f"{dataset}: {stem}", RecordingError):
-            cells = list(_cells(files, stem, found))
-        for column, cell in enumerate(cells):
-            sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
+        with refusing(f"{dataset}: {moment.sequence}, sample {number}", RecordingError):
+            scene = scenes.scene(moment, Detail.SENSORS)
+            told = "   no labels: no model looked at it" if scene.is_unlabelled else ""
+            since_s = (moment.time_ns or 0) / 1e9 - (moments[0].time_ns or 0) / 1e9
+            name = scene.name or f"{moment.sequence} {since_s:.1f} s".strip()
+            draw.text((GAP, top + 4), displayed(name) + told, INK)
+            for column, cell in enumerate(_cells(scene)):
+                sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
     return sheet
 
 
-def _cells(files: DatasetFiles, stem: str, rows: Iterable[Row]) -> Iterable[Image.Image]:
-    yield _camera(files.read(stem, "camera.jpeg", "camera.png"), rows)
-    yield _cloud(files.read(stem, "lidar.pcd"), "z", radius=0)
-    yield _cloud(files.read(stem, "radar.pcd"), "speed", radius=2)
-    yield _cube(files.read(stem, "radar.png"))
+def _cells(scene: Scene) -> Iterable[Image.Image]:
+    yield _camera(scene.picture, scene.boxes)
+    yield _cloud(scene.points, None if scene.points is None else scene.points[:, 2], radius=0)
+    points, speed = scene.radar or (None, None)
+    yield _cloud(points, speed, radius=2)
+    yield _cube(scene.cube)
 
 
 def _empty() -> Image.Image:
@@ -128,21 +129,21 @@ def _empty() -> Image.Image:
     return cell
 
 
-def _camera(data: bytes | None, rows: Iterable[Row]) -> Image.Image:
+def _camera(data: bytes | None, boxes: Iterable[Box2d]) -> Image.Image:
     cell = _empty()
     if data is None:
         return cell
     picture = opened(data)[0].convert("RGB")
     picture.thumbnail(CELL)
-    draw_boxes(picture, boxes_of(rows), width=1)
+    draw_boxes(picture, boxes, width=1)
     cell.paste(picture, ((CELL[0] - picture.width) // 2, (CELL[1] - picture.height) // 2))
     return cell
 
 
-def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
+def _cloud(points: Points | None, values: Points | None, radius: int) -> Image.Image:
     """The cloud from above: the sensor at the bottom centre, forward is up, a ring every 10 m."""
     cell = _empty()
-    if data is None:
+    if points is None:
         return cell
     draw = ImageDraw.Draw(cell)
     scale = CELL[1] / (REACH_M * 1.1)
@@ -150,10 +151,9 @@ def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
     for ring in range(10, int(REACH_M) + 1, 10):
         r = ring * scale
         draw.arc((origin[0] - r, origin[1] - r, origin[0] + r, origin[1] + r), 180, 360, FAINT)
-    points = read_pcd(data)
-    u = origin[0] - points["y"].astype(float) * scale
-    v = origin[1] - points["x"].astype(float) * scale
-    shade = _spread(points[colour_by].astype(float)) if colour_by in (points.dtype.names or ()) else 0 * u
+    u = origin[0] - points[:, 1] * scale
+    v = origin[1] - points[:, 0] * scale
+    shade = 0 * u if values is None else _spread(values)
     inside = (u >= 0) & (u < CELL[0]) & (v >= 0) & (v < CELL[1])
     colours = np.stack([60 + 195 * shade, 200 - 60 * abs(shade - 0.5), 255 - 195 * shade], axis=-1)
     for x, y, rgb in zip(u[inside], v[inside], colours[inside].astype(int).tolist(), strict=True):
@@ -164,12 +164,12 @@ def _cloud(data: bytes | None, colour_by: str, radius: int) -> Image.Image:
     return cell
 
 
-def _cube(data: bytes | None) -> Image.Image:
+def _cube(cube: RadarCube | None) -> Image.Image:
     """Power in decibels by range (up) and Doppler (across), summed over sequences and receivers."""
     cell = _empty()
-    if data is None:
+    if cube is None:
         return cell
-    shade = _above_noise(power_db(read_cube(data))[::-1])
+    shade = _above_noise(power_db(cube)[::-1])
     # A target may be a single bin, which would be smaller than a pixel.
     bins_drawn = Image.fromarray((shade * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))
     picture = bins_drawn.resize(CELL, Image.Resampling.BILINEAR)

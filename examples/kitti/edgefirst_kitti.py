@@ -19,11 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgefirst_ros.errors import DatasetNotFound, DecodeError, OutputExists
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, part_path
+from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, old_path, part_path
 from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
 from edgefirst_ros.formats.crashsafe.report import Recovery
 from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded
 from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.messages.pointcloud import PointCloud
 from edgefirst_ros.sample import Role, Sample, SequenceInfo
 
@@ -95,6 +96,7 @@ class KittiWriter:
             remove(self.part)
             return []
         take_name(self.path)
+        remove(old_path(self.path))
         return [self.path]
 
     def abort(self) -> None: ...
@@ -107,6 +109,27 @@ def line(*words: str | float) -> bytes:
 def velodyne(cloud: PointCloud) -> bytes:
     intensity = cloud.column("intensity") if cloud.has("intensity") else np.zeros(len(cloud.points))
     return np.column_stack([cloud.xyz(), intensity]).astype("<f4").tobytes()
+
+
+class KittiScenes(Scenes):
+    """What there is to see of a dataset: for pages of reports, contact sheets and the viewer."""
+
+    def __init__(self, path: Path, files: list[tuple[Path, Path]]) -> None:
+        self.path, self.files = path, files
+
+    def moments(self) -> list[Moment]:
+        return [Moment(self.path.name, number) for number in range(len(self.files))]
+
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
+        picture, cloud = self.files[moment.frame or 0]
+        scene = Scene(moment, picture.read_bytes(), name=picture.stem)
+        if cloud.exists():
+            scene.points = np.fromfile(cloud, "<f4").reshape(-1, 4)[:, :3].astype(float)
+        words = (self.path / "oxts" / f"{picture.stem}.txt").read_text().split()
+        latitude_deg, longitude_deg, *_ = map(float, words)
+        if math.isfinite(latitude_deg):
+            scene.place = latitude_deg, longitude_deg
+        return scene
 
 
 class KittiFormat(Format[KittiOptions]):
@@ -142,6 +165,9 @@ class KittiFormat(Format[KittiOptions]):
         for name in sorted(names["oxts"] ^ names["image_2"]):
             findings.error(name, "has no picture or no pose")
         return concluded(self.name, path.name, findings, {name: len(files) for name, files in names.items()})
+
+    def scenes(self, path: Path) -> KittiScenes:
+        return KittiScenes(path, self.read(path))
 
     def read(self, path: Path) -> list[tuple[Path, Path]]:
         if not (path / "image_2").is_dir():

@@ -40,8 +40,8 @@ def test_what_is_optional_by_default_stays_so_in_complete_samples() -> None:
 
 
 def test_the_command_line_chooses_complete_samples_whatever_the_file_says() -> None:
-    assert chosen_config({"complete": False}, {"complete": True}, {}).complete
-    assert chosen_config({"complete": True}, {"complete": None}, {}).complete
+    assert chosen_config({"complete": False}, {"complete": True}).complete
+    assert chosen_config({"complete": True}, {"complete": None}).complete
 
 
 def test_named_sensors_alone_are_demanded_also_those_that_are_optional_by_default() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.cli.shared import make_config
+from edgefirst_ros.config.choices import chosen_config
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config
 from edgefirst_ros.errors import ConfigError
@@ -111,22 +112,20 @@ def test_what_only_the_nodes_take_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "edgefirst", "fault"),
+    ("chosen", "fault"),
     [
-        ({"rate_hz": -1.0}, {}, "--rate: expected at least 0, found -1.0"),
-        ({"formats": ["x"]}, {}, f"--format: 'x' {NO_FORMAT}"),
-        ({"formats": [""]}, {}, f"--format: '' {NO_FORMAT}"),
-        ({"every_n": 0, "workers": None}, {}, "--every-n: expected at least 1, found 0"),
-        ({"host": 3}, {}, "--host: expected a text, found 3; put it in quotes"),
-        ({"rate_hz": 1.0, "every_n": 2}, {}, "--rate and --every-n exclude one another: give one of them"),
-        ({}, {"schema_version": "x"}, "--schema: expected '2025.01' or '2026.10', found 'x'"),
+        ({"rate_hz": -1.0}, "--rate: expected at least 0, found -1.0"),
+        ({"formats": ["x"]}, f"--format: 'x' {NO_FORMAT}"),
+        ({"formats": [""]}, f"--format: '' {NO_FORMAT}"),
+        ({"every_n": 0, "workers": None}, "--every-n: expected at least 1, found 0"),
+        ({"host": 3}, "--host: expected a text, found 3; put it in quotes"),
+        ({"rate_hz": 1.0, "every_n": 2}, "--rate and --every-n exclude one another: give one of them"),
+        ({"edgefirst": {"schema_version": "x"}}, "--schema: expected '2025.01' or '2026.10', found 'x'"),
     ],
 )
-def test_a_fault_of_the_command_line_names_the_option(
-    chosen: dict[str, Any], edgefirst: dict[str, Any], fault: str
-) -> None:
+def test_a_fault_of_the_command_line_names_the_option(chosen: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_config(None, chosen, edgefirst)
+        make_config(None, chosen)
     assert caught.value.faults == [fault]
 
 
@@ -221,7 +220,7 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rat_hz: 2\nedgefirst: [1]\n")
     with pytest.raises(ConfigError) as caught:
-        make_config(file, {}, {"container": "zip"})
+        make_config(file, {"edgefirst": {"container": "zip"}})
     assert len(caught.value.faults) == 2
     assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
 
@@ -229,8 +228,42 @@ def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
 def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rate_hz: 2\n")
-    config = make_config(file, {"every_n": 3}, {})
+    config = make_config(file, {"every_n": 3})
     assert (config.rate_hz, config.every_n) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"edgefirst": {"camera_format": "png", "block_s": 2}}, "png"),
+        ({"edgefirst.camera_format": "png", "picture_format": "jpeg"}, "png"),
+        ({"edgefirst": {"camera_format": "jpeg"}, "picture_format": "png"}, "png"),
+        ({"edgefirst": {"block_s": 2}}, "jpeg"),
+    ],
+    ids=["old", "as ROS parameters", "both", "neither"],
+)
+def test_the_format_of_pictures_has_its_old_name_as_well(values: dict[str, Any], expected: str) -> None:
+    assert build_config(values).picture_format == expected
+
+
+def test_a_wrong_value_under_the_old_name_is_a_fault() -> None:
+    with pytest.raises(ConfigError, match="picture_format: expected 'jpeg' or 'png', found 'gif'"):
+        build_config({"edgefirst": {"camera_format": "gif"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "own"),
+    [
+        ("edgefirst", {"block_s": 2.0}, {"container": "folder"}),
+        ("ncore", {"split_s": 60.0}, {"profile": "single"}),
+        ("l5kit", {"rate_hz": 5.0}, {"points": "none"}),
+    ],
+)
+def test_single_options_of_a_format_leave_its_others(
+    name: str, before: dict[str, Any], own: dict[str, Any]
+) -> None:
+    config = chosen_config({name: before}, {name: {**own, "x": None}})
+    assert getattr(config, name).model_dump().items() >= {**before, **own}.items()
 
 
 def test_a_list_of_names_needs_no_brackets() -> None:

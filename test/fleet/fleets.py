@@ -22,7 +22,7 @@ from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, LocalNotes, Notes, read_all
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.page.make import make_pages
+from edgefirst_ros.view.runs import make_pages
 
 Found = TypeVar("Found")
 COUNT = 7
@@ -32,7 +32,7 @@ OPTIONS = ("--format", "edgefirst,l5kit")
 
 
 def settings(**chosen: object) -> Settings:
-    return Settings(None, chosen, {}, version="0.1.0")
+    return Settings(None, chosen, version="0.1.0")
 
 
 def drive(name: str, uri: str = "/drives/a.mcap", size: int = 10, tag: str = "1") -> FleetDrive:

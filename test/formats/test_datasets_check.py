@@ -37,9 +37,10 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for name, own in {
         "plain": {"container": "folder"},
-        "newer": {"schema_version": "2026.10", "camera_format": "png"},
+        "newer": {"schema_version": "2026.10"},
     }.items():
-        config = build_config({"topics": OPTIONAL, "edgefirst": own})
+        picture = "png" if name == "newer" else "jpeg"
+        config = build_config({"topics": OPTIONAL, "edgefirst": own, "picture_format": picture})
         convert([recording], folder / "out", config, dataset=name)
     return folder / "out"
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from drives import simulate
+from PIL import Image
 from places import REPOSITORY
 
 from edgefirst_ros.simulation import DriveOptions
@@ -88,6 +92,26 @@ def test_recover_and_check_know_it(installed: Path, converted: tuple[Path, dict]
     done = run(installed, "recover", f"{out}")
     assert f"{FRAMES - 1} frames are kept" in done.stdout, done.stdout + done.stderr
     assert len(list((out / "d" / "image_2").iterdir())) == FRAMES - 1
+
+
+def test_it_is_seen_like_our_own_formats(
+    installed: Path,
+    converted: tuple[Path, dict],  # type: ignore[type-arg]
+    tmp_path: Path,
+) -> None:
+    """Its pictures are on a report page and on a contact sheet, with nothing of it known to either."""
+    folder = Path(shutil.copytree(converted[0] / "kitti" / "d", tmp_path / "kitti" / "d"))
+    done = run(installed, "report", f"{folder}", "-o", f"{tmp_path / 'page.html'}")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    written = [Image.open(BytesIO(base64.b64decode(each))) for each in re.findall('base64,([^"]+)"', page)]
+    assert [picture.size for picture in written] == [(160, 96)] * 4  # start, end, and at random between
+    sheet = tmp_path / "sheet.png"
+    done = run(installed, "sheet", f"{folder}", "-o", f"{sheet}", "--rows", "2")
+    assert done.returncode == 0, done.stderr
+    camera, lidar, radar, _ = np.split(np.asarray(Image.open(sheet).convert("L"))[60:200, 6:1630], 4, axis=1)
+    assert camera.std() > 20
+    assert lidar.std() > radar.std() > 0
 
 
 def test_help_names_it_and_its_options_are_checked(installed: Path, drive: Path, tmp_path: Path) -> None:

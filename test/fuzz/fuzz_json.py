@@ -43,7 +43,7 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED, SESSION, RecordedSession, resumed_message
 
-SETTINGS = Settings({"formats": ["edgefirst"]}, {}, {}, version("edgefirst_ros"), page=False)
+SETTINGS = Settings({"formats": ["edgefirst"]}, {}, version("edgefirst_ros"), page=False)
 MARKUP = "<script>alert(1)</script>"
 """Must not stand in a page as it is."""
 

@@ -363,9 +363,7 @@ def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: P
     assert not any(start < b and a < stop - 300_000 for a, b in spans), "but for one frame's period"
     for topic in ("/camera/h264", "/lidar/points"):
         account, all_of_it = report["topics"][topic], before["topics"][topic]
-        left_out = account["reasons"]["skipped"][
-            "the rig's pose is unknown at that time (ncore.unknown_pose: cut)"
-        ]
+        left_out = account["reasons"]["skipped"]["the rig's pose is unknown at that time (unknown_pose: cut)"]
         assert left_out > 40
         assert account["written"] + left_out == all_of_it["written"]
         assert sum(account[column] for column in COLUMNS) == account["received"]

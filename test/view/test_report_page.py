@@ -27,6 +27,7 @@ from edgefirst_ros.view.page import make
 from edgefirst_ros.view.page.document import document
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 from edgefirst_ros.view.page.trackmap import places
+from edgefirst_ros.view.runs import find_run
 from edgefirst_ros.view.scene import Projection, mount_in, projected
 
 DRIVE = DriveOptions(
@@ -357,7 +358,7 @@ class TestOfHostileReports:
             "files": ["edgefirst/../../secret/x", "/etc/passwd", "..", "ncore/../../secret/x"]
         }
         (folder / "capture_report.json").write_text(json.dumps(values))
-        assert make.find_run(folder / "capture_report.json").datasets == []
+        assert find_run(folder / "capture_report.json").datasets == []
 
 
 class TestOutputs:

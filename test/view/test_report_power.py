@@ -24,7 +24,7 @@ from edgefirst_ros.naming import PAGE
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import job
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.page.make import make_pages, without_page
+from edgefirst_ros.view.runs import make_pages, without_page
 
 Tree = dict[str, str]
 CUTS = 1

@@ -42,10 +42,10 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="needs Rerun, of 520 MB: make test-view")
 
-from edgefirst_ros.diagnosis.report import Report  # noqa: E402
-from edgefirst_ros.view.rerun import edgefirst, output  # noqa: E402 - needs Rerun
+from edgefirst_ros.formats.scene import Box3d, Detail, Instant, Moment, Scene, Scenes  # noqa: E402
+from edgefirst_ros.view.rerun import output  # noqa: E402 - needs Rerun
 from edgefirst_ros.view.rerun.canvas import Canvas  # noqa: E402
-from edgefirst_ros.view.rerun.instants import Instant, Wanted, draw_all  # noqa: E402
+from edgefirst_ros.view.rerun.instants import SceneDrawing, Wanted, draw_all  # noqa: E402
 
 DRIVE = DriveOptions(
     seconds=4, fps=10, width=320, height=180, lidar_points=600, cube_hz=2, imu_hz=50, clock="realtime",
@@ -402,11 +402,19 @@ class TestSeveralSequences:
 
 def test_the_way_of_rows_is_on_the_ellipsoid(tmp_path: Path) -> None:
     """At the equator a minute of latitude is 1842.9 m, one of longitude 1855.3 m, across 180 degrees, too."""
-    sequence = edgefirst._Sequence("s", Report(), longitude_first=False, yaw_first=False)
+
+    class Places(Scenes):
+        def moments(self) -> list[Moment]:
+            return [Moment("s", number, number * 10**9) for number in range(2)]
+
+        def scene(self, moment: Moment, _: Detail = Detail.PICTURE) -> Scene:
+            place = [(0.0, 180 - 1 / 120), (1 / 60, -180 + 1 / 120)][moment.frame or 0]
+            return Scene(moment, place=place, attitude_deg=(0.0, 0.0, 0.0))
+
+    places = Places()
     with output.to_file(tmp_path / "x.rrd", "x") as canvas:
-        for number, place in enumerate([(0.0, 180 - 1 / 120), (1 / 60, -180 + 1 / 120)]):
-            row = {"location": place, "pose": (0.0, 0.0, 0.0)}
-            sequence.move(canvas, [row], number * 10**9, number)
+        for number, instant in enumerate(SceneDrawing(places, places.moments(), None).instants()):
+            instant.draw(canvas, number)
     way = Drawn(tmp_path / "x.rrd").arrays("rig", "Transform3D:translation")
     np.testing.assert_allclose(way[0][0], [0.0, 0.0, 0.0], atol=1e-6)
     np.testing.assert_allclose(way[10**9][0], [1855.3, 1842.9, 0.0], atol=0.3)
@@ -508,7 +516,7 @@ class TestOutput:
 def canvas_box() -> Any:  # noqa: ANN401 - Rerun's
     from edgefirst_ros.view.rerun import marks  # noqa: PLC0415
 
-    return marks.boxes_3d([marks.Box3d((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))])
+    return marks.boxes_3d([Box3d((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))])
 
 
 class Counted:

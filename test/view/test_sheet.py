@@ -11,10 +11,10 @@ import pytest
 from edgefirst_foreign import foreign
 
 from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube, read_cube
+from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
 from edgefirst_ros.view.sheet import CELL, _cube, contact_sheet
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
@@ -27,7 +27,7 @@ def drawn(targets: dict[tuple[int, int], int]) -> npt.NDArray[np.float64]:
     for (distance, doppler), strength in targets.items():
         values[:, distance, :, 2 * doppler] = strength
     data = encode_cube(RadarCube(values, WIRE, (1.0, 0.1, 1.0, 0.1), True, 0))
-    return np.asarray(_cube(data).convert("L"), dtype=np.float64)
+    return np.asarray(_cube(read_cube(data)).convert("L"), dtype=np.float64)
 
 
 def place(distance: int, doppler: int) -> tuple[int, int]:

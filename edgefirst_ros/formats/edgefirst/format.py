@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.errors import DatasetNotFound
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from edgefirst_ros.formats.crashsafe.report import Recovery
+    from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
     from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
     from edgefirst_ros.formats.findings import Check
 
@@ -29,6 +31,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     name = "edgefirst"
     options = EdgeFirstOptions
     nothing = "nothing was written: no sample had a sensor file"
+    moved = MappingProxyType({"camera_format": "picture_format"})
     visible_by = (f"*{_TABLE}",)
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
@@ -64,6 +67,12 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         from edgefirst_ros.formats.edgefirst.check.dataset import check
 
         return check(path, look)
+
+    def scenes(self, path: Path) -> EdgeFirstScenes:
+        """Each sample's picture, boxes, clouds and cube."""
+        from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
+
+        return EdgeFirstScenes(path)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal, and the report of a run whose datasets get their names."""

@@ -29,10 +29,6 @@ class EdgeFirstOptions(BaseModel):
     container: Container = Field(
         default="zip", description="Sensor files in one uncompressed ZIP, or as plain files in a folder."
     )
-    camera_format: Literal["jpeg", "png"] = Field(
-        default="jpeg",
-        description="Image format of decoded video frames. Still images are kept as they were sent.",
-    )
     val_ratio: float = Field(
         default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time in the group val."
     )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.findings import Check
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+    from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
 _APART_S = 0.1
@@ -62,6 +63,12 @@ class L5KitFormat(Format[L5KitOptions]):
         from edgefirst_ros.formats.l5kit.check.dataset import check
 
         return check(path, look)
+
+    def scenes(self, path: Path) -> L5KitScenes:
+        """Each frame from above."""
+        from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
+
+        return L5KitScenes(path)
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal in the folder that grows, or that has just got its name."""

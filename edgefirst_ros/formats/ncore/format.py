@@ -16,6 +16,7 @@ from edgefirst_ros.sample import Role
 if TYPE_CHECKING:
     from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.findings import Check
+    from edgefirst_ros.formats.ncore.scenes import NCoreDrawing, NCoreScenes
     from edgefirst_ros.formats.ncore.store.reading import FinishedStore
     from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 
@@ -26,6 +27,7 @@ class NCoreFormat(Format[NCoreOptions]):
     name = "ncore"
     options = NCoreOptions
     nothing = "nothing was written: no measurement could be stored"
+    official = "nvidia-ncore"
     visible_by = ("*.json",)
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
@@ -36,11 +38,12 @@ class NCoreFormat(Format[NCoreOptions]):
             refuse_links(target.root, folder := target.root / safe_name(name))
             if folder.exists():
                 raise OutputExists(f"{folder}: is there already")
+        of_picture = target.tolerances_ms if target.reference is Role.CAMERA else {}
         return NCoreWriter(
             target.root,
             options,
             overwrite=target.overwrite,
-            boxes2d_tolerances_ms=target.boxes2d_tolerances_ms,
+            boxes2d_tolerances_ms=of_picture.get(Role.MODEL, {}),
         )
 
     def find(self, path: Path) -> list[Path]:
@@ -69,6 +72,18 @@ class NCoreFormat(Format[NCoreOptions]):
         from edgefirst_ros.formats.ncore.check.sequence import check_sequence
 
         return check_sequence(path, official_python, look)
+
+    def scenes(self, path: Path) -> NCoreScenes:
+        """The frames of the first camera, with the nearest of the first lidar."""
+        from edgefirst_ros.formats.ncore.scenes import NCoreScenes
+
+        return NCoreScenes(path)
+
+    def drawings(self, path: Path) -> list[NCoreDrawing]:
+        """Every sensor's own frames."""
+        from edgefirst_ros.formats.ncore.scenes import NCoreDrawing
+
+        return [NCoreDrawing(path)]
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal."""

@@ -6,7 +6,7 @@ import json
 
 from edgefirst_ros.diagnosis.figures import clock, utc
 from edgefirst_ros.diagnosis.report import Recording, Report, end_of
-from edgefirst_ros.view.page.html import Html, folded, joined, missing, section, tag
+from edgefirst_ros.view.html import Html, folded, joined, missing, section, tag
 
 MOST_ROWS = 200
 MOST_REASONS = 12

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 from edgefirst_ros.diagnosis.drives import leg_at, legs_of, since_drive_s
 from edgefirst_ros.diagnosis.judge import judge
 from edgefirst_ros.diagnosis.report import Report
+from edgefirst_ros.view.html import joined, tag, whole
 from edgefirst_ros.view.page import accounting, measured, overview
-from edgefirst_ros.view.page.html import Html, embedded_json, joined, tag
 from edgefirst_ros.view.page.lanes import time_axis
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import Stretch
@@ -63,44 +61,6 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
     )
 
 
-def whole(
-    title: str,
-    body: Html,
-    *,
-    styles: Sequence[str],
-    scripts: Sequence[str] = (),
-    data: Mapping[str, Any] | None = None,
-) -> str:
-    """A page that needs nothing else, and in which nothing runs or loads but what is given.
-
-    Args:
-        title: of the window.
-        body: what is shown.
-        styles: CSS.
-        scripts: JavaScript, run in this order when the body is there.
-        data: JSON for them, the text of the element ``data``.
-    """
-    # What is not listed here cannot run or load, even if something of a recording got into the markup.
-    policy = (
-        f"default-src 'none'; img-src data:; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    head = joined(
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        tag("title", title),
-        *(Html(f"<style>{text}</style>") for text in styles),
-    )
-    tail = joined(
-        "" if data is None else tag("script", embedded_json(data), type="application/json", id="data"),
-        *(Html(f"<script>{text}</script>") for text in scripts),
-    )
-    page = tag("html", tag("head", head), tag("body", body, tail), lang="en")
-    return f"<!doctype html>\n{page}\n"
-
-
 def _since_drive_s(stretch: Stretch, report: Report) -> float:
     """Where a stretch begins, in seconds since the start of its drive."""
     begin_ns = report.start_ns + round(stretch.since_start_s * 1e9)
@@ -114,8 +74,3 @@ def _since_drive_s(stretch: Stretch, report: Report) -> float:
 @cache
 def _asset(name: str) -> str:
     return files("edgefirst_ros.view.page").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _hashes(texts: Sequence[str]) -> str:
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.diagnosis.report import Report, parsed, read_report
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, OutputExists
+from edgefirst_ros.errors import DatasetError, EdgeFirstError, OutputExists
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.replacing import replace_file
-from edgefirst_ros.formats.datasets import find, output_of, refuse_linked
+from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.model.untrusted import refusing
-from edgefirst_ros.naming import PAGE, REPORT, page_path, readable
-from edgefirst_ros.view.edgefirstscenes import EdgeFirstScenes
-from edgefirst_ros.view.l5kitscenes import L5KitScenes
-from edgefirst_ros.view.ncorescenes import NCoreScenes
+from edgefirst_ros.naming import REPORT, readable
 from edgefirst_ros.view.page.document import document
-from edgefirst_ros.view.page.thumbnails import Thumbnail, encoded, thumbnails
-from edgefirst_ros.view.scene import Moment, Scene, Scenes
+from edgefirst_ros.view.page.thumbnails import Thumbnail, chosen, thumbnails
+from edgefirst_ros.view.runs import Run, find_run
 
-SCENES: Mapping[str, Callable[[Path], Scenes]] = {
-    "edgefirst": EdgeFirstScenes,
-    "ncore": NCoreScenes,
-    "l5kit": L5KitScenes,
-}
-"""By format what can be seen of its datasets; those that come first show more."""
 MOST_FOLDERS = 32
 """Sequences of a run that are looked into."""
-MOST_REPORTS = 64
-"""Reports beside a dataset that are looked at for its name."""
 NO_REPORT = f"there is no {REPORT} beside the dataset"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run: its report, None if there is none, and its datasets with the names of their formats."""
-
-    report: Path | None
-    datasets: Sequence[tuple[str, Path]]
-
-    @property
-    def page(self) -> Path:
-        """Where the page goes unless another place is given."""
-        if self.report is not None:
-            return page_path(self.report)
-        name, dataset = self.datasets[0]
-        return dataset / PAGE if name == "edgefirst" else dataset.with_name(f"{dataset.stem}.{PAGE}")
 
 
 def make_page(path: Path, output: Path | None = None) -> Path:
@@ -74,33 +44,6 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     return place
 
 
-def make_pages(paths: Iterable[Path]) -> tuple[list[Path], str]:
-    """Make the page of every report among the paths that a run wrote.
-
-    Returns: where they are, and why some could not be made; that is a warning, as the datasets are complete.
-    """
-    pages, faults = [], []
-    for report in (path for path in paths if path.name.endswith(REPORT)):
-        try:
-            pages.append(make_page(report))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has succeeded
-            faults.append(f"the report page could not be made: {error or type(error).__name__}")
-    return pages, "; ".join(faults)
-
-
-def without_page(path: Path) -> list[Path]:
-    """The reports at or below a path, or of the dataset that it is, that have no page; no links."""
-    whole = path.absolute()  # "." has no name
-    own = whole.parent / f"{whole.name.removesuffix('.zarr')}.{REPORT}"
-    reports = {own, *path.rglob(f"*{REPORT}")} if path.is_dir() else {path, own, whole.parent / REPORT}
-    found = (
-        report
-        for report in sorted(reports)
-        if report.name.endswith(REPORT) and report.is_file() and not report.is_symlink()
-    )
-    return [report for report in found if not os.path.lexists(page_path(report))]
-
-
 def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> None:  # noqa: ANN401 - JSON
     """Make the page of a recording that was only looked at.
 
@@ -117,8 +60,10 @@ def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> N
     report.purpose = "recording"
     count = len(scenes)
     why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
-    pictures = encoded(list(zip(scenes, why, strict=True)), report)
-    lacking = "" if pictures else "no sample could be made of the recording"
+    of = {scene.moment: scene for scene in scenes}
+    pictures, lacking = thumbnails(zip(of, why, strict=True), of.__getitem__, report)
+    if not pictures:
+        lacking = lacking or "no sample could be made of the recording"
     write_page(output, document(report, report.dataset, pictures, lacking))
 
 
@@ -134,68 +79,7 @@ _ALL_PARTS = (
 )
 
 
-def find_run(path: Path) -> Run:
-    """The run that a path is of: a report, a dataset, one of its files, or a folder above.
-
-    Raises:
-        DatasetNotFound: there is none, or there are several.
-        DatasetError: a symbolic link is in it, or leads to it.
-    """
-    if path.name.endswith(REPORT) and path.is_file():
-        return Run(path, _of_report(path))
-    found = [(each.name, dataset) for each, dataset in find(path)]
-    runs: dict[Path | None, list[tuple[str, Path]]] = {}
-    for name, dataset in found:
-        refuse_linked(path, dataset)
-        runs.setdefault(_report_of(name, dataset), []).append((name, dataset))
-    if len(runs) > 1:
-        some = ", ".join(str(dataset) for datasets in islice(runs.values(), 3) for _, dataset in datasets[:1])
-        raise DatasetNotFound(
-            f"{path}: holds the datasets of {len(runs)} runs; name one of them, such as {some}"
-        )
-    report, datasets = next(iter(runs.items()))
-    return Run(report, datasets)
-
-
-def _of_report(report: Path) -> list[tuple[str, Path]]:
-    """The datasets that a report says it is of, as far as they are there and below the output folder."""
-    output = output_of(report)
-    found: dict[Path, str] = {}
-    for file in read_report(report).files[: 8 * MOST_FOLDERS]:
-        parts = PurePosixPath(file).parts
-        if len(parts) < 2 or ".." in parts or parts[0] not in SCENES or PurePosixPath(file).is_absolute():
-            continue
-        dataset = output / parts[0] / parts[1]
-        if dataset.is_dir():
-            refuse_linked(output, dataset)
-            found[dataset] = parts[0]
-    return sorted(((name, dataset) for dataset, name in found.items()), key=_rank)
-
-
-def _rank(each: tuple[str, Path]) -> tuple[int, Path]:
-    return list(SCENES).index(each[0]), each[1]
-
-
-def _report_of(name: str, dataset: Path) -> Path | None:
-    """The report of the run that wrote a dataset."""
-    loose = dataset.with_name(f"{dataset.name.removesuffix('.zarr')}.{REPORT}")
-    for report in (dataset / REPORT, loose):
-        if report.is_file() and not report.is_symlink():
-            return report
-    output = dataset.parent.parent
-    patterns = (f"*/*/{REPORT}", f"*/*.{REPORT}")
-    others = (each for pattern in patterns for each in output.glob(pattern) if not each.is_symlink())
-    for report in sorted(islice(others, MOST_REPORTS)):
-        try:
-            files = read_report(report).files
-        except DatasetError:
-            continue
-        if any(PurePosixPath(file).parts[:2] == (name, dataset.name) for file in files):
-            return report
-    return None
-
-
-class _Several:
+class _Several(Scenes):
     """The samples of several datasets of one format, one after another."""
 
     def __init__(self, several: Sequence[Scenes]) -> None:
@@ -205,48 +89,48 @@ class _Several:
         """All of them."""
         return list(self._of)
 
-    def scene(self, moment: Moment) -> Scene:
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """One of them."""
-        return self._of[moment].scene(moment)
+        return self._of[moment].scene(moment, detail)
 
 
 def _count(run: Run) -> int | None:
     """How many samples the datasets hold, by the first format that can be read; None if none can."""
-    for name, kind in SCENES.items():
-        folders = [dataset for other, dataset in run.datasets if other == name]
+    for each, folders in run.of_format():
         try:
-            with refusing(name, DatasetError):
-                counts = [len(kind(folder).moments()) for folder in folders]
+            with refusing(each.name, DatasetError):
+                found = [each.scenes(folder) for folder in folders]
+                return sum(len(scenes.moments()) for scenes in found if scenes is not None)
         except EdgeFirstError:
             continue
-        if counts:
-            return sum(counts)
     return None
 
 
 def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
     """Pictures from the first format that has some; why there are none, or not all."""
     faults: list[str] = []
-    for name, kind in SCENES.items():
-        folders = [dataset for other, dataset in run.datasets if other == name][:MOST_FOLDERS]
+    can_be_seen = False
+    for each, folders in run.of_format():
         opened: list[Scenes] = []
-        for folder in folders:
+        for folder in folders[:MOST_FOLDERS]:
             try:
                 with refusing(folder, DatasetError):
-                    opened.append(kind(folder))
+                    opened += filter(None, [each.scenes(folder)])
             except EdgeFirstError as error:
                 faults.append(str(error))
         if opened:
-            pictures, lacking = thumbnails(_Several(opened), report)
+            can_be_seen = True
+            several = _Several(opened)
+            pictures, lacking = thumbnails(chosen(several.moments(), report), several.scene, report)
             if lacking:
                 faults.append(lacking)
             if pictures:
                 return pictures, "; ".join(faults[:3])
     if faults:
         return [], "; ".join(faults[:3])
-    if not run.datasets:
-        return [], "the dataset is not there, or its format has no pictures"
-    return [], "no sample has a picture or points"
+    if can_be_seen:
+        return [], "no sample has a picture or points"
+    return [], "the dataset is not there, or its format has no pictures"
 
 
 def refuse_output(path: Path) -> None:

@@ -9,7 +9,7 @@ from edgefirst_ros.diagnosis.drives import legs_of, time_of
 from edgefirst_ros.diagnosis.figures import distance
 from edgefirst_ros.diagnosis.report import Pairing, Report
 from edgefirst_ros.diagnosis.silence import found_losses
-from edgefirst_ros.view.page.html import Html, joined, missing, section, tag
+from edgefirst_ros.view.html import Html, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import bars, clocks, content_curves, latencies, speed
 from edgefirst_ros.view.page.thumbnails import Thumbnail
 from edgefirst_ros.view.page.timeaxis import TimeAxis

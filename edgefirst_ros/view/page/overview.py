@@ -10,7 +10,7 @@ from edgefirst_ros.diagnosis.figures import clock, distance, utc
 from edgefirst_ros.diagnosis.judge import Verdict
 from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.shortfalls import pairs_of
-from edgefirst_ros.view.page.html import Child, Html, folded, joined, missing, section, tag
+from edgefirst_ros.view.html import Child, Html, folded, joined, missing, section, tag
 from edgefirst_ros.view.page.lanes import Lane, clocks, lanes
 from edgefirst_ros.view.page.timeaxis import TimeAxis
 

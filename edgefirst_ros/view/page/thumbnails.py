@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from zlib import crc32
@@ -17,17 +17,10 @@ from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.report import Sequence as ReportSequence
 from edgefirst_ros.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.formats.pace import rest
+from edgefirst_ros.formats.scene import PICTURE_WIDTH, Moment, Scene
 from edgefirst_ros.model.rotations import matrix_of
 from edgefirst_ros.model.untrusted import refusing
-from edgefirst_ros.view.scene import (
-    PICTURE_WIDTH,
-    Moment,
-    Projection,
-    Scene,
-    Scenes,
-    drawn,
-    mount_in,
-)
+from edgefirst_ros.view.scene import Projection, drawn, mount_in
 
 MOST_PICTURES = 8
 MOST_BASE64 = 3 << 20
@@ -85,27 +78,23 @@ def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]
     return [(moments[number], why) for number, why in sorted(picked.items())[:MOST_PICTURES]]
 
 
-def thumbnails(scenes: Scenes, report: Report) -> tuple[list[Thumbnail], str]:
-    """The pictures of a dataset, and why some are missing; empty if none is."""
-    found: list[tuple[Scene, str]] = []
+def thumbnails(
+    moments: Iterable[tuple[Moment, str]], scene_of: Callable[[Moment], Scene], report: Report
+) -> tuple[list[Thumbnail], str]:
+    """Samples, each with why it was chosen, as pictures of a page; and why some are missing."""
+    pictures: list[Thumbnail] = []
     faults: list[str] = []
-    for moment, why in chosen(scenes.moments(), report):
+    size = 0
+    for moment, why in moments:
         rest()
+        name = moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
         try:
-            with refusing(moment.sequence, DatasetError):
-                found.append((scenes.scene(moment), why))
+            with refusing(name, DatasetError):
+                scene = scene_of(moment)
+                image = drawn(scene, PICTURE_WIDTH, projection_of(report, moment.sequence))
         except EdgeFirstError as error:
             faults.append(str(error))
-    return encoded(found, report), "; ".join(faults[:3])
-
-
-def encoded(scenes: Sequence[tuple[Scene, str]], report: Report) -> list[Thumbnail]:
-    """Scenes, each with why it was chosen, as pictures of a page."""
-    pictures: list[Thumbnail] = []
-    size = 0
-    for scene, why in scenes:
-        rest()
-        image = drawn(scene, PICTURE_WIDTH, projection_of(report, scene.moment.sequence))
+            continue
         if image is None:
             continue
         buffer = BytesIO()
@@ -114,16 +103,13 @@ def encoded(scenes: Sequence[tuple[Scene, str]], report: Report) -> list[Thumbna
         size += len(written)
         if size > MOST_BASE64:
             break
-        moment = scene.moment
-        name = moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
-        pictures.append(Thumbnail(len(pictures) + 1, written, image.size, why, name, moment.time_ns))
-    return pictures
+        pictures.append(Thumbnail(len(pictures) + 1, written, image.size, why, name, scene.moment.time_ns))
+    return pictures, "; ".join(faults[:3])
 
 
 def projection_of(report: Report, name: str) -> Projection | None:
     """How the lidar's points lie on the camera's picture in a sequence; None if that is not known."""
-    sequence = next((s for s in report.sequences if s.name == name), None)
-    sequence = sequence or next(iter(report.sequences), None)
+    sequence = report.sequence(name)
     if sequence is None or sequence.calibration is None or sequence.calibration.camera is None:
         return None
     camera = sequence.calibration.camera

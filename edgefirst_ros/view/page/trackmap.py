@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgefirst_ros.diagnosis.report import Report
 from edgefirst_ros.diagnosis.silence import Loss
-from edgefirst_ros.view.page.html import Html, joined, tag
+from edgefirst_ros.view.html import Html, joined, tag
 
 WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 800.0, 260.0, 560.0
 MARGIN = 46.0

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import rerun as rr
 
+from edgefirst_ros.formats.scene import Box2d, Box3d, Frame, Mark, Points
 from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.messages.transform import Transform
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.layout import blueprint
-
-
-class Frame(StrEnum):
-    """Frames that every drawing has."""
-
-    DRIVE = "drive"
-    """The local one: x east, y north, z up."""
-    RIG = "rig"
-    """x forward, y left, z up."""
-
 
 DRIVE, RIG = Frame
 TIME, SAMPLE = "time", "sample"
@@ -42,25 +32,15 @@ BODY_M = (4.5, 1.9, 1.5)
 """Of a vehicle around the rig's origin, which shows directions and distances; it is no measured one."""
 _NAMES: dict[str, tuple[str, ...]] = {
     marks.SPEED: ("speed",),
-    marks.ALTITUDE: ("altitude",),
-    marks.ATTITUDE: ("roll", "pitch", "yaw"),
-    marks.TURN: ("x", "y", "z"),
-    marks.FORCE: ("x", "y", "z"),
+    Mark.ALTITUDE: ("altitude",),
+    Mark.ATTITUDE: ("roll", "pitch", "yaw"),
+    Mark.TURN: ("x", "y", "z"),
+    Mark.FORCE: ("x", "y", "z"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """Pose of a frame in its parent."""
-
-    parent: str
-    child: str
-    translation_m: tuple[float, float, float]
-    rotation_xyzw: tuple[float, float, float, float]
-
-
 class Canvas:
-    """Draws into a Rerun recording; to be used by one thread at a time.
+    """Draws into a Rerun recording, see ``formats.scene.Canvas``; to be used by one thread at a time.
 
     Args:
         stream: of Rerun.
@@ -76,7 +56,7 @@ class Canvas:
         self.seen: set[str] = set()
         self._series: dict[str, list[tuple[int, tuple[float, ...]]]] = {}
         self._frames: dict[str, str] = {}
-        self._mounts: dict[str, Mount] = {}
+        self._mounts: dict[str, Transform] = {}
         self._cameras: dict[str, tuple[Intrinsics, str]] = {}
         self._way = _Way()
         self._is_timed = False
@@ -104,6 +84,20 @@ class Canvas:
         self._put_into(f"{camera}/{name}", _image_frame(camera))
         self._log(f"{camera}/{name}", what)
 
+    def picture(self, camera: str, data: bytes, boxes: Iterable[Box2d], size: tuple[int, int]) -> None:
+        """Draw a camera's JPEG or PNG of that size, and what was found on it."""
+        self.on_picture(camera, marks.PICTURE, marks.picture(data))
+        self.on_picture(camera, marks.BOXES_2D, marks.boxes_2d(boxes, size))
+
+    def cloud(self, path: str, points: Points, frame: str, speed_m_s: Points | None = None) -> None:
+        """Draw points, those of a radar by their speeds."""
+        what = marks.by_range(points) if speed_m_s is None else marks.by_speed(points, speed_m_s)
+        self.draw(path, what, frame=frame)
+
+    def boxes_3d(self, path: str, boxes: Iterable[Box3d], frame: str) -> None:
+        """Draw boxes in a frame; none clears those before."""
+        self.draw(path, marks.boxes_3d(boxes), frame=frame)
+
     def camera(self, path: str, intrinsics: Intrinsics, frame: str) -> None:
         """How a camera sees; its frame has z forward and x right."""
         found = intrinsics, self._frame(frame)
@@ -121,7 +115,7 @@ class Canvas:
         )
         self._stream.log(path, pinhole, static=True)
 
-    def mount(self, mounts: Iterable[Mount]) -> None:
+    def mount(self, mounts: Iterable[Transform]) -> None:
         """Where sensors are; a mount that changes holds for all of the drive, which has one place for it."""
         for mount in mounts:
             parent, child = _own(mount.parent), _own(mount.child)
@@ -232,7 +226,7 @@ class Canvas:
         """A frame of the recording; one that no transform has is taken to be the rig's."""
         frame = _own(name)
         if frame not in {DRIVE, RIG} and frame not in self._mounts:
-            self._mounts[frame] = Mount(RIG, frame, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+            self._mounts[frame] = Transform(RIG, frame, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
             self._transform(RIG, frame, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
         return frame
 

@@ -7,6 +7,7 @@ from typing import Any
 import rerun as rr
 import rerun.blueprint as rrb
 
+from edgefirst_ros.formats.scene import Mark
 from edgefirst_ros.view.rerun import marks
 
 EYE_M, LOOK_AT_M = (-14.0, 0.0, 9.0), (10.0, 0.0, 0.0)
@@ -14,10 +15,10 @@ EYE_M, LOOK_AT_M = (-14.0, 0.0, 9.0), (10.0, 0.0, 0.0)
 _BACKGROUND = (22, 24, 28)
 _SERIES = (
     (marks.SPEED, "speed, m/s"),
-    (marks.FORCE, "acceleration, m/s²"),
-    (marks.TURN, "rotation, rad/s"),
-    (marks.ATTITUDE, "attitude, deg"),
-    (marks.ALTITUDE, "altitude, m"),
+    (Mark.FORCE, "acceleration, m/s²"),
+    (Mark.TURN, "rotation, rad/s"),
+    (Mark.ATTITUDE, "attitude, deg"),
+    (Mark.ALTITUDE, "altitude, m"),
 )
 MOST_SERIES = 3
 """Beside one another; the others are behind tabs of the last one."""

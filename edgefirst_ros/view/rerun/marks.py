@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -14,17 +13,18 @@ import numpy.typing as npt
 import rerun as rr
 from PIL import Image, ImageChops, ImageDraw
 
+from edgefirst_ros.formats.scene import Box2d, Box3d, Mark, Points, Ring
 from edgefirst_ros.messages.radar import Axis, RadarCube
 from edgefirst_ros.naming import displayed
 from edgefirst_ros.view.cubepower import power_db
-from edgefirst_ros.view.scene import Box2d, Points, range_colours
+from edgefirst_ros.view.scene import range_colours
 
-CAMERA, LIDAR, RADAR, CUBE, BOXES_3D = "camera", "lidar", "radar", "radar_cube", "boxes3d"
+CUBE = "radar_cube"
 PICTURE, BOXES_2D, MASKS = "picture", "boxes2d", "masks"
-SOLID = frozenset({LIDAR, RADAR, BOXES_3D})
+SOLID = frozenset({Mark.LIDAR, Mark.RADAR, Mark.BOXES_3D})
 """First parts of the paths of what is in space."""
 PLACE, TRACK = "place", "track"
-SPEED, ATTITUDE, ALTITUDE, TURN, FORCE = "speed", "attitude", "altitude", "imu/rotation", "imu/acceleration"
+SPEED = "speed"
 
 MOST_POINTS = 500_000
 """Of a cloud; the others are left out."""
@@ -45,27 +45,15 @@ AXES = ((235, 80, 70), (90, 200, 90), (90, 140, 255))
 _PALETTE = [0, 0, 0, *(channel for colour in _CLASSES for channel in colour)]
 _TRANSPARENCY = bytes([0, *[MASK_OPACITY] * len(_CLASSES)])
 
-Ring = Sequence[float] | npt.NDArray[np.float32]
-"""x and y of the corners of a polygon in turn, as fractions of the picture."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box3d:
-    """A box: centre and extents along its own x, y and z in metres, a label, and how it is turned."""
-
-    centre_m: tuple[float, float, float]
-    size_m: tuple[float, float, float]
-    label: str = ""
-    rotation_xyzw: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
-
 
 def colour_of(label: str) -> tuple[int, int, int]:
     """The same colour wherever a class appears."""
     return _CLASSES[crc32(label.encode("utf-8", "replace")) % len(_CLASSES)] if label else _CLASSES[0]
 
 
-def picture(data: bytes, media: str) -> Any:  # noqa: ANN401 - Rerun is an extra
-    """A JPEG or PNG as it is; ``media`` is "jpeg" or "png"."""
+def picture(data: bytes) -> Any:  # noqa: ANN401 - Rerun is an extra
+    """A JPEG or PNG as it is."""
+    media = "jpeg" if data.startswith(b"\xff\xd8") else "png"
     return rr.EncodedImage(contents=data, media_type=f"image/{media}", draw_order=-10.0)
 
 

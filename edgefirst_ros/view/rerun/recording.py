@@ -7,10 +7,10 @@ from pathlib import Path
 
 from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.base import EMPTY, Written
+from edgefirst_ros.formats.scene import Mark
 from edgefirst_ros.messages.calibration import picture_intrinsics
 from edgefirst_ros.sample import Calibration, EgoPose, Observation, SequenceInfo
-from edgefirst_ros.view.rerun import marks
-from edgefirst_ros.view.rerun.canvas import Canvas, Mount
+from edgefirst_ros.view.rerun.canvas import Canvas
 from edgefirst_ros.view.rerun.strokes import Stroke, strokes_of
 
 
@@ -72,11 +72,11 @@ class Painter:
         if pose.position_m is not None and pose.rotation_xyzw is not None:
             canvas.pose(pose.time_ns, pose.position_m, pose.rotation_xyzw)
         if pose.rpy_deg is not None:
-            canvas.scalars(marks.ATTITUDE, pose.time_ns, pose.rpy_deg)
+            canvas.scalars(Mark.ATTITUDE, pose.time_ns, pose.rpy_deg)
         if pose.location is not None:
             location = pose.location
             canvas.place(pose.time_ns, location.latitude_deg, location.longitude_deg)
-            canvas.scalars(marks.ALTITUDE, pose.time_ns, (location.altitude_m,))
+            canvas.scalars(Mark.ALTITUDE, pose.time_ns, (location.altitude_m,))
 
     def close(self) -> list[Path]:
         """Nothing was written here; the canvas is finished by whoever made it."""
@@ -89,12 +89,9 @@ class Painter:
         calibration = observation.calibration
         if calibration is not self._calibration:
             self._calibration = calibration
-            self._canvas.mount(
-                Mount(each.parent, each.child, each.translation_m, each.rotation_xyzw)
-                for each in calibration.transforms.values()
-            )
+            self._canvas.mount(calibration.transforms.values())
         image = observation.image
         if image is not None and calibration.camera_info is not None:
             found = picture_intrinsics(calibration.camera_info, (image.width, image.height))
             if found is not None:
-                self._canvas.camera(marks.CAMERA, found, observation.measurement.frame_id)
+                self._canvas.camera(Mark.CAMERA, found, observation.measurement.frame_id)

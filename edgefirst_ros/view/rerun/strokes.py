@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.prepare.masks import Outline, class_outlines, instance_outline
+from edgefirst_ros.formats.masks import Outline, class_outlines, instance_outline
+from edgefirst_ros.formats.scene import Box2d, Box3d, Mark, Ring
 from edgefirst_ros.messages.boxes3d import BoxAxes
 from edgefirst_ros.messages.detection import Detections, Mask, ModelInfo
 from edgefirst_ros.messages.imu import Imu
@@ -20,16 +21,15 @@ from edgefirst_ros.sample import Observation, Role
 from edgefirst_ros.view.recordingscenes import label_of
 from edgefirst_ros.view.rerun import marks
 from edgefirst_ros.view.rerun.canvas import Canvas
-from edgefirst_ros.view.scene import Box2d
 
 Stroke = Callable[[Canvas], None]
 _CLOUDS = {
-    Role.LIDAR_POINTS: marks.LIDAR,
-    Role.LIDAR_CLUSTERS: f"{marks.LIDAR}/clusters",
-    Role.FUSION_LIDAR: f"{marks.LIDAR}/fusion",
-    Role.RADAR_TARGETS: marks.RADAR,
-    Role.RADAR_CLUSTERS: f"{marks.RADAR}/clusters",
-    Role.FUSION_RADAR: f"{marks.RADAR}/fusion",
+    Role.LIDAR_POINTS: Mark.LIDAR,
+    Role.LIDAR_CLUSTERS: f"{Mark.LIDAR}/clusters",
+    Role.FUSION_LIDAR: f"{Mark.LIDAR}/fusion",
+    Role.RADAR_TARGETS: Mark.RADAR,
+    Role.RADAR_CLUSTERS: f"{Mark.RADAR}/clusters",
+    Role.FUSION_RADAR: f"{Mark.RADAR}/fusion",
 }
 _SPEED = "speed"
 """Field of a radar's cloud: m/s away from it."""
@@ -50,13 +50,13 @@ def strokes_of(observation: Observation, refused: list[str]) -> list[Stroke]:
     measurement, role, datum = observation.measurement, observation.role, observation.measurement.datum
     if observation.image is not None:
         image = observation.image
-        return [partial(_on_camera, name=marks.PICTURE, what=marks.picture(image.data, image.format))]
+        return [partial(_on_camera, name=marks.PICTURE, what=marks.picture(image.data))]
     if role in _CLOUDS and isinstance(datum, PointCloud):
         return [partial(Canvas.draw, path=_CLOUDS[role], what=_cloud(datum), frame=measurement.frame_id)]
     if isinstance(datum, RadarCube):
         return [partial(Canvas.draw, path=marks.CUBE, what=marks.cube(datum))]
     if isinstance(datum, Imu):
-        series = (marks.TURN, datum.angular_velocity_rad_s), (marks.FORCE, datum.linear_acceleration_m_s2)
+        series = (Mark.TURN, datum.angular_velocity_rad_s), (Mark.FORCE, datum.linear_acceleration_m_s2)
         time_ns = measurement.time_ns
         return [partial(Canvas.scalars, path=path, time_ns=time_ns, values=row) for path, row in series]
     if isinstance(datum, Detections | Mask):
@@ -73,16 +73,15 @@ def _labels(observation: Observation, datum: Detections | Mask, refused: list[st
         axes = BoxAxes.of(observation.measurement.frame_id, observation.calibration.transforms)
         names = info.labels if info else ()
         boxes = marks.boxes_3d(
-            marks.Box3d(axes.centre_m(box), axes.extents_m(box), label_of(box.label, names))
-            for box in datum.boxes
+            Box3d(axes.centre_m(box), axes.extents_m(box), label_of(box.label, names)) for box in datum.boxes
         )
-        yield partial(Canvas.draw, path=marks.BOXES_3D, what=boxes, frame=axes.frame_id)
+        yield partial(Canvas.draw, path=Mark.BOXES_3D, what=boxes, frame=axes.frame_id)
     else:
         yield from _detections(datum, info, size, refused)
 
 
 def _on_camera(canvas: Canvas, *, name: str, what: object) -> None:
-    canvas.on_picture(marks.CAMERA, name, what)
+    canvas.on_picture(Mark.CAMERA, name, what)
 
 
 def _cloud(cloud: PointCloud) -> object:
@@ -102,7 +101,7 @@ def _detections(
         for box in found.boxes
     ]
     yield partial(_on_camera, name=marks.BOXES_2D, what=marks.boxes_2d(flat, size))
-    outlines: list[tuple[str, list[marks.Ring]]] = []
+    outlines: list[tuple[str, list[Ring]]] = []
     for number, mask in enumerate(found.masks):
         if not mask.boxed:
             outlines += _of_classes(mask, info)
@@ -118,16 +117,16 @@ def _detections(
         yield _masks(outlines, size)
 
 
-def _masks(outlines: list[tuple[str, list[marks.Ring]]], size: tuple[int, int]) -> Stroke:
+def _masks(outlines: list[tuple[str, list[Ring]]], size: tuple[int, int]) -> Stroke:
     return partial(_on_camera, name=marks.MASKS, what=marks.masks(outlines, size))
 
 
-def _of_classes(mask: Mask, info: ModelInfo | None) -> list[tuple[str, list[marks.Ring]]]:
+def _of_classes(mask: Mask, info: ModelInfo | None) -> list[tuple[str, list[Ring]]]:
     names = info.labels if info else ()
     return [(label_of(str(index), names), _rings(outline)) for index, outline in class_outlines(mask)]
 
 
-def _rings(outline: Outline) -> list[marks.Ring]:
+def _rings(outline: Outline) -> list[Ring]:
     decoded: list[npt.NDArray[np.float32]] = [
         np.frombuffer(base64.b64decode(ring), "<f4") for ring in outline.polygons
     ]

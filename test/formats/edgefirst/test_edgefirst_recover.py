@@ -198,7 +198,7 @@ def test_closing_may_be_interrupted_at_any_step(  # noqa: PLR0917 - what is para
 
     with monkeypatch.context() as patch:
         if step == "finish":
-            patch.setattr(type(writer._archive), "finish", stop)
+            patch.setattr(type(writer._growing()[1]), "finish", stop)
         elif step in {"write_table", "write_manifest"}:
             patch.setattr(finish, step, stop)
         elif step in {"sync names", "remove other"}:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.codecs.pictures import check_size, open_picture
-from edgefirst_ros.formats.edgefirst.prepare.masks import outline
+from edgefirst_ros.formats.masks import outline
 
 Ring = npt.NDArray[np.float32]
 _DEPTH_AT, _CHUNKS_AT = 24, 8

@@ -13,10 +13,10 @@ from edgefirst_ros.errors import OutputExists, WriteError
 from edgefirst_ros.formats.base import Call, LeftOut, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.crashsafe.replacing import forget, forget_unfinished
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
+from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
 from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
@@ -32,7 +32,7 @@ from edgefirst_ros.sample import Sample, SequenceInfo
 NO_FILES = LeftOut("unusable", "sample without sensor files")
 
 
-class EdgeFirstWriter:
+class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
     """Writes one dataset into ``root/<dataset>/``; implements SampleWriter.
 
     Several sequences of different names may follow one another. The container grows as a ``.part`` file
@@ -59,17 +59,10 @@ class EdgeFirstWriter:
     ) -> None:
         self.options = options
         self._once = EncodedOnce()
-        self._warnings: list[str] = []
-        self.paths = DatasetPaths(root / safe_name(dataset))
-        self._overwrite = overwrite
-        tables = (self.paths.manifest, self.paths.quality)
-        refuse_links(root, *self.paths.finished(), *tables, *self.paths.unfinished())
-        refuse_busy(self.paths.journal)
-        if not overwrite:
-            _refuse_existing(self.paths)
-        self._journal: SampleJournal | None = None
-        self._archive: Archive | None = None
-        self._failed = self._is_complete = False
+        self.paths = paths = DatasetPaths(root / safe_name(dataset))
+        refuse_links(root, paths.manifest, paths.quality)
+        finished, unfinished = paths.finished(), paths.unfinished()
+        super().__init__(root, paths.folder, paths.journal, finished, unfinished, overwrite=overwrite)
         self._sequences: set[str] = set()
         self._sequence = ""
         self._last_frame = -1
@@ -88,9 +81,9 @@ class EdgeFirstWriter:
         name = safe_name(sequence.name)
         if name in self._sequences:
             raise OutputExists(f"{self.paths.folder}: has a sequence {name} already; rename one of them")
-        if self._journal is None:
-            with self._abort_on_error():
-                self._open()
+        if self._store is None:
+            with self._reporting():
+                self._store = self._open()
         self._judge_motion()
         self._sequences.add(name)
         self._sequence, self._last_frame, self._sizes = name, -1, {}
@@ -113,7 +106,7 @@ class EdgeFirstWriter:
         Raises:
             WriteError: the disk is full or reports an error; what was committed stays as ``.part`` files.
         """
-        journal, archive = self._open_parts()
+        journal, archive = self._growing()
         if prepared.sequence != self._sequence:
             raise WriteError(
                 f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._sequence} is "
@@ -126,7 +119,7 @@ class EdgeFirstWriter:
         if not files:
             refused += [(topic, NO_FILES.reason) for topic in prepared.annotations]
             return Written(refused=tuple(refused), left_out=NO_FILES)
-        with self._abort_on_error():
+        with self._reporting():
             for file in files:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
@@ -138,97 +131,68 @@ class EdgeFirstWriter:
                 stored[file.topic] += file.record.size
         return Written(stored, sum(file.record.size for file in files), tuple(refused))
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Warnings about the output for the user, one sentence each, in order of discovery."""
-        return tuple(self._warnings)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes for the user about what was done to the data; this format has none."""
-        return ()
-
-    def close(self) -> list[Path]:
-        """``complete``, then give container and table their names, in place of an earlier dataset's.
-
-        Raises:
-            WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
-        """
-        paths = self.complete()
-        if self._journal is not None:
-            with self._abort_on_error():
-                publish_dataset(self.paths, self._journal, self.options)
-        self._journal = self._archive = None
-        return paths
-
-    def complete(self) -> list[Path]:
-        """Finish container and table under their ``.part`` names; without any sample, leave what was there.
-
-        Raises:
-            WriteError: they cannot be written, or an earlier ``write`` failed; ``.part`` files stay.
-        """
-        if self._journal is None:
-            return []
-        if not self._is_complete:
-            self._judge_motion()
-            journal, archive = self._open_parts()
-            if not self._has_samples:
-                self.abort()
-                self._journal = self._archive = None
-                with disk_errors(self.paths.folder):
-                    *others, journal_path = self.paths.unfinished()
-                    forget_unfinished(others, journal_path)
-                return []
-            with self._abort_on_error():
-                complete_dataset(self.paths, archive, journal, self.options)
-            self._is_complete = True
+    def _results(self) -> list[Path]:
         return [self.paths.arrow, self.paths.container(self.options.container)]
+
+    def _finish(self, store: tuple[SampleJournal, Archive]) -> bool:
+        """Finish container and table, the latter made of the journal."""
+        self._judge_motion()
+        journal, archive = store
+        if self._has_samples:
+            complete_dataset(self.paths, archive, journal, self.options)
+            return True
+        self._release(store)
+        *others, journal_path = self.paths.unfinished()
+        forget_unfinished(others, journal_path)
+        return False
+
+    def _publish(self, store: tuple[SampleJournal, Archive]) -> None:
+        publish_dataset(self.paths, store[0], self.options)
+
+    def _release(self, store: tuple[SampleJournal, Archive]) -> None:
+        journal, archive = store
+        with suppress(OSError):
+            archive.abort()
+        journal.close()
 
     @contextmanager
     def syncing(self) -> Iterator[Collection[Path]]:
         """What holds every sample written before; see CrashSafe."""
-        journal, archive = self._journal, self._archive
-        paths = [] if journal is None or archive is None else [*archive.unsynced(), self.paths.journal]
-        with disk_errors(self.paths.folder, advice=self._advice(), below=self.paths.folder):
+        paths = [] if self._store is None else [*self._store[1].unsynced(), self.paths.journal]
+        with disk_errors(self.paths.folder, advice=self._advice, below=self.paths.folder):
             yield paths
 
     def finish_bytes(self) -> int:
         """The table, made of the journal, and the container's directory; see Watched."""
-        journal, archive = self._journal, self._archive
-        return 0 if journal is None or archive is None else 2 * journal.size + archive.finish_bytes
+        return 0 if self._store is None else 2 * self._store[0].size + self._store[1].finish_bytes
 
     def lost(self) -> Path | None:
         """The dataset's folder or its container; see Watched."""
-        journal, archive = self._journal, self._archive
-        if journal is None or archive is None:
+        if self._store is None:
             return None
-        if journal.is_lost:
+        if self._store[0].is_lost:
             return self.paths.folder
         container = part_path(self.paths.container(self.options.container))
         return None if container.exists() else container
 
-    def abort(self) -> None:
-        """Close the files without finishing the dataset; they stay as ``.part``."""
-        self._failed = self._journal is not None
-        if self._archive:
-            with suppress(OSError):
-                self._archive.abort()
-        if self._journal:
-            self._journal.close()
-
-    def _open(self) -> None:
+    def _open(self) -> tuple[SampleJournal, Archive]:
         make_folder(self.paths.folder)
-        self._journal = SampleJournal(self.paths.journal)
-        if not self._overwrite:
-            self._refuse_newer(self._journal)
-        if finish_replacement(self.paths, self._journal):
-            self._journal = SampleJournal(self.paths.journal)
-        self._journal.start(self.options)
-        self._journal.sync()
-        forget(*self.paths.unfinished()[:-1])  # and the disk holds the journal before there is a container
-        container = self.paths.container(self.options.container)
-        self._archive = open_archive(part_path(container), self.options.container)
-        sync_path(self.paths.folder)
+        journal = SampleJournal(self.paths.journal)
+        try:
+            if not self._overwrite:
+                self._refuse_newer(journal)
+            if finish_replacement(self.paths, journal):
+                journal = SampleJournal(self.paths.journal)
+            journal.start(self.options)
+            journal.sync()
+            forget(*self.paths.unfinished()[:-1])  # the disk has the journal before a container
+            container = self.paths.container(self.options.container)
+            archive = open_archive(part_path(container), self.options.container)
+            sync_path(self.paths.folder)
+        except BaseException:
+            journal.close()
+            raise
+        return journal, archive
 
     def _refuse_newer(self, journal: SampleJournal) -> None:
         """Refuse what another run has left or finished since this one began; its files stay."""
@@ -236,14 +200,8 @@ class EdgeFirstWriter:
         if not journal.is_empty or any(path.exists() for path in others):
             if journal.is_empty:
                 forget(self.paths.journal)
-            self._journal = None
             journal.close()
-            _refuse_existing(self.paths)
-
-    def _open_parts(self) -> tuple[SampleJournal, Archive]:
-        if self._failed or self._journal is None or self._archive is None:
-            raise WriteError(f"{self.paths.folder}: not being written; {self._advice()}")
-        return self._journal, self._archive
+            self._refuse_existing()
 
     def _move(self, prepared: PreparedSample, files: Sequence[PreparedFile]) -> None:
         """Note where the rig was, as the table and the picture's EXIF say."""
@@ -263,27 +221,3 @@ class EdgeFirstWriter:
             return True
         refused.append((file.topic, f"{file.kind} differs in size from the sequence's first"))
         return False
-
-    @contextmanager
-    def _abort_on_error(self) -> Iterator[None]:
-        try:
-            with disk_errors(self.paths.folder, advice=self._advice()):
-                yield
-        except WriteError:
-            self.abort()
-            raise
-
-    def _advice(self) -> str:
-        return f"what is committed stays as .part: edgefirst-ros recover {self.paths.folder}"
-
-
-def _refuse_existing(paths: DatasetPaths) -> None:
-    for path in paths.finished():
-        if path.exists():
-            raise OutputExists(f"{path} exists: choose another name or allow overwriting")
-    for path in paths.unfinished():
-        if path.exists():
-            raise OutputExists(
-                f"{path} was left by an unfinished run: edgefirst-ros recover {paths.folder}, "
-                "choose another name, or allow overwriting"
-            )

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.errors import DatasetError, DatasetNotFound, ExtraNotInstalled, extra
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.l5kit.check.rows import check_coverage, check_rows
-from edgefirst_ros.formats.l5kit.read.agentmask import holds_counts
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.attributes import NAMES, read_attributes
 from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
@@ -86,8 +85,16 @@ def _check_manifest(path: Path, findings: Findings) -> None:
 def _check_masks(path: Path, findings: Findings) -> None:
     """Check what readers keep beside the arrays: it decides which agents are trained on."""
     masks = sorted(path.glob("agents_mask*"))
-    if masks and findings.counts["error"]:
+    if not masks:
+        return
+    if findings.counts["error"]:
         findings.note(masks[0].name, "is not looked at, because of the errors")
+        return
+    try:
+        with extra():
+            from edgefirst_ros.formats.l5kit.read.agentmask import holds_counts  # noqa: PLC0415 - few need it
+    except ExtraNotInstalled as error:
+        findings.note(masks[0].name, f"is not looked at: {error}")
         return
     # Nothing here reads what is not its own; but what a manifest vouches for has nothing beside it.
     unknown = findings.error if has_manifest(path) else findings.note

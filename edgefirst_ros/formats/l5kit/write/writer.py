@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,9 +13,8 @@ import numpy as np
 from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import refuse_busy
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
@@ -41,7 +40,7 @@ _NO_HOST = "unknown"
 _UNSHOWN = NoPlace("not used by any frame")
 
 
-class L5KitWriter:
+class L5KitWriter(DatasetWriter[GrowingDataset]):
     """Writes one dataset, ``root/<dataset>.zarr``; implements SampleWriter.
 
     Every sequence becomes a scene, unless it has no frame with an ego pose. Frames lie on an even grid of
@@ -62,18 +61,14 @@ class L5KitWriter:
 
     name = "l5kit"
     unit = "frames"
+    _instead = ", append to it,"
 
     def __init__(self, root: Path, dataset: str, options: L5KitOptions, *, overwrite: bool = False) -> None:
         self.options = options
-        self._warnings: list[str] = []
-        self.path = root / f"{safe_name(dataset)}.zarr"
-        refuse_links(root, self.path, part_path(self.path))
-        refuse_busy(part_path(self.path) / JOURNAL)
-        if not overwrite:
-            self._refuse_existing()
-        self._store: GrowingDataset | None = None
+        self.path = path = root / f"{safe_name(dataset)}.zarr"
+        part, finished = part_path(path), () if options.append else (path,)
+        super().__init__(root, path, part / JOURNAL, finished, (part, old_path(path)), overwrite=overwrite)
         self._extends = options.append and not overwrite
-        self._broken = self._is_complete = False
         self._sequence: SequenceInfo | None = None
         self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
@@ -147,48 +142,18 @@ class L5KitWriter:
         self._grid.pass_by(ego.time_ns, pose_of(ego))
         self._advance(store, self._grid, final=False)
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What a user must know of the output, a sentence each, in the order in which it was found."""
-        return tuple(self._warnings)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was done to the data and is worth knowing: nothing so far."""
-        return ()
-
-    def close(self) -> list[Path]:
-        """``complete``, then give the dataset its name; without any frame, leave what was there.
-
-        Raises:
-            WriteError: it cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
-        """
-        paths = self.complete()
-        if self._store is not None:
-            with self._reporting():
-                self._store.publish()
-        self._store = None
-        return paths
-
-    def complete(self) -> list[Path]:
-        """Complete the arrays in the ``.part`` folder, synced; without any frame, remove it.
-
-        Raises:
-            WriteError: they cannot be written, or an earlier ``write`` failed; the ``.part`` folder stays.
-        """
-        if self._store is None:
-            return []
-        if not self._is_complete:
-            store = self._growing()
-            with self._reporting():
-                self._end_scene(store)
-                if not store.length(FRAMES):
-                    store.discard()
-                    self._store = None
-                    return []
-                store.complete()
-            self._is_complete = True
+    def _results(self) -> list[Path]:
         return [self.path]
+
+    def _finish(self, store: GrowingDataset) -> bool:
+        """Complete the arrays."""
+        self._end_scene(store)
+        has_frames = store.length(FRAMES) > 0
+        store.complete() if has_frames else store.discard()
+        return has_frames
+
+    def _publish(self, store: GrowingDataset) -> None:
+        store.publish()
 
     @contextmanager
     def syncing(self) -> Iterator[Collection[Path]]:
@@ -197,7 +162,7 @@ class L5KitWriter:
             yield []
             return
         with (
-            disk_errors(self.path, advice=self._advice(), below=self.path.parent),
+            disk_errors(self.path, advice=self._advice, below=self.path.parent),
             store.syncing() as paths,
         ):
             yield paths
@@ -211,18 +176,15 @@ class L5KitWriter:
         """The folder that grows; see Watched."""
         return part_path(self.path) if (store := self._store) is not None and store.is_lost else None
 
-    def abort(self) -> None:
-        """Release files without finishing; what is on disk stays as ``.part``, if any frame was written.
-
-        Frames that wait for samples to come are written before, unless that is what fails.
-        """
-        if self._store is not None and self._grid is not None and not self._broken:
+    def _release(self, store: GrowingDataset) -> None:
+        """Frames that wait for samples to come are written before, unless that is what fails."""
+        if self._grid is not None and not self._failed:
             with suppress(EdgeFirstError, OSError):
-                self._advance(self._store, self._grid, final=True)
-        self._release(WriteError(f"{self.path}: given up"))
-        if self._store is not None:
-            with suppress(OSError):
-                self._store.close() if self._frames else self._store.discard()
+                self._advance(store, self._grid, final=True)
+        while self._open:
+            self._open.popleft().set_exception(WriteError(f"{self.path}: given up"))
+        with suppress(OSError):
+            store.close() if self._frames else store.discard()
 
     def _opened(self) -> GrowingDataset:
         if self._extends and self.path.exists():
@@ -289,12 +251,6 @@ class L5KitWriter:
         if warning := self._motion.warning(scene):
             self._warnings.append(warning)
 
-    def _release(self, error: WriteError) -> None:
-        """Nothing more is written: the samples that are held back are not."""
-        self._broken = self._store is not None
-        while self._open:
-            self._open.popleft().set_exception(error)
-
     @staticmethod
     def _append(store: GrowingDataset, made: Frame) -> int:
         span, frame = np.zeros(1, POINT_SPAN), np.zeros(1, FRAME)
@@ -307,34 +263,6 @@ class L5KitWriter:
         size = sum(store.append(name, part) for name, part in rows.items())
         store.commit()
         return size
-
-    def _growing(self) -> GrowingDataset:
-        if self._broken or self._store is None:
-            raise WriteError(f"{self.path}: not being written; {self._advice()}")
-        return self._store
-
-    def _refuse_existing(self) -> None:
-        if self.path.exists() and not self.options.append:
-            raise OutputExists(f"{self.path} exists: choose another name, append to it, or allow overwriting")
-        for leftover in (part_path(self.path), old_path(self.path)):
-            if leftover.exists():
-                raise OutputExists(
-                    f"{leftover} was left by an unfinished run: edgefirst-ros recover {self.path}, choose "
-                    "another name, or allow overwriting"
-                )
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        try:
-            with disk_errors(self.path, advice=self._advice()):
-                yield
-        except WriteError:
-            self._broken = True
-            self.abort()
-            raise
-
-    def _advice(self) -> str:
-        return f"what is committed stays as .part: edgefirst-ros recover {self.path}"
 
 
 def _interval(store: GrowingDataset, name: str, rows: Records) -> tuple[int, int]:

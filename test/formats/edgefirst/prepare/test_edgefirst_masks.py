@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from PIL import Image
 
 from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.prepare.masks import Outline, class_outlines, instance_outline
+from edgefirst_ros.formats.masks import Outline, class_outlines, instance_outline
 from edgefirst_ros.messages.detection import Mask
 
 

@@ -24,8 +24,8 @@ from readable import NAME, copied, dataset, digests
 
 import edgefirst_ros
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.edgefirst.prepare.masks import outline
 from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
+from edgefirst_ros.formats.masks import outline
 
 FIRST = "maivin-sim_2026_05_01_09_00_00_000"
 

@@ -347,19 +347,6 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]
 
 
-@pytest.mark.parametrize("container", ["zip", "folder"])
-def test_nothing_is_overwritten_unasked(tmp_path: Path, container: str) -> None:
-    write(tmp_path, [sample(0)], container=container)
-    before = contents(tmp_path)
-    with pytest.raises(OutputExists, match=r"ds\.arrow exists"):
-        EdgeFirstWriter(tmp_path, "ds", options())
-    (tmp_path / "ds/ds.arrow").unlink()
-    with pytest.raises(OutputExists, match="exists"):
-        EdgeFirstWriter(tmp_path, "ds", options())
-    before.pop("ds/ds.arrow")
-    assert contents(tmp_path) == before
-
-
 @pytest.mark.parametrize("old", ["zip", "folder"])
 @pytest.mark.parametrize("new", ["zip", "folder"])
 def test_overwriting_replaces_at_the_end_and_altogether(tmp_path: Path, old: str, new: str) -> None:
@@ -374,47 +361,6 @@ def test_overwriting_replaces_at_the_end_and_altogether(tmp_path: Path, old: str
     assert all(path.exists() for path in paths)
     write(tmp_path / "fresh", [sample(0, sequence=SECOND)], container=new)
     assert contents(tmp_path / "ds") == contents(tmp_path / "fresh/ds")
-
-
-@pytest.mark.parametrize("container", ["zip", "folder"])
-def test_what_a_crash_left_is_not_overwritten_unasked(tmp_path: Path, container: str) -> None:
-    writer = EdgeFirstWriter(tmp_path, "ds", options(container=container))
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(sample(0)))
-    writer.abort()
-    with pytest.raises(OutputExists, match="edgefirst-ros recover"):
-        EdgeFirstWriter(tmp_path, "ds", options())
-    writer = EdgeFirstWriter(tmp_path, "ds", options(container=container), overwrite=True)
-    writer.begin(SECOND)
-    writer.write(writer.prepare(sample(0, sequence=SECOND)))
-    writer.close()
-    write(tmp_path / "fresh", [sample(0, sequence=SECOND)], container=container)
-    assert contents(tmp_path / "ds") == contents(tmp_path / "fresh/ds")
-    assert table(tmp_path)["name"].to_list() == [SECOND.name]
-
-
-def test_two_writers_do_not_share_a_dataset(tmp_path: Path) -> None:
-    first = EdgeFirstWriter(tmp_path, "ds", options())
-    second = EdgeFirstWriter(tmp_path, "ds", options(), overwrite=True)
-    first.begin(SEQUENCE)
-    first.write(first.prepare(sample(0)))
-    with pytest.raises(WriteError, match="is being written"):
-        second.begin(SECOND)
-    first.close()
-    assert table(tmp_path)["name"].to_list() == [SEQUENCE.name]
-
-
-def test_nothing_begun_writes_nothing(tmp_path: Path) -> None:
-    writer = EdgeFirstWriter(tmp_path / "out", "ds", options())
-    assert writer.close() == []
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_sequence_without_samples_is_no_dataset_and_leaves_nothing(tmp_path: Path) -> None:
-    writer = EdgeFirstWriter(tmp_path, "ds", options())
-    writer.begin(SEQUENCE)
-    assert writer.close() == []
-    assert not list(tmp_path.rglob("*.*"))
 
 
 def test_sequences_of_one_name_are_refused(tmp_path: Path) -> None:

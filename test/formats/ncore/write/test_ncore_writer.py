@@ -38,7 +38,7 @@ from ncoreread import Sequence, recover_all, tree
 from PIL import Image
 from pydantic import ValidationError
 
-from edgefirst_ros.errors import ConfigError, OutputExists, WriteError
+from edgefirst_ros.errors import ConfigError, WriteError
 from edgefirst_ros.formats.base import MeasurementWriter, Written
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
@@ -312,12 +312,6 @@ def test_poses_alone_are_a_sequence(tmp_path: Path) -> None:
     sequence = one(tmp_path, [pose(START_NS), pose(START_NS + 10 * MS)])
     assert sequence.interval() == (START_US, START_US + 10_001)
     assert list(sequence.stores) == [f"{SEQUENCE.name}.ncore4.zarr.itar"]
-
-
-def test_nothing_at_all_leaves_nothing(tmp_path: Path) -> None:
-    sequences, _ = write(tmp_path, [])
-    assert sequences == []
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_sensors_hang_where_tf_has_them(tmp_path: Path) -> None:
@@ -659,40 +653,6 @@ def test_a_new_sequence_finishes_the_one_before(tmp_path: Path) -> None:
     assert (tmp_path / SEQUENCE.name / f"{SEQUENCE.name}.json").exists()
     writer.write(writer.prepare(lidar(START_NS - 500 * MS)))
     assert [path.parent.name for path in writer.close()] == [SEQUENCE.name, "later"]
-
-
-def test_what_another_writer_is_at_is_not_overwritten_even_if_asked(tmp_path: Path) -> None:
-    first = NCoreWriter(tmp_path, NCoreOptions())
-    first.begin(SEQUENCE)
-    first.write(first.prepare(radar(START_NS)))
-    second = NCoreWriter(tmp_path, NCoreOptions(), overwrite=True)
-    with pytest.raises(WriteError, match="is being written; wait"):
-        second.begin(SEQUENCE)
-    second.abort()
-    first.close()
-    (done,) = check(tmp_path)
-    assert done.ok, done.text
-    assert done.counts["radars/radar"] == 1
-
-
-def test_what_is_there_is_not_overwritten_unless_asked(tmp_path: Path) -> None:
-    write(tmp_path, [lidar(START_NS)])
-    before = tree(tmp_path)
-    with pytest.raises(OutputExists, match=SEQUENCE.name):
-        write(tmp_path, [radar(START_NS)])
-    assert tree(tmp_path) == before
-    (sequence,), _ = write(tmp_path, [radar(START_NS)], overwrite=True)
-    assert sequence.instances("lidars") == []
-    assert len(list(sequence.folder.iterdir())) == 3
-
-
-def test_aborting_leaves_parts_and_no_result(tmp_path: Path) -> None:
-    writer = NCoreWriter(tmp_path, NCoreOptions())
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(lidar(START_NS)))
-    writer.abort()
-    names = sorted(path.name for path in (tmp_path / SEQUENCE.name).iterdir())
-    assert names == [f"{SEQUENCE.name}.journal.part", f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part"]
 
 
 def test_a_full_disk_is_said_and_what_was_written_is_finished(

@@ -1,4 +1,4 @@
-"""An NCore sequence as it is drawn: frames of cameras, lidars and radars, cuboids, poses, IMU, GPS."""
+"""What there is to see in an NCore sequence: frames of all sensors, cuboids, poses, IMU, GPS."""
 
 from __future__ import annotations
 
@@ -12,29 +12,118 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.ncore.extrinsics import edge_of
 from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, REFERENCE
 from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, Reading
+from edgefirst_ros.formats.scene import (
+    Box2d,
+    Box3d,
+    Canvas,
+    Detail,
+    Frame,
+    Instant,
+    Mark,
+    Moment,
+    Points,
+    Scene,
+    Scenes,
+    opened,
+)
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.messages.calibration import Intrinsics
+from edgefirst_ros.messages.transform import Transform
 from edgefirst_ros.model.rotations import angles_of, quaternion_of, quaternion_of_angles
 from edgefirst_ros.model.untrusted import parse_json, refusing
-from edgefirst_ros.view.rerun import marks
-from edgefirst_ros.view.rerun.canvas import DRIVE, RIG, Canvas, Mount
-from edgefirst_ros.view.rerun.instants import Instant
-from edgefirst_ros.view.scene import Box2d, Points, opened
 
 Get = Callable[[str], bytes]
-_FRAMES = re.compile(r"((cameras|lidars|radars)/([^/]+)/frames)/\.zattrs")
+_FRAMES = re.compile(r"((?:cameras|lidars|radars)/[^/]+/frames)/\.zattrs")
 _INTRINSICS = re.compile(r"intrinsics/default/cameras/([^/]+)/\.zattrs")
 _SERIES = "poses/default/generic_data"
-_ENTITIES = {"cameras": marks.CAMERA, "lidars": marks.LIDAR, "radars": marks.RADAR}
+_ENTITIES = {"cameras": Mark.CAMERA, "lidars": Mark.LIDAR, "radars": Mark.RADAR}
 _NUMBER = "radial_velocity_m_s"
 _BOX = ("centroid", "dim", "rot")
-_NODES = {"rig": RIG, "world": DRIVE}
+_NODES = {"rig": Frame.RIG, "world": Frame.DRIVE}
 """Nodes of the pose graph that every drawing has."""
+
+
+class _Frames:
+    """The stores of a sequence, and the times of their frames.
+
+    Attributes:
+        stores: all of them.
+        groups: by the frames of a sensor, their store, and begin and end (N, 2) of each in microseconds.
+
+    Raises:
+        DatasetNotFound: there is no finished store.
+        DatasetError: a store is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.stores = sorted(p for p in folder.glob("*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar")))
+        if not self.stores:
+            raise DatasetNotFound(f"{folder}: holds no finished store")
+        self.groups: dict[str, tuple[Path, npt.NDArray[np.int64]]] = {}
+        for path in self.stores:
+            with refusing(path, DatasetError), Reading(path) as reading:
+                for key in reading.store:
+                    if (found := _FRAMES.fullmatch(key)) is not None:
+                        times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
+                        self.groups[found[1]] = path, np.array(times, np.int64).reshape(-1, 2)
+
+
+class NCoreScenes(Scenes):
+    """The pictures of the first camera of a sequence, see ``Scenes``; without a camera, the lidar's frames.
+
+    Raises:
+        DatasetNotFound: there is no finished store.
+        DatasetError: a store is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._name = folder.name
+        self._groups = _Frames(folder).groups
+        self._cameras, self._lidars = (
+            sorted(
+                group for group, (_, times) in self._groups.items() if group.startswith(kind) and len(times)
+            )
+            for kind in ("cameras", "lidars")
+        )
+
+    def moments(self) -> list[Moment]:
+        """All frames of the first camera, else of the first lidar."""
+        groups = (self._cameras or self._lidars)[:1]
+        return [
+            Moment(self._name, None, int(start_us) * 1000)
+            for group in groups
+            for start_us in self._groups[group][1][:, 0]
+        ]
+
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:  # noqa: ARG002
+        """The picture that is nearest in time, its boxes, and the nearest returns of the first lidar."""
+        scene = Scene(moment)
+        with refusing(self._name, DatasetError, "a frame cannot be read"):
+            for group in self._cameras[:1]:
+                self._at(group, moment, partial(_look, scene))
+            for group in self._lidars[:1]:
+                self._at(group, moment, partial(_range, scene))
+        return scene
+
+    def _at(self, group: str, moment: Moment, look: Callable[[Get, str], None]) -> None:
+        path, times = self._groups[group]
+        nearest = int(np.abs(times[:, 0] - (moment.time_ns or 0) // 1000).argmin())
+        with Reading(path) as reading:
+            look(reading.store.get, f"{group}/{int(times[nearest, 1])}")
+
+
+def _look(scene: Scene, get: Get, where: str) -> None:
+    scene.picture, scene.boxes, _ = _picture_of(get, where)
+
+
+def _range(scene: Scene, get: Get, where: str) -> None:
+    scene.points = _rays(get, where)
 
 
 class NCoreDrawing:
@@ -47,17 +136,19 @@ class NCoreDrawing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stores = sorted(p for p in folder.glob("*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar")))
-        if not self._stores:
-            raise DatasetNotFound(f"{folder}: holds no finished store")
-        self._frames: dict[str, tuple[Path, list[tuple[int, int]]]] = {}
+        frames = _Frames(folder)
+        self._stores, self._groups = frames.stores, frames.groups
         self._paths: dict[str, str] = {}
+        for group in self._groups:
+            kind, name, _ = group.split("/")
+            entity = _ENTITIES[kind]
+            self._paths[group] = f"{entity}_{name}" if entity in self._paths.values() else entity
         self._cuboids: list[_Cuboid] = []
         for path in self._stores:
             self._guarded(partial(self._look, path), path)
 
     def __len__(self) -> int:
-        return sum(len(times) for _, times in self._frames.values())
+        return sum(len(times) for _, times in self._groups.values())
 
     def begin(self, canvas: Canvas) -> None:
         """Draw where sensors are, the rig's way, and the series."""
@@ -68,10 +159,10 @@ class NCoreDrawing:
         """All frames and groups of cuboids in order of time."""
         with ExitStack() as stack:
             streams: list[Iterator[tuple[int, int, Instant]]] = []
-            for order, (group, (path, times)) in enumerate(sorted(self._frames.items())):
+            for order, (group, (path, times)) in enumerate(sorted(self._groups.items())):
                 reading = stack.enter_context(Reading(path))
-                streams.append(self._of_group(order, group, reading.store.get, times))
-            streams.append(self._of_cuboids(len(self._frames)))
+                streams.append(self._of_group(order, group, reading.store.get, times.tolist()))
+            streams.append(self._of_cuboids(len(self._groups)))
             for _, _, instant in heapq.merge(*streams, key=lambda each: each[:2]):
                 yield instant
 
@@ -91,9 +182,7 @@ class NCoreDrawing:
     def _of_cuboids(self, order: int) -> Iterator[tuple[int, int, Instant]]:
         # An entity has one frame.
         frames = dict.fromkeys(each.frame for each in self._cuboids)
-        paths = {
-            frame: f"{marks.BOXES_3D}/{frame}" if n else marks.BOXES_3D for n, frame in enumerate(frames)
-        }
+        paths = {frame: f"{Mark.BOXES_3D}/{frame}" if n else Mark.BOXES_3D for n, frame in enumerate(frames)}
         together = sorted(self._cuboids, key=_time_and_frame)
         for (time_us, frame), group in groupby(together, key=_time_and_frame):
             draw = partial(_draw_boxes, list(group), paths[frame])
@@ -107,16 +196,8 @@ class NCoreDrawing:
 
     def _look(self, path: Path) -> None:
         with Reading(path) as reading:
-            for key in reading.store:
-                found = _FRAMES.fullmatch(key)
-                if found is not None:
-                    times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
-                    self._frames[found[1]] = path, [(int(begin), int(end)) for begin, end in times]
-                    entity = _ENTITIES[found[2]]
-                    taken = entity in self._paths.values()
-                    self._paths[found[1]] = f"{entity}_{found[3]}" if taken else entity
-                elif key == "cuboids/default/cuboids/.zattrs":
-                    self._cuboids += _cuboids(parse_json(reading.store.get(key))["cuboid_track_observations"])
+            if (key := "cuboids/default/cuboids/.zattrs") in set(reading.store):
+                self._cuboids += _cuboids(parse_json(reading.store.get(key))["cuboid_track_observations"])
 
     def _draw_facts(self, path: Path, canvas: Canvas) -> None:
         with Reading(path) as reading:
@@ -144,13 +225,13 @@ class NCoreDrawing:
             work()
 
 
-def _mounts(static: dict[str, Any]) -> Iterator[Mount]:
+def _mounts(static: dict[str, Any]) -> Iterator[Transform]:
     for names, value in static.items():
         child, parent = edge_of(names)
-        if parent == RIG:
+        if parent == Frame.RIG:
             pose = np.array(value["pose"], float)
             turned = quaternion_of(pose[:3, :3]).tolist()
-            yield Mount("", str(child), tuple(pose[:3, 3].tolist()), tuple(turned))
+            yield Transform("", str(child), tuple(pose[:3, 3].tolist()), tuple(turned))
 
 
 def _draw_way(dynamic: dict[str, Any], canvas: Canvas) -> None:
@@ -163,7 +244,7 @@ def _draw_way(dynamic: dict[str, Any], canvas: Canvas) -> None:
     rows = zip(value["timestamps_us"], poses[:, :3, 3], quaternion_of(turned), attitudes, strict=True)
     for time_us, position, xyzw, attitude in rows:
         canvas.pose(time_us * 1000, tuple(position.tolist()), tuple(xyzw.tolist()))
-        canvas.scalars(marks.ATTITUDE, time_us * 1000, tuple(attitude.tolist()))
+        canvas.scalars(Mark.ATTITUDE, time_us * 1000, tuple(attitude.tolist()))
 
 
 def _draw_fixes(get: Get, canvas: Canvas) -> None:
@@ -172,34 +253,34 @@ def _draw_fixes(get: Get, canvas: Canvas) -> None:
     for time_us, latitude, longitude, altitude in zip(*columns, strict=True):
         if latitude or longitude:
             canvas.place(int(time_us) * 1000, float(latitude), float(longitude))
-            canvas.scalars(marks.ALTITUDE, int(time_us) * 1000, (float(altitude),))
+            canvas.scalars(Mark.ALTITUDE, int(time_us) * 1000, (float(altitude),))
 
 
 def _draw_imu(get: Get, canvas: Canvas) -> None:
     times = read_array(get, f"{_SERIES}/imu_timestamps_us").tolist()
-    for path, name in ((marks.TURN, "angular_velocity_rad_s"), (marks.FORCE, "linear_acceleration_m_s2")):
+    for path, name in ((Mark.TURN, "angular_velocity_rad_s"), (Mark.FORCE, "linear_acceleration_m_s2")):
         for time_us, values in zip(times, read_array(get, f"{_SERIES}/imu_{name}").tolist(), strict=True):
             canvas.scalars(path, time_us * 1000, tuple(values))
 
 
-def _picture(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:  # noqa: ARG001 - as others
-    data = read_array(get, f"{where}/image").item()
-    picture, size = opened(data)
-    media = "png" if picture.format == "PNG" else "jpeg"
-    canvas.on_picture(path, marks.PICTURE, marks.picture(data, media))
+def _picture_of(get: Get, where: str) -> tuple[bytes, list[Box2d], tuple[int, int]]:
+    """A frame's picture, its boxes, none if no model looked at it, and its size."""
+    data: bytes = read_array(get, f"{where}/image").item()
+    across, down = size = opened(data)[1]
     try:
-        corners = read_array(get, f"{where}/generic_data/{FLAT_BOXES}").reshape(-1, 4)
+        corners = read_array(get, f"{where}/generic_data/{FLAT_BOXES}").reshape(-1, 4).tolist()
         labels = read_array(get, f"{where}/generic_data/{FLAT_BOXES}_label").tolist()
-    except KeyError:  # no model looked at it
-        corners, labels = np.zeros((0, 4)), []
-    boxes = [
-        Box2d(
-            (left + right) / 2 / size[0], (top + bottom) / 2 / size[1],
-            (right - left) / size[0], (bottom - top) / size[1], str(label),
-        )
-        for (left, top, right, bottom), label in zip(corners.tolist(), labels, strict=True)
-    ]  # fmt: skip
-    canvas.on_picture(path, marks.BOXES_2D, marks.boxes_2d(boxes, size))
+    except KeyError:
+        return data, [], size
+    boxes = []
+    for (left, top, right, bottom), label in zip(corners, labels, strict=False):
+        middle = (left + right) / 2 / across, (top + bottom) / 2 / down
+        boxes.append(Box2d(*middle, (right - left) / across, (bottom - top) / down, str(label)))
+    return data, boxes, size
+
+
+def _picture(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:  # noqa: ARG001 - as others
+    canvas.picture(path, *_picture_of(get, where))
 
 
 def _rays(get: Get, where: str) -> Points:
@@ -210,22 +291,21 @@ def _rays(get: Get, where: str) -> Points:
 
 
 def _lidar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
-    canvas.draw(path, marks.by_range(_rays(get, where)), frame=name)
+    canvas.cloud(path, _rays(get, where), name)
 
 
 def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
     try:
         speed = read_array(get, f"{where}/generic_data/{_NUMBER}", "f", MOST_RAY_BYTES).astype(float)
     except KeyError:
-        canvas.draw(path, marks.by_range(_rays(get, where)), frame=name)
-    else:
-        canvas.draw(path, marks.by_speed(_rays(get, where), speed), frame=name)
+        speed = None
+    canvas.cloud(path, _rays(get, where), name, speed)
 
 
 class _Cuboid(NamedTuple):
     time_us: int
     frame: str
-    box: marks.Box3d
+    box: Box3d
 
 
 def _time_and_frame(cuboid: _Cuboid) -> tuple[int, str]:
@@ -240,11 +320,11 @@ def _cuboids(observations: list[dict[str, Any]]) -> Iterator[_Cuboid]:
     columns = (part.tolist() for part in (centres, sizes, turned))
     for each, centre, size, xyzw in zip(observations, *columns, strict=True):
         frame = _NODES.get(each[REFERENCE], str(each[REFERENCE]))
-        box = marks.Box3d(tuple(centre), tuple(size), str(each.get("class_id", "")), tuple(xyzw))
+        box = Box3d(tuple(centre), tuple(size), str(each.get("class_id", "")), tuple(xyzw))
         yield _Cuboid(int(each["timestamp_us"]), frame, box)
 
 
 def _draw_boxes(together: list[_Cuboid], path: str, canvas: Canvas, number: int) -> None:  # noqa: ARG001
     """Boxes of one time and frame."""
     canvas.at(together[0].time_us * 1000)
-    canvas.draw(path, marks.boxes_3d(each.box for each in together), frame=together[0].frame)
+    canvas.boxes_3d(path, (each.box for each in together), together[0].frame)

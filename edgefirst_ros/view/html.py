@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgefirst_ros.naming import visible
@@ -73,3 +76,46 @@ def missing(why: str) -> Html:
 def folded(heading: str, content: Html) -> Html:
     """Something that is shown on request."""
     return tag("details", tag("summary", heading), content)
+
+
+def whole(
+    title: str,
+    body: Html,
+    *,
+    styles: Sequence[str],
+    scripts: Sequence[str] = (),
+    data: Mapping[str, Any] | None = None,
+) -> str:
+    """A page that needs nothing else, and in which nothing runs or loads but what is given.
+
+    Args:
+        title: of the window.
+        body: what is shown.
+        styles: CSS.
+        scripts: JavaScript, run in this order when the body is there.
+        data: JSON for them, the text of the element ``data``.
+    """
+    # What is not listed here cannot run or load, even if something of a recording got into the markup.
+    policy = (
+        f"default-src 'none'; img-src data:; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = joined(
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", title),
+        *(Html(f"<style>{text}</style>") for text in styles),
+    )
+    tail = joined(
+        "" if data is None else tag("script", embedded_json(data), type="application/json", id="data"),
+        *(Html(f"<script>{text}</script>") for text in scripts),
+    )
+    page = tag("html", tag("head", head), tag("body", body, tail), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def _hashes(texts: Sequence[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

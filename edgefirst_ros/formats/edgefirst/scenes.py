@@ -1,0 +1,182 @@
+"""What there is to see in an EdgeFirst dataset: its samples' files, and their rows of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from edgefirst_ros.errors import DatasetError
+from edgefirst_ros.formats.edgefirst.finish.table import read_table
+from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
+from edgefirst_ros.formats.edgefirst.read.batches import TableFile
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
+from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
+from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
+from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
+from edgefirst_ros.formats.edgefirst.store.quality import Quality
+from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, opened
+from edgefirst_ros.model.untrusted import refusing
+
+Row = Mapping[str, Any]
+
+
+class Annotations:
+    """The rows of an annotation table by sample; none if there is no table.
+
+    Args:
+        files: of the dataset.
+        columns: those to read, by default all.
+
+    Attributes:
+        types: Arrow types of the columns.
+
+    Raises:
+        DatasetError: the table is damaged, or has no names and frames.
+    """
+
+    def __init__(self, files: DatasetFiles, *columns: str) -> None:
+        self.types: Mapping[str, Any] = {}
+        self._rows: dict[tuple[str, int], list[int]] = {}
+        if not files.table.is_file():
+            return
+        self._table = read_table(files.table, *columns, files=len(files.names))
+        self.types = {field.name: field.type for field in self._table.schema}
+        if missing := {"name", "frame"} - self.types.keys():
+            raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
+        with refusing(files.table, DatasetError, "has other names and frames than the format"):
+            names, frames = self._table["name"].cast(pa.large_string()), self._table["frame"].cast(pa.int64())
+            for number, key in enumerate(zip(names.to_pylist(), frames.to_pylist(), strict=True)):
+                self._rows.setdefault(key, []).append(number)
+
+    def of(self, stem: str) -> list[dict[str, Any]]:
+        """Annotations of a sample, by its path without sensor and extension."""
+        name, _, frame = PurePosixPath(stem).name.rpartition("_")
+        rows = self._rows.get((name, int(frame)), ())
+        return [self._table.slice(number, 1).to_pylist()[0] for number in rows]
+
+
+def boxes_of(rows: Iterable[Row]) -> list[Box2d]:
+    """The 2-D boxes of a sample's annotations."""
+    found = []
+    for row in rows:
+        if (box := row.get("box2d")) is not None:
+            x, y, width, height = map(float, box)
+            found.append(Box2d(x, y, width, height, str(row.get("label") or "")))
+    return found
+
+
+SHOWN = ("name", "frame", "label", "box2d")
+"""Columns that are read: masks may be much larger than all others."""
+
+
+class EdgeFirstScenes(Scenes):
+    """The samples of an EdgeFirst dataset; see ``Scenes``.
+
+    Raises:
+        DatasetNotFound: there is no dataset.
+        DatasetError: its ZIP or its table is damaged.
+    """
+
+    def __init__(self, dataset: Path) -> None:
+        self._files = DatasetFiles(dataset)
+        self._annotations = Annotations(self._files, *SHOWN)
+        self._quality_path = dataset / QUALITY
+        names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
+        self._stems = {(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
+
+    def moments(self) -> list[Moment]:
+        """All samples by sequence and frame."""
+        return [Moment(name, frame) for name, frame in sorted(self._stems)]
+
+    def timed(self, moment: Moment) -> Moment:
+        """The sample with the time that its picture says."""
+        stem = self._stem(moment)
+        with refusing(stem, DatasetError):
+            picture = self._files.read(stem, "camera.jpeg", "camera.png")
+            time_ns = None if picture is None else acquired_ns(opened(picture)[0])
+        return replace(moment, time_ns=time_ns)
+
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
+        """What the sample's files and rows hold."""
+        stem, read = self._stem(moment), self._files.read
+        with refusing(stem, DatasetError):
+            rows = (self._all if detail is Detail.ALL else self._annotations).of(stem)
+            scene = Scene(moment, read(stem, "camera.jpeg", "camera.png"), boxes_of(rows))
+            scene.name = PurePosixPath(stem).name
+            if scene.picture is not None:
+                scene.moment = replace(moment, time_ns=acquired_ns(opened(scene.picture)[0]))
+            scene.points = None if (cloud := read(stem, "lidar.pcd")) is None else _cloud(cloud)[0]
+            if detail >= Detail.SENSORS:
+                unlabelled = self._quality.unlabelled(moment.sequence, moment.frame)
+                scene.is_unlabelled = "boxes2d" in unlabelled and not scene.boxes
+                scene.radar = None if (cloud := read(stem, "radar.pcd")) is None else _cloud(cloud)
+                scene.cube = None if (cube := read(stem, "radar.png")) is None else read_cube(cube)
+            if detail is Detail.ALL:
+                scene.masks = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
+                scene.solids = [_box3d(row) for row in rows if row.get("box3d") is not None] or None
+                self._move(scene, rows[0] if rows else {})
+        return scene
+
+    def _stem(self, moment: Moment) -> str:
+        return self._stems[moment.sequence, moment.frame or 0]
+
+    @cached_property
+    def _quality(self) -> Quality:
+        return Quality(self._quality_path, len(self._files.names))
+
+    @cached_property
+    def _all(self) -> Annotations:
+        return Annotations(self._files)
+
+    @cached_property
+    def _orders(self) -> tuple[bool, bool]:
+        """Whether the longitude is first in a location, and the yaw in a pose."""
+        table, types = self._files.table, self._all.types
+        version = TableFile(table, len(self._files.names)).notes.version if table.is_file() else None
+        location, pose = (
+            getattr(types.get(name), "value_type", None) == pa.float64() for name in ("location", "pose")
+        )
+        return is_longitude_first(version, is_double=location), is_yaw_first(version, is_double=pose)
+
+    def _move(self, scene: Scene, row: Row) -> None:
+        """Where the rig is, by a row of a sample, which all say the same."""
+        longitude_first, yaw_first = self._orders
+        place, pose = row.get("location"), row.get("pose")
+        if pose is not None and all(map(math.isfinite, pose)):
+            scene.attitude_deg = tuple(pose[::-1] if yaw_first else pose)
+        if place is not None and all(map(math.isfinite, place)):
+            scene.place = (place[1], place[0]) if longitude_first else (place[0], place[1])
+
+
+def _cloud(data: bytes) -> tuple[Points, Points | None]:
+    """Points, and their speeds if they have any."""
+    found = read_pcd(data)
+    if "speed" not in (found.dtype.names or ()):
+        return positions(found), None
+    with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
+        return positions(found), found["speed"].astype(float)
+
+
+def _box3d(row: Row) -> Box3d:
+    """A row's box, which points forward, left and up whatever the axes of the message's frame were."""
+    x, y, z, along_x, along_y, along_z = map(float, row["box3d"])
+    return Box3d((x, y, z), (along_x, along_y, along_z), str(row.get("label") or ""))
+
+
+def _rings(row: Mapping[str, Any]) -> list[Ring]:
+    """The rings of a row's mask: a list of lists, or in the published version one with NaN between rings."""
+    if row.get("polygon") is not None:
+        return list(row["polygon"])
+    flat = row.get("mask")
+    if not isinstance(flat, list) or not flat:
+        return []
+    values = np.array(flat, np.float32)
+    return [ring[~np.isnan(ring)] for ring in np.split(values, np.flatnonzero(np.isnan(values)))]

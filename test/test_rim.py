@@ -1,0 +1,153 @@
+"""What few need stands at the rim: a part that is deleted takes nothing else with it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from drives import simulated
+from test_architecture import PACKAGE, parsed, places
+
+from edgefirst_ros.simulation import DriveOptions
+
+PARTS = {
+    "the simulator": ("simulation",),
+    "the Rerun drawings": ("view.rerun",),
+    "the report page": ("view.page",),
+    "the training reader of L5Kit": tuple(
+        f"formats.l5kit.read.{name}"
+        for name in ("agentmask", "config", "fill", "raster", "samples", "sampling", "window")
+    ),
+    "the engine on one machine": ("fleet.engines.local", "fleet.engines.worker"),
+    "the engine Ray": ("fleet.engines.ray",),
+    "the engine Dask": ("fleet.engines.dask",),
+    "the check of H.265": ("video.integrity", "video.h265ctu"),
+}
+WORDS = """
+import importlib, io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+# An editable installation would have what is gone here.
+sys.meta_path[:] = [each for each in sys.meta_path if "__editable__" not in getattr(each, "__module__", "")]
+from edgefirst_ros.cli.app import app
+
+modules, commands = json.load(sys.stdin)
+for name in modules:
+    importlib.import_module(name)
+said = []
+for words in commands:
+    out, code = io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(out):
+        try:
+            app(args=words)
+        except SystemExit as end:
+            code = end.code
+    said.append((code or 0, out.getvalue()))
+json.dump(said, sys.stdout)
+"""
+ROS_OR_EXTRA = ("edgefirst_ros.nodes", "edgefirst_ros.sources.zenoh", "edgefirst_ros.__main__")
+
+
+def at_import(nodes: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports of a module that happen with its own: not in functions, nor for types alone."""
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from at_import(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from at_import([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
+
+
+def is_in(name: str, part: tuple[str, ...]) -> bool:
+    return any(f"{name}.".startswith(f"edgefirst_ros.{each}.") for each in part)
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_nothing_else_imports_it(part: tuple[str, ...]) -> None:
+    users = {
+        name
+        for name, path in places().items()
+        if not is_in(name, part)
+        for node in at_import(parsed(path).body)
+        for used in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        )
+        if is_in(used, part)
+    }
+    assert not users
+    assert any(is_in(name, part) for name in places())
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """What commands say where all these parts are gone, with their exit codes, by their first words."""
+    folder = tmp_path_factory.mktemp("rim")
+    copy = folder / "package" / "edgefirst_ros"
+    shutil.copytree(PACKAGE, copy, copy_function=os.symlink)
+    for each in (each for part in PARTS.values() for each in part):
+        place = copy.joinpath(*each.split("."))
+        shutil.rmtree(place) if place.is_dir() else place.with_suffix(".py").unlink()
+    drive = DriveOptions(seconds=1, fps=5, width=160, height=96, lidar_points=64, cube_hz=0, imu_hz=50)
+    mcap = f"{simulated(drive).mcap}"
+    commands = {
+        "help": ["--help"],
+        "simulate": ["simulate", "-o", f"{folder / 'new'}"],
+        "view": ["view", mcap, "-o", f"{folder / 'x.rrd'}"],
+        "report": ["report", mcap, "-o", f"{folder / 'x.html'}"],
+        "convert": ["convert", mcap, "-o", f"{folder / 'out'}", "--name", "d"],
+        "check": ["check", f"{folder / 'out'}"],
+        "sheet": ["sheet", f"{folder / 'out'}", "-o", f"{folder / 'x.png'}"],
+        **{
+            engine: ["convert", mcap, "-o", f"{folder / 'sets'}", "--jobs", "1", "--engine", engine]
+            for engine in ("local", "ray", "dask")
+        },
+    }
+    modules = [
+        name
+        for name in places()
+        if not name.startswith(ROS_OR_EXTRA) and not any(is_in(name, part) for part in PARTS.values())
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WORDS],
+        input=json.dumps([modules, [*commands.values()]]),
+        env={**os.environ, "PYTHONPATH": f"{copy.parent}", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(commands, map(tuple, json.loads(done.stdout)), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("command", "gone", "what"),
+    [
+        ("simulate", "simulation", "edgefirst_ros"),
+        ("view", "view.rerun", "'edgefirst_ros[view]'"),
+        ("report", "view.page", "edgefirst_ros"),
+        ("local", "fleet.engines.local", "edgefirst_ros"),
+        ("ray", "fleet.engines.ray", "edgefirst_ros"),
+        ("dask", "fleet.engines.dask", "edgefirst_ros"),
+    ],
+)
+def test_the_command_of_what_is_gone_says_what_brings_it(
+    said: dict[str, tuple[int, str]], command: str, gone: str, what: str
+) -> None:
+    assert said[command] == (2, f"error: edgefirst_ros.{gone} is not installed: pip install {what}\n")
+
+
+def test_everything_else_works_without_it(said: dict[str, tuple[int, str]]) -> None:
+    assert {name: said[name][0] for name in ("help", "convert", "check", "sheet")} == dict.fromkeys(
+        ("help", "convert", "check", "sheet"), 0
+    ), said
+    assert "simulate" in said["help"][1]
+    assert "the report page could not be made: edgefirst_ros.view.page is not installed" in said["convert"][1]
