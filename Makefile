@@ -50,7 +50,7 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 
 # What reads foreign bytes, with the oldest versions that setup.py allows; make test has the newest.
 test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest libraries that setup.py allows
-	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/messages test/codecs \
+	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/model test/model \
 		test/video test/model test/api
 
 .venv-oldest/ready: setup.py pyproject.toml
@@ -70,7 +70,7 @@ test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and 
 
 # In a venv of its own, because Rerun installs 520 MB.
 test-view: .venv-view/ready ## drawings of recordings and datasets, read back with Rerun
-	.venv-view/bin/python -m pytest test/view test/cli/test_report_places.py
+	.venv-view/bin/python -m pytest test/report test/cli/test_report_places.py
 
 .venv-view/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-view

@@ -27,14 +27,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.simulation.world import CIRCUIT_RADIUS_M, CRUISE_M_S
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, keys_of
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
-from edgefirst_ros.topics import full_type
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
 EVERY, SETTLED, MOST = 10, 10, 1.05

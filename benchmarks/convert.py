@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.simulation import DriveOptions, simulate
 
 FLOOR = Path(__file__).with_name("convert_floor.py")

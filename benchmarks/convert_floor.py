@@ -25,21 +25,24 @@ from typing import Any, TypeVar
 import av
 import lz4.frame
 
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.clouds import (
+    RangeGrid,
+    encode_gray_jpeg,
+    encode_lidar,
+    encode_radar,
+    project,
+)
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.prepare.depthimage import encode_gray_jpeg
-from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar, encode_radar
-from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeGrid, project
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.radar import RadarCube
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.sample import Role, Sample
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import encode_gray
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import RadarCube
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Role, Sample
+from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.video.bitstream import head, is_key_head
 from edgefirst_ros.video.integrity import H265Syntax

@@ -16,9 +16,8 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.sample import EgoPose, GeoPoint
+from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.sample import EgoPose, GeoPoint
 
 START_NS = 1_777_626_000_000_000_000
 WAIT_S = 2.0

@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.formats.l5kit import AgentDataset, ChunkedDataset, EgoDataset
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, POINT, POINT_SPAN
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, POINT, POINT_SPAN, SceneNote
 
 FRAMES, AGENTS, POINTS = 1000, 20, 2000
 START_NS = 1_777_626_000_000_000_000

@@ -30,12 +30,12 @@ from edgefirst_ros.formats.ncore.finish import facts, lidarfit
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions, StoreType
 from edgefirst_ros.formats.ncore.store import directory as dirstore
-from edgefirst_ros.formats.ncore.store import tarfile as tarstore
+from edgefirst_ros.formats.ncore.store import itar as tarstore
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.detection import Detections
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Role
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import CameraImage, EgoPose, Observation, Role
 
 PICTURES = 3_000
 POINT = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1"), ("ring", "<u2")])

@@ -17,13 +17,21 @@ from ncore_writer_frames import PERIOD_US, sets
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
-from edgefirst_ros.formats.ncore.store import meta
+from edgefirst_ros.formats.ncore.store import base as meta
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.messages.camera import CameraInfo, VideoPacket
-from edgefirst_ros.messages.measurement import Datum, Measurement
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role, SequenceInfo
+from edgefirst_ros.model.camera import CameraInfo, VideoPacket
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import (
+    Calibration,
+    CameraImage,
+    Datum,
+    EgoPose,
+    Measurement,
+    Observation,
+    Role,
+    SequenceInfo,
+)
+from edgefirst_ros.model.transform import Transform
 
 K = np.array([[1000.0, 0, 960], [0, 1000, 540], [0, 0, 1]])
 CALIBRATION = Calibration(

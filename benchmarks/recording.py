@@ -17,7 +17,7 @@ from pathlib import Path
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.live.recorder import Recorder, RecordingResult
 from edgefirst_ros.live.recordingfile import Latched
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RecordedSession

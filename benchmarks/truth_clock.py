@@ -18,12 +18,11 @@ from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seco
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
-from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import Latency
+from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.world import transform
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing.clock import Boundary, ClockFinder

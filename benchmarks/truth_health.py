@@ -8,9 +8,9 @@ from typing import Any
 
 from scenarios import Figure, at_most, driven, exactly, scenario, seconds, told
 
-from edgefirst_ros.diagnosis.finding import Code, Finding, Severity
-from edgefirst_ros.diagnosis.judge import Verdict, judge
-from edgefirst_ros.diagnosis.report import parsed
+from edgefirst_ros.report.finding import Code, Finding, Severity
+from edgefirst_ros.report.judge import Verdict, judge
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 BEGIN_S, END_S = 7.0, 19.0

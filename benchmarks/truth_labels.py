@@ -29,9 +29,9 @@ from scipy.spatial.transform import Rotation
 
 import edgefirst_ros
 from edgefirst_ros.formats.l5kit import ChunkedDataset
-from edgefirst_ros.formats.l5kit.write.candidates import track_key
-from edgefirst_ros.formats.ncore.store.reading import FinishedTar
-from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS
+from edgefirst_ros.formats.l5kit.write.boxes import track_key
+from edgefirst_ros.formats.ncore.store.files import FinishedTar
+from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS
 from edgefirst_ros.formats.tracks.solver import Heading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.simulation import BoxErrors, Truth

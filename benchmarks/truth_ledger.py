@@ -12,7 +12,7 @@ from typing import Any
 from scenarios import Figure, driven, exactly, scenario, seconds, told
 
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.pipeline.ledger import COLUMNS
 
 FORMATS = ("edgefirst", "ncore", "l5kit")

@@ -14,7 +14,7 @@ from truth_ego import KNOWN, MEMS, NAVIGATION, PathOff, path_of
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import Truth
 from edgefirst_ros.simulation.options import GpsErrors
 from edgefirst_ros.sources.mcap import McapRecording

@@ -16,8 +16,8 @@ from mcap.writer import Writer
 from PIL import Image
 from scenarios import Figure, at_least, converted, driven, exactly, scenario, seconds, told
 
-from edgefirst_ros.messages.camera import Codec
-from edgefirst_ros.messages.definitions import definition
+from edgefirst_ros.model.camera import Codec
+from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.simulation.wire import video
 from edgefirst_ros.video.pictures import Picture, encode
 

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgefirst_ros.api.batches import collate as collate
     from edgefirst_ros.api.coco import export_coco as export_coco
     from edgefirst_ros.api.conversion import convert as convert
+    from edgefirst_ros.api.reading import collate as collate
     from edgefirst_ros.api.reading import open as open  # noqa: A004 - that is what it does
     from edgefirst_ros.config.model import Config as Config
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
-    from edgefirst_ros.formats.edgefirst.read.pictures import rasterise as rasterise
+    from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
 
 PUBLIC = {
     "open": "api.reading",
     "convert": "api.conversion",
-    "collate": "api.batches",
+    "collate": "api.reading",
     "export_coco": "api.coco",
-    "rasterise": "formats.edgefirst.read.pictures",
+    "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
     "Config": "config.model",
 }

@@ -6,7 +6,7 @@ import os
 import sys
 
 from edgefirst_ros.cli import importing, lastresort
-from edgefirst_ros.cli.streams import open_streams
+from edgefirst_ros.cli.lastresort import open_streams
 
 EXIT_INTERRUPTED = 130
 

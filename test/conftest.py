@@ -25,7 +25,7 @@ from places import SHARED
 from s3server import S3Server, find_weed, s3_server
 
 from edgefirst_ros.formats.crashsafe import sync
-from edgefirst_ros.messages.guard import LOGGER
+from edgefirst_ros.model.registry import LOGGER
 
 settings.register_profile("repeatable", max_examples=50, derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)

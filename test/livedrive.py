@@ -8,7 +8,7 @@ from pathlib import Path
 
 from drives import simulated
 
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording

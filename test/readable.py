@@ -13,7 +13,7 @@ from typing import Any
 from drives import simulated
 
 import edgefirst_ros
-from edgefirst_ros.codecs.zlib_backend import crc32
+from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 
 NAME = "drive"

@@ -9,7 +9,7 @@ from typing import Any
 from drives import simulated
 from mcap.writer import Writer
 
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 

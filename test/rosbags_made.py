@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 
 rosbag1 = pytest.importorskip("rosbags.rosbag1", reason="no library for bags: pip install rosbags")
 rosbag2 = pytest.importorskip("rosbags.rosbag2")

@@ -14,89 +14,72 @@ from places import REPOSITORY, tool
 
 PACKAGE = REPOSITORY / "edgefirst_ros"
 MAY_IMPORT = {
-    "__main__": "cli",
-    "errors": "",
-    "faults": "",
-    "naming": "",
+    "model": "",
     "timing": "",
-    "model": "errors naming",
-    "codecs": "errors",
-    "messages": "codecs errors naming",
-    "sample": "messages",
-    "ego": "messages sample",
-    "video": "codecs errors messages sample",
-    "formats": "codecs errors faults messages model naming sample",
-    "diagnosis": "errors messages model",
-    "config": "errors faults formats model sample timing",
-    "topics": "config errors messages",
-    "hints": "config sample topics",
-    "sources": "codecs config errors hints messages model naming sample timing topics",
-    "pipeline": "codecs config diagnosis ego errors formats hints messages naming sample timing topics video",
-    "offline": "config ego errors formats hints messages naming pipeline sample sources timing topics",
-    "fleet": "config errors formats model naming offline sources topics view",
-    "live": "config diagnosis errors formats hints messages naming pipeline sample sources timing topics "
-    "video",
-    "view": "diagnosis errors formats messages model naming sample",
-    "simulation": "errors messages model",
-    "api": "codecs config errors formats model offline sources view",
-    "cli": "config diagnosis errors faults fleet formats live model naming offline pipeline simulation "
-    "sources view",
-    "nodes": "config diagnosis errors faults hints live messages naming offline pipeline sample sources "
-    "topics",
+    "ego": "model",
+    "formats": "model",
+    "simulation": "model",
+    "video": "model",
+    "config": "formats model timing",
+    "report": "formats model",
+    "sources": "config model timing",
+    "pipeline": "config ego formats model report timing video",
+    "live": "config formats model pipeline report sources timing video",
+    "offline": "config ego formats model pipeline sources timing",
+    "api": "config formats model offline report sources",
+    "fleet": "config formats model offline report sources",
+    "nodes": "config live model offline pipeline report sources",
+    "cli": "config fleet formats live model offline pipeline report simulation sources",
+    "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {
-    "base": "",
-    "findings": "",
+    "format": "scene",
     "motion": "",
     "pace": "",
+    "registry": "format",
     "crashsafe": "",
     "zarr2": "",
     "tracks": "",
-    "scene": "",
-    "masks": "",
-    "format": "base crashsafe findings scene",
     "edgefirst.options": "",
     "edgefirst.store": "crashsafe edgefirst.options",
-    "edgefirst.prepare": "base edgefirst.options edgefirst.store masks",
+    "edgefirst.prepare": "edgefirst.options edgefirst.store format masks",
     "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
-    "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store",
-    "edgefirst.write": "base crashsafe edgefirst.finish edgefirst.options edgefirst.prepare "
-    "edgefirst.recover edgefirst.store motion",
-    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store "
-    "findings motion",
+    "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
+    "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
+    "edgefirst.store format motion",
+    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store format "
+    "motion",
     "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store masks",
-    "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
     "edgefirst.format": "crashsafe edgefirst.check edgefirst.finish edgefirst.options edgefirst.recover "
-    "edgefirst.scenes edgefirst.store edgefirst.write findings format",
+    "edgefirst.scenes edgefirst.store edgefirst.writer format",
     "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",
-    "l5kit.labels": "l5kit.store tracks",
-    "l5kit.options": "l5kit.labels tracks",
-    "l5kit.write": "base crashsafe l5kit.geometry l5kit.labels l5kit.options l5kit.store motion tracks",
+    "l5kit.options": "l5kit.store tracks",
+    "l5kit.write": "crashsafe format l5kit.geometry l5kit.options l5kit.store motion tracks",
     "l5kit.read": "crashsafe l5kit.geometry l5kit.store zarr2",
-    "l5kit.scenes": "l5kit.read l5kit.store scene",
     "l5kit.rearrange": "crashsafe l5kit.read l5kit.store",
-    "l5kit.recover": "crashsafe l5kit.store zarr2",
-    "l5kit.check": "crashsafe findings l5kit.read l5kit.store motion zarr2",
-    "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.write",
-    "l5kit.format": "crashsafe findings format l5kit.check l5kit.options l5kit.read l5kit.recover "
-    "l5kit.scenes l5kit.store l5kit.write",
+    "l5kit.recover": "crashsafe format l5kit.store zarr2",
+    "l5kit.check": "crashsafe format l5kit.read l5kit.store motion zarr2",
+    "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.store l5kit.write scene",
+    "l5kit.format": "crashsafe format l5kit l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.store "
+    "l5kit.write",
     "ncore.options": "",
     "ncore.store": "crashsafe ncore.options pace zarr2",
-    "ncore.extrinsics": "",
-    "ncore.prepare": "base ncore.extrinsics ncore.options ncore.store tracks zarr2",
-    "ncore.finish": "crashsafe motion ncore.extrinsics ncore.options ncore.prepare ncore.store pace tracks "
+    "ncore.poses": "",
+    "ncore.prepare": "format ncore.options ncore.poses ncore.store tracks zarr2",
+    "ncore.finish": "crashsafe motion ncore.options ncore.poses ncore.prepare ncore.store pace tracks zarr2",
+    "ncore.write": "crashsafe format ncore.finish ncore.options ncore.poses ncore.prepare ncore.store pace "
     "zarr2",
-    "ncore.write": "base crashsafe ncore.extrinsics ncore.finish ncore.options ncore.prepare ncore.store "
-    "pace zarr2",
-    "ncore.scenes": "ncore.extrinsics ncore.store scene zarr2",
-    "ncore.recover": "crashsafe ncore.finish ncore.options ncore.store ncore.write",
-    "ncore.check": "findings motion ncore.extrinsics ncore.finish ncore.store zarr2",
-    "ncore.format": "crashsafe findings format ncore.check ncore.options ncore.recover ncore.scenes "
-    "ncore.store ncore.write",
-    "registry": "format",
-    "datasets": "crashsafe findings format registry",
+    "ncore.recover": "crashsafe format ncore.finish ncore.options ncore.store ncore.write",
+    "ncore.check": "format motion ncore.finish ncore.poses ncore.store zarr2",
+    "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.scenes ncore.store "
+    "ncore.write",
+    "datasets": "crashsafe format registry",
+    "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
+    "masks": "",
+    "ncore.scenes": "ncore.poses ncore.store scene zarr2",
+    "scene": "",
 }
 """The same within ``formats``."""
 ROS = {"rclpy", "launch", "launch_ros", "launch_testing"}
@@ -183,12 +166,11 @@ NAMES_A_FORMAT = re.compile(
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     "edgefirst_ros.api.reading": "that reader",
-    "edgefirst_ros.api.batches": "that reader",
     "edgefirst_ros.api.coco": "that reader",
     "edgefirst_ros.cli.l5kit": "the commands of one format",
     "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
-    "edgefirst_ros.messages.cdr": "the vendor's package of messages",
+    "edgefirst_ros.model.cdr": "the vendor's package of messages",
     "edgefirst_ros.config.model": "the default of formats",
 }
 

@@ -18,11 +18,10 @@ from edgefirst_ros.simulation import DriveOptions
 
 PARTS = {
     "the simulator": ("simulation",),
-    "the Rerun drawings": ("view.rerun",),
-    "the report page": ("view.page",),
+    "the Rerun drawings": ("report.rerun",),
+    "the report page": ("report.page",),
     "the training reader of L5Kit": tuple(
-        f"formats.l5kit.read.{name}"
-        for name in ("agentmask", "config", "fill", "raster", "samples", "sampling", "window")
+        f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
     ),
     "the engine on one machine": ("fleet.engines.local", "fleet.engines.worker"),
     "the engine Ray": ("fleet.engines.ray",),
@@ -132,8 +131,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     ("command", "gone", "what"),
     [
         ("simulate", "simulation", "edgefirst_ros"),
-        ("view", "view.rerun", "'edgefirst_ros[view]'"),
-        ("report", "view.page", "edgefirst_ros"),
+        ("view", "report.rerun", "'edgefirst_ros[view]'"),
+        ("report", "report.page", "edgefirst_ros"),
         ("local", "fleet.engines.local", "edgefirst_ros"),
         ("ray", "fleet.engines.ray", "edgefirst_ros"),
         ("dask", "fleet.engines.dask", "edgefirst_ros"),
@@ -150,4 +149,6 @@ def test_everything_else_works_without_it(said: dict[str, tuple[int, str]]) -> N
         ("help", "convert", "check", "sheet"), 0
     ), said
     assert "simulate" in said["help"][1]
-    assert "the report page could not be made: edgefirst_ros.view.page is not installed" in said["convert"][1]
+    assert (
+        "the report page could not be made: edgefirst_ros.report.page is not installed" in said["convert"][1]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, TypeAlias
 
-from edgefirst_ros.messages.definitions import definition
+from edgefirst_ros.model.definitions import definition
 
 CODES = {
     "bool": "?",

@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.text import Text
 
-from edgefirst_ros.naming import PAGE
+from edgefirst_ros.model.untrusted import PAGE
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 DRIVE = ("--seconds", "20", "--fps", "15", "--size", "960x540", "--set", "host=maivin")

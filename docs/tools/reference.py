@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from edgefirst_ros.cli.app import COMMANDS, Commands
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.messages.sensors import SENSORS, Role
+from edgefirst_ros.model.sensors import SENSORS, Role
 from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 from edgefirst_ros.simulation import DriveOptions
 

@@ -27,28 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16280,
-    "pipeline": 4870,
-    "video": 4100,
-    "sources": 3070,
-    "cli": 2680,
-    "view": 2520,
-    "nodes": 2360,
-    "ego": 2290,
-    "timing": 2140,
-    "messages": 2000,
-    "simulation": 1920,
-    "live": 1670,
-    "fleet": 1590,
-    "offline": 1240,
-    "diagnosis": 1080,
-    "config": 720,
-    "api": 290,
-    "model": 190,
-    "codecs": 160,
-    PLAIN: 650,
+    "formats": 15980,
+    "pipeline": 4750,
+    "video": 4080,
+    "report": 3540,
+    "sources": 3010,
+    "cli": 2660,
+    "model": 2530,
+    "nodes": 2340,
+    "ego": 2270,
+    "timing": 2120,
+    "simulation": 1900,
+    "live": 1700,
+    "fleet": 1560,
+    "offline": 1190,
+    "config": 1060,
+    "api": 280,
+    PLAIN: 70,
 }
-MOST = {"modules": 428, "rooms": 26, "arrows": 138, "floors": 13, "options": 84}
+MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 84}
 
 
 def code_lines(path: Path) -> int:

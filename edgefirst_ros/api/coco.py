@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgefirst_ros.api.reading import open as open_dataset
-from edgefirst_ros.codecs.pictures import open_picture
-from edgefirst_ros.errors import DatasetError, OutputExists
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA
+from edgefirst_ros.model.errors import DatasetError, OutputExists
+from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.untrusted import refusing
 
 IMAGES, ANNOTATIONS = "images", "annotations"

@@ -10,14 +10,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config.choices import chosen_config
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.model import Config, chosen_config
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
-from edgefirst_ros.offline.settings import recorded_settings
-from edgefirst_ros.sources.window import excerpt_of
-from edgefirst_ros.view.runs import make_pages
+from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.sources.recording import excerpt_of
 
 Place = str | PathLike[str]
 

@@ -1,4 +1,7 @@
-"""edgefirst-ros capture: capture live from a device's Zenoh, without ROS."""
+"""edgefirst-ros capture: capture live from a device's Zenoh, without ROS.
+
+Tells of the sessions of a capture as they end, with their pages, without keeping the capture waiting.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +23,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.sessions import LEFT, Made, SessionReports
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -34,8 +37,9 @@ from edgefirst_ros.cli.shared import (
     print_interruption,
 )
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
-from edgefirst_ros.errors import TransportError
+from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
+from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
@@ -44,6 +48,66 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.zenoh import ZenohSource
+
+
+Made = tuple[Sequence[Path], str]
+"""Pages, and what to say about them."""
+LEFT = "the report page is left to `edgefirst-ros report`: there was no time for it"
+
+
+class SessionReports:
+    """Makes the page of each session, then tells of it: in a thread of its own, one after the other.
+
+    A page reads a dataset, which takes as long as it is large; while sessions go on it is work that waits.
+
+    Args:
+        make: makes the pages of a session's files.
+        tell: called with a session and its pages, one call at a time, by this thread or the one that closes.
+    """
+
+    def __init__(
+        self, make: Callable[[Sequence[Path]], Made], tell: Callable[[Finished, Made], None]
+    ) -> None:
+        self._make = make
+        self._tell = tell
+        self._pace = Pace()
+        self._sessions: SimpleQueue[Finished | None] = SimpleQueue()
+        self._untold: list[Finished] = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
+        self._thread.start()
+
+    def add(self, finished: Finished) -> None:
+        """A session has ended."""
+        with self._lock:
+            self._untold.append(finished)
+        self._sessions.put(finished)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a page is being made that nobody waits for any more."""
+        return self._thread.is_alive()
+
+    def close(self, within_s: float | None) -> None:
+        """Tell of what is left; pages that are not made within the time are left to ``report``."""
+        self._pace.hurry()
+        self._sessions.put(None)
+        self._thread.join(within_s)
+        with self._lock:
+            left, self._untold = self._untold, []
+        for finished in left:
+            self._tell(finished, ((), LEFT))
+
+    def _run(self) -> None:
+        with self._pace.kept():
+            while (finished := self._sessions.get()) is not None:
+                made = self._make(finished.paths)
+                with self._lock:
+                    if finished not in self._untold:
+                        return  # told of without its page, as the time was over
+                    self._untold.remove(finished)
+                    self._tell(finished, made)
+
 
 VIEW_EVERY_S = 0.25
 STOP_S, END_S = 2.5, 2.7
@@ -325,7 +389,7 @@ def _no_pages(_: Sequence[Path]) -> Made:
 
 
 def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.view.runs import make_pages
+    from edgefirst_ros.report.runs import make_pages
 
     return make_pages(paths)
 

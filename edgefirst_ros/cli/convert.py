@@ -27,11 +27,11 @@ from edgefirst_ros.cli.shared import (
     page_beside,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
-    from edgefirst_ros.sources.window import Excerpt
+    from edgefirst_ros.sources.recording import Excerpt
 
 
 def convert(
@@ -166,7 +166,7 @@ def convert(
         output=None if is_fleet else folder,
         as_json=as_json,
     ):
-        from edgefirst_ros.sources.window import excerpt_of
+        from edgefirst_ros.sources.recording import excerpt_of
 
         if incomplete and not (quiet or as_json):
             print_line(err, f"note: {options.INCOMPLETE}")
@@ -210,7 +210,7 @@ def convert(
             )
             raise typer.Exit(code)
         from edgefirst_ros.offline.convert import convert as run_convert
-        from edgefirst_ros.offline.settings import recorded_settings
+        from edgefirst_ros.offline.sessions import recorded_settings
 
         found = None if config_file is not None else recorded_settings(recordings)
         recorded, note = found or (None, "")
@@ -259,7 +259,7 @@ def _look_ahead(
     as_json: bool,
 ) -> int:
     """Say what a conversion would make; the exit code."""
-    from edgefirst_ros.cli.forecast import print_forecast
+    from edgefirst_ros.cli.terminal import print_forecast
     from edgefirst_ros.offline.forecast import forecast
 
     finishing = "finishing with what has been read"

@@ -100,7 +100,7 @@ def check(
     _print_format_faults(err)
     with guarded(err):
         from edgefirst_ros.formats.datasets import check as run_checks
-        from edgefirst_ros.formats.findings import Look
+        from edgefirst_ros.formats.format import Look
 
         look = Look(quick, _Passed(err, quiet=quiet))
         for result in run_checks(path, official_python=official, look=look):
@@ -136,7 +136,7 @@ class _Passed:
 
 def _missing_pages(path: Path, err: Console) -> list[Path]:
     """Make the pages that a run did not come to, or that a power cut took; where they are."""
-    from edgefirst_ros.view.runs import without_page
+    from edgefirst_ros.report.runs import without_page
 
     return page_beside(without_page(path), err)
 
@@ -172,7 +172,7 @@ def sheet(
     """
     err = make_console(stderr=True)
     with guarded(err):
-        from edgefirst_ros.view.sheet import contact_sheet, refuse_output, write_sheet
+        from edgefirst_ros.report.sheet import contact_sheet, refuse_output, write_sheet
 
         refuse_output(output, overwrite=overwrite)
         write_sheet(contact_sheet(dataset, rows), output, overwrite=overwrite)

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
-from edgefirst_ros.errors import ConfigError, extra
+from edgefirst_ros.model.errors import ConfigError, extra
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.fleet.keys import Settings
     from edgefirst_ros.fleet.plan import Plan
     from edgefirst_ros.fleet.run import Event, Outcome
-    from edgefirst_ros.sources.window import Excerpt
+    from edgefirst_ros.sources.recording import Excerpt
 
 
 MOST_ROWS = 50
@@ -107,7 +107,7 @@ def convert_fleet(
         RecordingNotFound: an input does not exist, or holds no recordings.
         OSError: the storage of the output does not answer.
     """
-    from edgefirst_ros.fleet.discovery import discover
+    from edgefirst_ros.fleet.keys import discover
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.plan import make_plan, put_plan
     from edgefirst_ros.fleet.report import put_report
@@ -176,7 +176,7 @@ def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
 
 
 def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list[str]) -> Engine:
-    from edgefirst_ros.fleet import machine
+    from edgefirst_ros.fleet.engines import engine as machine
 
     memory = machine.JOB_BYTES if options.memory_gb is None else round(options.memory_gb * 1e9)
     if options.engine in {None, EngineChoice.LOCAL}:
@@ -317,7 +317,7 @@ def status(
     err, out = make_console(stderr=True), make_console(stderr=False)
     with guarded(err, as_json=as_json):
         from edgefirst_ros.fleet.output import open_output
-        from edgefirst_ros.fleet.status import fleet_status
+        from edgefirst_ros.fleet.plan import fleet_status
 
         found = fleet_status(open_output(output).notes)
         if not any(found.values()):

@@ -42,7 +42,7 @@ class Command(TyperCommand):
             for value in given if isinstance(given, list | tuple) else (given,):
                 # Not finite is neither less nor more than a limit.
                 if isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
-                    from edgefirst_ros.faults import shown
+                    from edgefirst_ros.model.errors import shown
 
                     expected = f"expected at most {MOST_NUMBER:g}"
                     raise typer.BadParameter(f"{expected}, found {shown(value)}", ctx=ctx, param=parameter)

@@ -1,7 +1,12 @@
-"""What becomes of an error that nobody foresaw: one line, exit code 2, and a report of it in a file."""
+"""What becomes of an error that nobody foresaw: one line, exit code 2, and a report of it in a file.
+
+Standard streams that take whatever is printed: closed ones, other encodings, paths that are no text.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -10,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.naming import displayed, visible
+from edgefirst_ros.model.untrusted import displayed, visible
 
 DEBUG = "EDGEFIRST_DEBUG"
 """Environment variable: if it is set, tracebacks are printed as Python does."""
@@ -155,3 +160,47 @@ def _print_json(texts: list[str], arguments: list[str]) -> None:
     with suppress(OSError, ValueError):  # standard output may be what is gone
         sys.stdout.write(json.dumps({"error": "; ".join(texts), "faults": texts}) + "\n")
         sys.stdout.flush()
+
+
+SUBSTITUTES = {"…": "...", "×": "x", "−": "-", "→": "->", "·": ".", "±": "+-", "²": "2"}
+"""For encodings that lack these; any other character becomes a question mark."""
+_HANDLER = "edgefirst.printable"
+
+
+def open_streams() -> None:
+    """Make standard output and error fit to print on; may be called again.
+
+    One that is closed (``>&-``) goes nowhere: else the next file that is opened would get its number, and
+    what a library prints would be written into that file. A path may hold bytes that are not text; they are
+    printed unchanged.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if not _is_open(number):
+            os.dup2(nowhere := os.open(os.devnull, os.O_RDWR), number)
+            if nowhere != number:
+                os.close(nowhere)
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    codecs.register_error(_HANDLER, _printable)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _printable(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What is printed in place of a character that the encoding lacks; an error handler of codecs."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    return SUBSTITUTES.get(character, "?"), error.start + 1

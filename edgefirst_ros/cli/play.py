@@ -21,14 +21,14 @@ from edgefirst_ros.cli.shared import (
     print_error,
 )
 from edgefirst_ros.cli.terminal import clock, make_console, print_line
-from edgefirst_ros.errors import ConfigError, RecordingNotFound, TransportError
+from edgefirst_ros.model.errors import ConfigError, RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgefirst_ros.offline.drives import RecordedDrive
     from edgefirst_ros.sources.player import Player, PlayProgress
-    from edgefirst_ros.sources.window import Excerpt
+    from edgefirst_ros.sources.recording import Excerpt
 
 ENDPOINT = "tcp/127.0.0.1:7447"
 """Where a recording is played unless told otherwise; no other machine gets there."""
@@ -103,7 +103,7 @@ def play(
     err = make_console(stderr=True)
     with guarded(err):
         from edgefirst_ros.sources.player import Names, Player, keys_of
-        from edgefirst_ros.sources.window import excerpt_of
+        from edgefirst_ros.sources.recording import excerpt_of
         from edgefirst_ros.sources.zenohlink import LARGEST, LARGEST_MB, linked
 
         if rate is not None:
@@ -155,8 +155,7 @@ def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
         RecordingNotFound: there is none, or a folder holds several.
         RecordingError: it cannot be read, or has nothing of the excerpt.
     """
-    from edgefirst_ros.offline.drives import find_drives
-    from edgefirst_ros.offline.files import find_files
+    from edgefirst_ros.offline.drives import find_drives, find_files
     from edgefirst_ros.offline.inputs import nothing_between
     from edgefirst_ros.sources.kinds import open_recording
 

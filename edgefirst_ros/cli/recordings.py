@@ -15,14 +15,13 @@ from rich.markup import escape
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
-from edgefirst_ros.errors import ConfigError, RecordingError, extra
-from edgefirst_ros.naming import readable
+from edgefirst_ros.model.errors import ConfigError, RecordingError, extra
+from edgefirst_ros.model.untrusted import readable
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.drives import RecordedDrive
-    from edgefirst_ros.sources.recording import Recording
-    from edgefirst_ros.sources.window import Excerpt
+    from edgefirst_ros.sources.recording import Excerpt, Recording
 
 
 class CodecChoice(StrEnum):
@@ -77,13 +76,11 @@ def info(
     err = make_console(stderr=True)
     with guarded(err, as_json=as_json):
         with importing():
-            from edgefirst_ros.offline.drives import find_drives
-            from edgefirst_ros.offline.files import find_files
-            from edgefirst_ros.sources.glance import glance
-            from edgefirst_ros.sources.info import inspect
+            from edgefirst_ros.offline.drives import find_drives, find_files
+            from edgefirst_ros.sources.info import glance, inspect
             from edgefirst_ros.sources.kinds import open_recording
             from edgefirst_ros.sources.location import Url
-            from edgefirst_ros.sources.window import excerpt_of
+            from edgefirst_ros.sources.recording import excerpt_of
 
         notes: list[str] = []
         config = make_config(config_file, {"prefix": prefix}, notes=notes)
@@ -129,7 +126,7 @@ def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
     out = make_console(stderr=False)
     print_info(out, found)
     if "conversion" in found:
-        from edgefirst_ros.cli.forecast import print_forecast
+        from edgefirst_ros.cli.terminal import print_forecast
 
         print_forecast(out, found["conversion"])
 

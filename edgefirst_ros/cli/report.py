@@ -10,10 +10,17 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.places import refuse_for_datasets, run_of
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, ConfigFile, guarded, interruptible, make_config
+from edgefirst_ros.cli.shared import (
+    EXIT_INTERRUPTED,
+    ConfigFile,
+    guarded,
+    interruptible,
+    make_config,
+    refuse_for_datasets,
+    run_of,
+)
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
-from edgefirst_ros.errors import extra
+from edgefirst_ros.model.errors import extra
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -81,7 +88,7 @@ def report(
                 print_line(err, "interrupted: the page shows what had been read")
         else:
             with extra():
-                from edgefirst_ros.view.page.make import make_page
+                from edgefirst_ros.report.page.make import make_page
             refuse_for_datasets(place, {"--config": config_file, "--prefix": prefix})
             output = make_page(Path(path), output)
         say(f"{output}")
@@ -91,7 +98,7 @@ def report(
 
 def _page_of(place: Location) -> Path:
     """The page of a recording: beside it, or in the current folder if it is remote."""
-    from edgefirst_ros.offline.files import is_recording
+    from edgefirst_ros.offline.drives import is_recording
 
     if isinstance(place, Path):
         place = place if place.name not in {"", ".."} else place.resolve()
@@ -103,11 +110,11 @@ def _of_recording(
     place: Location, output: Path, config: Config, stop: threading.Event, progress: ProgressView
 ) -> bool:
     """Make the page of a recording; returns whether it was interrupted before its end."""
-    from edgefirst_ros.offline.outline import outline
-    from edgefirst_ros.view.recordingscenes import SceneWriter
+    from edgefirst_ros.offline.forecast import outline
+    from edgefirst_ros.report.scene import SceneWriter
 
     with extra():
-        from edgefirst_ros.view.page.make import make_recording_page, refuse_output
+        from edgefirst_ros.report.page.make import make_recording_page, refuse_output
 
     refuse_output(output)
     writer = SceneWriter()

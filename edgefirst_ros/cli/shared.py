@@ -1,4 +1,7 @@
-"""What commands share: configuration, exit codes, error messages and signals."""
+"""What commands share: configuration, exit codes, error messages and signals.
+
+What a user names to look at: a recording, or the datasets of a run.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,23 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli.terminal import print_line
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
 from edgefirst_ros.live.signals import asked_to_finish
-from edgefirst_ros.naming import visible
+from edgefirst_ros.model.errors import (
+    ConfigError,
+    DatasetNotFound,
+    EdgeFirstError,
+    OutputBusy,
+    OutputExists,
+    RecordingNotFound,
+    WriteError,
+)
+from edgefirst_ros.model.untrusted import REPORT, visible
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
+    from edgefirst_ros.report.runs import Run
+    from edgefirst_ros.sources.location import Location
+
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 FORCED_EXIT_S = 2.0
@@ -82,7 +96,7 @@ def make_config(
         ConfigError: with one sentence for every fault; faults of the file begin with its name, others with
             the option.
     """
-    from edgefirst_ros.config.choices import chosen_config
+    from edgefirst_ros.config.model import chosen_config
 
     values = dict(recorded or {})
     if file is not None:
@@ -115,7 +129,7 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.view.runs import make_pages
+    from edgefirst_ros.report.runs import make_pages
 
     pages, fault = make_pages(paths)
     if fault:
@@ -254,3 +268,49 @@ def interruptible(
 
     with asked_to_finish(ask, insist):
         yield
+
+
+def run_of(place: Location) -> Run | None:
+    """The run of a dataset, of its report, or of a folder above one; None for recordings.
+
+    Raises:
+        DatasetNotFound: there is neither, or there are the datasets of several runs.
+        DatasetError: it is a report, and damaged.
+    """
+    from edgefirst_ros.formats.datasets import find
+    from edgefirst_ros.offline.drives import find_files, is_recording
+    from edgefirst_ros.report.runs import find_run
+    from edgefirst_ros.sources.kinds import SUFFIXES
+
+    if not isinstance(place, Path) or (is_recording(place.name) and not place.is_dir()):
+        return None
+    if not (place.name.endswith(REPORT) and place.is_file()):
+        try:
+            find(place)
+        except DatasetNotFound:
+            if not place.exists():
+                raise
+            try:
+                find_files([place])
+            except RecordingNotFound as error:
+                endings = ", ".join(SUFFIXES)
+                text = f"{place}: holds neither a finished dataset nor a recording ({endings})"
+                raise DatasetNotFound(text) from error
+            return None
+    return find_run(place)
+
+
+def refuse_for_datasets(place: Location, given: Mapping[str, object]) -> None:
+    """Refuse options that only recordings have.
+
+    Args:
+        place: a dataset.
+        given: values by option; None or False if it was not given.
+
+    Raises:
+        ConfigError: one of them was given.
+    """
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        them = "it" if len(names) == 1 else "them"
+        raise ConfigError([f"{', '.join(names)}: only for recordings, but {place} is a dataset; omit {them}"])

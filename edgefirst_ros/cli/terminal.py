@@ -1,4 +1,7 @@
-"""Output for people: progress while a command runs, and reports at its end."""
+"""Output for people: progress while a command runs, and reports at its end.
+
+What a conversion would make of recordings, for people.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
-from edgefirst_ros.naming import visible
+from edgefirst_ros.model.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
     from edgefirst_ros.offline.convert import Position
+
 
 _LAYOUT = "\n\t"
 LINE_EVERY_S = 5.0
@@ -133,9 +137,9 @@ def clock(seconds: float) -> str:
 
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
-    from edgefirst_ros.diagnosis.finding import Code
-    from edgefirst_ros.diagnosis.judge import judge
-    from edgefirst_ros.diagnosis.report import parsed
+    from edgefirst_ros.report.finding import Code
+    from edgefirst_ros.report.judge import judge
+    from edgefirst_ros.report.models import parsed
 
     if details:
         _print_account(console, report["topics"])
@@ -264,8 +268,8 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
 
 def print_info(console: Console, info: Mapping[str, Any]) -> None:
     """Print what ``info`` found in a recording, topic by topic."""
-    from edgefirst_ros.diagnosis.judge import damage_of
-    from edgefirst_ros.diagnosis.report import Recording
+    from edgefirst_ros.report.judge import damage_of
+    from edgefirst_ros.report.models import Recording
 
     head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {several(info['messages'], 'messages')}"
     if info["messages"]:
@@ -316,3 +320,36 @@ def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) 
             f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
         )
     return table
+
+
+NOTHING = "·"
+
+
+def print_forecast(console: Console, found: Mapping[str, Any]) -> None:
+    """Print what each topic would be used as, what is ignored and why, and how many samples would come."""
+    frames = several(found["reference_frames"], "reference frames")
+    print_line(
+        console,
+        f"{escape(', '.join(found['recordings']))} would become {several(found['samples'], 'samples')} of "
+        f"{frames}, {found['complete']:,} of them complete",
+    )
+    for topic, count in sorted(found["missing"].items(), key=lambda item: (-item[1], item[0])):
+        print_line(console, f"  {count:,} would lack {escape(topic)}")
+    used = Table(box=None, pad_edge=False)
+    for name in ("topic", "used as", "Hz", "clock"):
+        used.add_column(name, overflow="fold", justify="right" if name == "Hz" else "left")
+    for topic, each in found["topics"].items():
+        if each["role"] is not None:
+            rate = NOTHING if not each["rate_hz"] else f"{each['rate_hz']:.1f}"
+            used.add_row(escape(topic), each["role"], rate, escape(each["clock"] or NOTHING))
+    console.print(used)
+    for topic, each in found["topics"].items():
+        for reason, count in each["ignored"].items():
+            what = several(count, "messages")
+            print_line(console, f"ignored: {escape(topic)}: {what}: {escape(reason)}")
+    for note in found["notes"]:
+        print_line(console, f"note: {escape(note)}")
+    for warning in found["warnings"]:
+        print_line(console, f"[bold yellow]warning[/]: {escape(warning)}")
+    for hint in found["hints"]:
+        print_line(console, f"[yellow]hint[/]: {escape(hint)}")

@@ -14,7 +14,6 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
-from edgefirst_ros.cli.places import refuse_for_datasets, run_of
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -24,6 +23,8 @@ from edgefirst_ros.cli.shared import (
     guarded,
     interruptible,
     make_config,
+    refuse_for_datasets,
+    run_of,
 )
 from edgefirst_ros.cli.terminal import (
     LINE_EVERY_S,
@@ -33,8 +34,8 @@ from edgefirst_ros.cli.terminal import (
     progress_bar,
     say,
 )
-from edgefirst_ros.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.live.signals import asked_to_finish
+from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgefirst_ros.config.model import Config
-    from edgefirst_ros.sources.window import Excerpt
-    from edgefirst_ros.view.rerun.canvas import Canvas
+    from edgefirst_ros.report.rerun.canvas import Canvas
+    from edgefirst_ros.sources.recording import Excerpt
 
 PICTURES_HZ = 10.0
 """Pictures of a recording, unless others are selected: as many as lidars and radars have sweeps."""
@@ -115,11 +116,11 @@ def view(
     with guarded(err):
         with extra("view"):
             from edgefirst_ros.model.untrusted import refusing
-            from edgefirst_ros.view.rerun.instants import Wanted, draw_all, drawables_of
-            from edgefirst_ros.view.rerun.recording import Painter
-        from edgefirst_ros.offline.observe import observe
+            from edgefirst_ros.report.rerun.instants import Wanted, draw_all, drawables_of
+            from edgefirst_ros.report.rerun.recording import Painter
+        from edgefirst_ros.offline.forecast import observe
         from edgefirst_ros.sources.location import location_of
-        from edgefirst_ros.sources.window import excerpt_of
+        from edgefirst_ros.sources.recording import excerpt_of
 
         excerpt = excerpt_of(start, end)
         chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
@@ -199,7 +200,7 @@ def _window(excerpt: Excerpt, first_ns: int) -> tuple[int, int]:
 
 
 def _canvas(name: str, output: Path | None, *, web: bool) -> AbstractContextManager[Canvas]:
-    from edgefirst_ros.view.rerun import output as outputs
+    from edgefirst_ros.report.rerun import output as outputs
 
     if output is not None and web:
         raise ConfigError(["--output and --web exclude one another: give one of them"])

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from edgefirst_ros.config.model import NODE_PARAMETERS, build_config
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import read_regular
 
 _MOST_NESTED = 100

@@ -1,4 +1,7 @@
-"""Configuration: one validated model behind the command line, the YAML files and the ROS parameters."""
+"""Configuration: one validated model behind the command line, the YAML files and the ROS parameters.
+
+Combines the values of a configuration with those that a user chose on the command line.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,10 @@ from pydantic import (
 )
 
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.faults import names_of, sentences, shown
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
+from edgefirst_ros.model.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
 ALL = "all"
@@ -624,3 +626,30 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
         is_other = MAIVIN_TOPICS.get(name) != rule
         if rule.names and rule.required != "never" and (is_written or is_other):
             yield name
+
+
+SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
+
+
+def chosen_config(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Config:
+    """The configuration of ``values`` with what was chosen in their place.
+
+    Args:
+        values: plain values of a file or of a recorded session.
+        chosen: single settings, also in the blocks of formats; None means not given.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    merged = dict(values)
+    given = _given(chosen)
+    if SELECTIONS & given.keys():  # they exclude one another, so this one replaces the file's
+        merged = {key: value for key, value in merged.items() if key not in SELECTIONS}
+    for name in FORMATS.keys() & given.keys():
+        if isinstance(own := given[name], Mapping) and isinstance(before := merged.get(name, {}), Mapping):
+            given[name] = {**before, **_given(own)}
+    return build_config(merged | given)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.ego.geometry import Floats, Quaternion, rot3
-from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.model.navigation import Imu
 
 ROW_NS = 50_000_000
 """Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""

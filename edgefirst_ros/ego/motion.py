@@ -13,8 +13,7 @@ import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, settle, steered
-from edgefirst_ros.ego.findings import Courses, Mounting
-from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
+from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
     ANY_RAD,
@@ -30,12 +29,11 @@ from edgefirst_ros.ego.graph import (
     rough,
 )
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
-from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.odometer import Odometer
+from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, Point, rows_of
 from edgefirst_ros.ego.receiver import Receiver
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.sample import GeoPoint
+from edgefirst_ros.model.navigation import NavSatFix
+from edgefirst_ros.model.sample import GeoPoint
 
 NODE_NS = 200_000_000
 """Distance of nodes where there are no fixes: rolling and standing are told at them."""

@@ -12,9 +12,8 @@ import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, quaternion, rot3
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Series, Vector, quaternion, rot3
 from edgefirst_ros.ego.graph import Node
-from edgefirst_ros.ego.series import Series
 
 BLIND_M_S2 = 2.0
 """Beyond the ends the velocity is constant, with this noise of the acceleration, m/s²/√Hz."""

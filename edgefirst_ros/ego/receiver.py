@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgefirst_ros.ego.findings import refused_text, restart_text
 from edgefirst_ros.ego.fixes import (
     EPOCH_NS,
     SAME_M,
@@ -18,12 +17,14 @@ from edgefirst_ros.ego.fixes import (
     Vehicle,
     drivable,
     judged,
+    refused_text,
+    restart_text,
 )
 from edgefirst_ros.ego.geometry import Floats, Vector, enu_m
 from edgefirst_ros.ego.graph import Node, Optimum, Place
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.sample import GeoPoint
+from edgefirst_ros.model.navigation import NavSatFix
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import GeoPoint
 
 ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""

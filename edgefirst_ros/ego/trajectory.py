@@ -9,26 +9,25 @@ from dataclasses import replace
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.findings import Mounting
-from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
+from edgefirst_ros.ego.fixes import JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import (
     Quaternion,
+    Series,
     Vector,
     after,
+    basis,
     canonical,
     from_enu,
     inverse,
+    nearest_ns,
     rot3,
     rpy_deg,
 )
 from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
 from edgefirst_ros.ego.path import Point
-from edgefirst_ros.ego.series import Series, basis, nearest_ns
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.sample import EgoPose, PoseBasis
+from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
+from edgefirst_ros.model.sample import EgoPose, PoseBasis
 
 SWIFT_NS = 250_000_000
 """Orientations further apart are not interpolated: rates and courses are more accurate."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from edgefirst_ros.errors import OutputBusy
 from edgefirst_ros.fleet.keys import Key
 from edgefirst_ros.fleet.notes import RUNNING, Note, Notes
-from edgefirst_ros.naming import displayed
+from edgefirst_ros.model.errors import OutputBusy
+from edgefirst_ros.model.untrusted import displayed
 
 BEAT_S = 20.0
 LEASE_S = 90.0

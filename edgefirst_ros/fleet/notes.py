@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgefirst_ros.formats.crashsafe.links import refuse_links
+from edgefirst_ros.formats.crashsafe.names import refuse_links
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path
 from edgefirst_ros.model.untrusted import parse_json, read_regular
 

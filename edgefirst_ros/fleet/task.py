@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import (
+from edgefirst_ros.config.topics import find_prefix
+from edgefirst_ros.fleet.claims import Claim, Claimant
+from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
+from edgefirst_ros.fleet.notes import DONE, FAILED
+from edgefirst_ros.fleet.output import Output, open_output
+from edgefirst_ros.model.errors import (
     ConfigError,
     EdgeFirstError,
     OutputBusy,
     OutputExists,
     RecordingError,
 )
-from edgefirst_ros.fleet.claims import Claim, Claimant
-from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
-from edgefirst_ros.fleet.notes import DONE, FAILED
-from edgefirst_ros.fleet.output import Output, open_output
 from edgefirst_ros.offline.convert import Conversion, Position, convert
-from edgefirst_ros.offline.settings import recorded_settings
+from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.sources.location import location_of
-from edgefirst_ros.topics import find_prefix
-from edgefirst_ros.view.runs import make_pages
 
 PACKAGE = "edgefirst_ros"
 _MOST_REASON = 1 << 14

@@ -9,17 +9,23 @@ from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.links import NOT_FOLLOWED, refuse_links_in
-from edgefirst_ros.formats.crashsafe.lock import Lock, being_written, holder, refuse_busy
-from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import forget, remove, take_name
-from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
-from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.crashsafe.journal import Lock, being_written, holder, refuse_busy
+from edgefirst_ros.formats.crashsafe.names import (
+    NOT_FOLLOWED,
+    PART,
+    finished_path,
+    forget,
+    old_path,
+    part_path,
+    refuse_links_in,
+    remove,
+    take_name,
+)
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Format, Look, concluded, reading
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_object
-from edgefirst_ros.naming import REPORT, page_path
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, REPORT, page_path, read_object
 
 
 @dataclass(frozen=True, slots=True)

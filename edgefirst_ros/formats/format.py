@@ -1,4 +1,11 @@
-"""What an output format is to the rest of the package: one object, listed in ``registry.FORMATS``."""
+"""What an output format is to the rest of the package: one object, listed in ``registry.FORMATS``.
+
+What the pipeline asks of a format: prepare anywhere, write in order, close once.
+
+What a check found; of many findings alike only the first few are kept.
+
+What recovery found of a dataset and did, of any format.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +13,408 @@ import fnmatch
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
-from edgefirst_ros.formats.findings import EVERYTHING, Look
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.model.untrusted import LOGGER, is_fault, reason_of, visible
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.base import Writer
-    from edgefirst_ros.formats.crashsafe.report import Recovery
-    from edgefirst_ros.formats.findings import Check
     from edgefirst_ros.formats.scene import Drawable, Scenes
+
+
+Prepared = TypeVar("Prepared")
+Made = TypeVar("Made")
+
+
+class NoPlace(str):
+    """Why a format stores nothing of a valid message: the format, or an option, has no place for it."""
+
+    __slots__ = ()
+
+
+EMPTY = NoPlace("contains nothing to write")
+NO_FILE = NoPlace("the format has no file for it")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a whole sample is not in the output.
+
+    ``kind`` is "skipped" where the format takes fewer samples, "unusable" where this one lacks something,
+    "dropped" where there was no time for it.
+    """
+
+    kind: Literal["skipped", "unusable", "dropped"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one ``write`` put into the output, for the accounting.
+
+    A message counts as written by its bytes in ``stored``, and by nothing else.
+    """
+
+    stored: Mapping[str, int] = field(default_factory=dict)
+    """By topic, bytes that the content of its message takes, as the writer laid it out."""
+    bytes: int = 0
+    """Bytes appended in all, shared context included."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """(topic, reason) of messages, or parts of them, that this format could not express; or ``NoPlace``."""
+    left_out: LeftOut | None = None
+    """Why the sample is not in the output; None if it is, and for measurements."""
+    items: int = 1
+    """By how many of its own units, such as frames, the output has grown; of a sample left out none count."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics of whose message bytes are now in the output, in alphabetical order."""
+        return tuple(sorted(topic for topic, size in self.stored.items() if size > 0))
+
+
+class AnyWriter(Protocol):
+    """What writers of both kinds have."""
+
+    name: str
+    unit: str
+    """What its output is counted in, such as "samples" or "measurements"."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Sentences that a user must read before using the output; valid once it is closed."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on what was done to the data; valid once the output is closed."""
+
+    def begin(self, sequence: SequenceInfo) -> None:
+        """A sequence starts; its samples or measurements follow."""
+
+    def close(self) -> list[Path]:
+        """Finish and rename the output into place; the paths a user should look at."""
+
+    def abort(self) -> None:
+        """Release files without finishing; what is on disk stays as ``.part``."""
+
+
+@runtime_checkable
+class SampleWriter(AnyWriter, Protocol[Prepared]):
+    """A format made of aligned samples.
+
+    ``prepare`` is a pure function of its argument, safe in any thread, and does the expensive work;
+    ``begin``, ``write`` and ``close`` are called from one thread, ``write`` in the order of the samples.
+    The same samples give the same bytes whatever the number of threads. A sample that cannot be
+    written, for its time or anything else in it, is left out alone: ``write`` returns why in
+    ``Written.left_out``.
+    """
+
+    def prepare(self, sample: Sample) -> Prepared:
+        """Encode everything of the sample that this format stores."""
+
+    def write(self, prepared: Prepared) -> Written | Future[Written]:
+        """Append what ``prepare`` returned.
+
+        A format that holds samples back, because what it writes of one depends on those after it, returns a
+        future. A later ``write``, ``begin``, ``close`` or ``abort`` sets it, the earlier sample's first.
+        """
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A format of samples that holds one until others after it have come."""
+
+    def pass_by(self, ego: EgoPose) -> None:
+        """Note that a sample with this pose was shed; called in its place among the ``write`` calls.
+
+        Samples that are held back then need not wait for the next one that is written.
+        """
+
+
+@runtime_checkable
+class MeasurementWriter(AnyWriter, Protocol[Prepared]):
+    """A format of the single measurements of every sensor, delivered in order of time.
+
+    Calls as for a SampleWriter; ``pose`` comes from the writing thread, between ``write`` calls.
+    """
+
+    needs_pose: bool
+    """Whether measurements at times when the rig's pose is unknown are to be left out."""
+
+    def prepare(self, observation: Observation) -> Prepared:
+        """Encode the measurement; pure, any thread."""
+
+    def write(self, prepared: Prepared) -> Written:
+        """Append in order of time."""
+
+    def pose(self, pose: EgoPose) -> None:
+        """One rig pose of the trajectory, in order of time."""
+
+
+@runtime_checkable
+class CrashSafe(Protocol):
+    """A format whose synced output survives a power cut, all of it once it is complete.
+
+    The output of other formats is synced after ``close``, before the report is written.
+    """
+
+    def syncing(self) -> AbstractContextManager[Collection[Path]]:
+        """The files and folders that hold what ``write`` and ``pose`` did before; see ``Syncing``.
+
+        Raises:
+            WriteError: the disk refuses; what it holds is unknown then.
+        """
+
+    def complete(self) -> list[Path]:
+        """Finish the output, synced, under its ``.part`` names; the paths that a user should look at later.
+
+        ``close`` is called next and gives the names. In between the run is recorded as complete: then
+        recovery gives them, in place of what had them before.
+
+        Raises:
+            WriteError: it cannot be finished.
+        """
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A format that knows where its output grows, and what completing it takes; any thread may ask."""
+
+    def finish_bytes(self) -> int:
+        """By how many bytes, at most, ``complete`` makes grow what is on the disk by now."""
+
+    def lost(self) -> Path | None:
+        """What grows and is no longer where it was made: removed, renamed or unmounted; None if nothing is.
+
+        Raises:
+            OSError: the disk does not answer.
+        """
+
+
+class Call(Protocol):
+    """Calls a pure function of a module, here or in another process, and returns what it returns."""
+
+    def __call__(self, function: Callable[..., Made], *given: Any) -> Made:  # noqa: ANN401 - of any function
+        """Whatever the function raises is raised here."""
+
+
+def call_here(function: Callable[..., Made], *given: Any) -> Made:  # noqa: ANN401 - of any function
+    """A ``Call`` in this thread."""
+    return function(*given)
+
+
+@runtime_checkable
+class Distributes(Protocol):
+    """A format whose ``prepare`` has its costly parts done by a ``Call``."""
+
+    def distribute(self, call: Call) -> None:
+        """Use it from now on."""
+
+
+Writer = SampleWriter[Any] | MeasurementWriter[Any]
+
+
+Level = Literal["error", "warning", "note"]
+
+_MOST_OF_A_KIND = 5
+_MOST_KINDS = 1000
+"""Of each level; names in a damaged dataset may make any number of kinds and places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: an error breaks readers, a warning is poor data, a note is neither."""
+
+    level: Level
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How thoroughly a check looks, and whom it tells how far it is.
+
+    Attributes:
+        quick: at headers and checksums only; pictures, clouds and masks are not decoded.
+        passed: gets how many bytes were looked at since it was called last.
+    """
+
+    quick: bool = False
+    passed: Callable[[int], None] = lambda _: None
+
+
+EVERYTHING = Look()
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings; of one kind in one place only the first few are kept, the rest counted.
+
+    Attributes:
+        kept: findings in the order in which they were made.
+        counts: how many of each level there were.
+        look: what was asked for.
+    """
+
+    look: Look = field(default_factory=Look)
+    kept: list[Finding] = field(default_factory=list)
+    counts: Counter[Level] = field(default_factory=Counter)
+    _kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def error(self, where: str, kind: str, detail: str = "") -> None:
+        """Add an error: readers fail on it or get wrong values."""
+        self._add("error", where, kind, detail)
+
+    def warning(self, where: str, kind: str, detail: str = "") -> None:
+        """Add a warning: readable, but poor data."""
+        self._add("warning", where, kind, detail)
+
+    def note(self, where: str, kind: str, detail: str = "") -> None:
+        """Add a note."""
+        self._add("note", where, kind, detail)
+
+    def at(self, where: str) -> Callable[[float, str, str], None]:
+        """Adds errors by their time in seconds: ``where@time``, kind, detail."""
+        return lambda at_s, kind, detail: self.error(f"{where}@{at_s:.3f} s", kind, detail)
+
+    def _add(self, level: Level, where: str, kind: str, detail: str) -> None:
+        self.counts[level] += 1
+        key = level, where.partition("@")[0], kind
+        if key not in self._kinds:
+            if self._kinds[level, "", ""] == _MOST_KINDS:
+                return
+            self._kinds[level, "", ""] += 1
+        self._kinds[key] += 1
+        if self._kinds[key] <= _MOST_OF_A_KIND:
+            text = f"{kind}: {detail}" if detail else kind
+            self.kept.append(Finding(level, visible(where), visible(text)))
+
+
+@contextmanager
+def reading(findings: Findings, where: str, what: str) -> Iterator[None]:
+    """Turn whatever a library raises on damaged content into a finding, and errors of this package likewise.
+
+    As ``refusing`` does for those who need the content.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not is_fault(error):
+            raise
+        LOGGER.debug("%s: %s cannot be read", where, what, exc_info=error)
+        said = str(error) if isinstance(error, EdgeFirstError) else reason_of(error)
+        findings.error(where, f"{what} cannot be read", said)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result for one dataset or sequence.
+
+    Attributes:
+        format: edgefirst, ncore or l5kit.
+        name: of the dataset or sequence.
+        findings: what is wrong, of each kind the first few.
+        errors: how many errors there were.
+        warnings: how many warnings there were.
+        counts: what it holds, by kind.
+        busy: what to say of a dataset that a process is writing, and that was not looked at; else empty.
+    """
+
+    format: str
+    name: str
+    findings: tuple[Finding, ...]
+    errors: int
+    warnings: int
+    counts: Mapping[str, int]
+    busy: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Complete, without errors."""
+        return not (self.errors or self.busy)
+
+    @property
+    def text(self) -> str:
+        """Findings, one a line, and a summary."""
+        if self.busy:
+            return visible(f"BUSY: {self.format}/{self.name} is {self.busy}")
+        lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
+        held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        verdict = "OK" if self.ok else "FAIL"
+        found = f"{self.errors} errors, {self.warnings} warnings"
+        lines.append(visible(f"{verdict}: {self.format}/{self.name}, {found}; {held or 'nothing'}"))
+        return "\n".join(lines)
+
+
+def concluded(format_name: str, name: str, findings: Findings, counts: Mapping[str, int]) -> Check:
+    """The result made from the findings."""
+    return Check(
+        format_name, name, tuple(findings.kept), findings.counts["error"], findings.counts["warning"], counts
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What ``recover`` found and did.
+
+    Attributes:
+        path: the dataset: its folder.
+        was_finished: there was nothing to do.
+        kept: what is in the dataset now, by the name to show, as ``{"samples": 12, "rows": 40}``; empty where
+            that was not counted.
+        lost: what had been committed and is not whole, by the name to show.
+        dropped: how much was not committed, or follows what is not whole.
+        dropped_unit: what ``dropped`` counts.
+        paths: what a user should look at; empty if nothing had been committed.
+        beside: the complete dataset that this one was to replace or to extend, which stays as it is.
+        warnings: what a user must know of the dataset, a sentence each.
+    """
+
+    path: Path
+    was_finished: bool = False
+    kept: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0
+    dropped_unit: str = "bytes"
+    paths: tuple[Path, ...] = ()
+    beside: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """A line for a person, and one for every warning."""
+        return "\n".join([self._summary, *(f"warning: {warning}" for warning in self.warnings)])
+
+    @property
+    def _summary(self) -> str:
+        if self.was_finished:
+            counts = f", {_listed(self.kept)}" if self.kept else ""
+            return f"{self.path.name}: was finished already{counts}; nothing to do"
+        kept = f"{_listed(self.kept)} are kept" if self.kept else "all that had been committed is kept"
+        parts = [kept if self.paths else "nothing had been committed; the leftovers are removed"]
+        if +self.lost:
+            parts.append(f"{_listed(self.lost)} were damaged and are lost")
+        if self.dropped:
+            parts.append(f"{self.dropped:,} {self.dropped_unit} of incomplete data dropped")
+        if self.beside:
+            parts.append(f"the complete {self.beside.name}, which it was to replace, stays")
+        return f"{self.path.name}: {'; '.join(parts)}"
+
+
+def _listed(counts: Counter[str]) -> str:
+    """Counts by name, as ``3 samples, 12 files and 9 rows``."""
+    words = [f"{count:,} {name}" for name, count in counts.items()]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
 
 Options = TypeVar("Options", bound=BaseModel)
 

@@ -10,9 +10,9 @@ import contourpy
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.detection import Box, Mask
+from edgefirst_ros.model.detection import Box, Mask
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import encode_gray
 
 SCORE_THRESHOLD = 128
 """Instance masks are sigmoid scores of 0 to 255: pixels of 0.5 or more belong to the object."""

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.codecs.pictures import open_picture
-from edgefirst_ros.messages.calibration import Intrinsics
-from edgefirst_ros.messages.radar import RadarCube
-from edgefirst_ros.messages.transform import Transform
+from edgefirst_ros.model.camera import Intrinsics
+from edgefirst_ros.model.pictures import open_picture
+from edgefirst_ros.model.radar import RadarCube
+from edgefirst_ros.model.transform import Transform
 
 Points = npt.NDArray[np.float64]
 Ring = Sequence[float] | npt.NDArray[np.float32]

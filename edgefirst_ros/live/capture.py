@@ -7,35 +7,31 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.appending import LOST
-from edgefirst_ros.hints import ExistingTopic
+from edgefirst_ros.config.topics import full_type
+from edgefirst_ros.formats.crashsafe.sync import LOST
 from edgefirst_ros.live.queue import LiveQueue
-from edgefirst_ros.live.recorder import FOLDER
-from edgefirst_ros.live.recording import LiveRecording, PendingRecording
+from edgefirst_ros.live.recorder import FOLDER, LiveRecording, PendingRecording
 from edgefirst_ros.live.session import (
     Finished,
+    Pause,
     SessionNames,
     Split,
     begin_session,
     finish_session,
     overload_of,
 )
-from edgefirst_ros.live.split import SPLIT, SplitPoint, limit_reached, tail_ns
+from edgefirst_ros.live.split import SPLIT, SplitPoint, SplitSession, Tail, limit_reached, tail_ns
 from edgefirst_ros.live.status import LiveStatus, Meter, build_status
-from edgefirst_ros.live.tail import SplitSession, Tail
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.pipeline.allocation import give_back_memory, keep_freed_memory
-from edgefirst_ros.pipeline.disk import Disk
-from edgefirst_ros.pipeline.groupcommit import Mark
+from edgefirst_ros.model.errors import EdgeFirstError, WriteError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.pipeline.pause import Pause
-from edgefirst_ros.sample import Calibration, Sample
+from edgefirst_ros.pipeline.processes import give_back_memory, keep_freed_memory
 from edgefirst_ros.sources.session import Seam
-from edgefirst_ros.topics import full_type
 
 STOPPED = "stopped"
 POLL_S = 0.2

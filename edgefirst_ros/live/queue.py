@@ -9,11 +9,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.topics import full_type
+from edgefirst_ros.config.topics import full_type
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.video.bitstream import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"

@@ -9,17 +9,15 @@ from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import DecodeError, WriteError
-from edgefirst_ros.formats.crashsafe.appending import LOST, is_in_place
-from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
-from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.messages.transform import Transforms
-from edgefirst_ros.sample import Role
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, full_type
+from edgefirst_ros.formats.crashsafe.sync import LOST, is_in_place, sync_file, sync_path
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.errors import DecodeError, WriteError
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.sources.records import FAULT
 from edgefirst_ros.sources.session import END, SESSION, STRING, RecordedSession
-from edgefirst_ros.topics import CONTEXT_ROLES, TF, TYPES, full_type
 
 PROFILE = "ros2"
 CHUNK_BYTES = 4 << 20

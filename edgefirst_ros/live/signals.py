@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Self
 
-from edgefirst_ros.errors import EdgeFirstError
+from edgefirst_ros.model.errors import EdgeFirstError
 
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ESCALATION_S = 10.0

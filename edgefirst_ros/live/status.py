@@ -11,23 +11,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgefirst_ros.config.hints import FIRST_S, Hint
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.diagnosis.content import content_now
-from edgefirst_ros.diagnosis.finding import Finding
-from edgefirst_ros.diagnosis.flow import refused_whole
-from edgefirst_ros.diagnosis.publishers import publisher_finding
-from edgefirst_ros.diagnosis.report import Publishers
-from edgefirst_ros.hints import FIRST_S, Hint
+from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
+from edgefirst_ros.report.content import content_now
+from edgefirst_ros.report.finding import Finding, publisher_finding, refused_whole
+from edgefirst_ros.report.models import Publishers
 from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.topics import TopicMap
 
 WINDOW_S = 5.0
 """Rates are means over this time."""

@@ -16,22 +16,19 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_srvs.srv import Trigger
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.declare import NodeParameters
-from edgefirst_ros.nodes.diagnostics import CaptureView, Level, diagnose
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.model.sample import RawMessage, Sample
+from edgefirst_ros.nodes.diagnostics import CaptureView, Level, LogThrottle, diagnose, log
 from edgefirst_ros.nodes.discovery import SubscriptionPlan
-from edgefirst_ros.nodes.log import LogThrottle, log
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import NO_BOND, Bond, SplitPublisher, StatusPublisher, bond_status_class
-from edgefirst_ros.nodes.receivebuffer import allowed_bytes, granted_bytes, receive_buffer
-from edgefirst_ros.nodes.running import USAGE, reporting_errors, run
+from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
+from edgefirst_ros.nodes.running import USAGE, NodeParameters, reporting_errors, run
 from edgefirst_ros.nodes.subscriptions import Subscriptions
-from edgefirst_ros.sample import Sample
 
 DIAGNOSE_EVERY_S = 1.0
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")

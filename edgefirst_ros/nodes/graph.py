@@ -13,11 +13,11 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rosidl_runtime_py import get_interface_path
 from rosidl_runtime_py.utilities import get_message
 
+from edgefirst_ros.config.topics import TF
 from edgefirst_ros.live.recordingfile import qos_text
-from edgefirst_ros.messages.definitions import definition, short_name
-from edgefirst_ros.nodes.candidates import Offer
+from edgefirst_ros.model.definitions import definition, short_name
+from edgefirst_ros.nodes.discovery import Offer
 from edgefirst_ros.nodes.preview import TF_NODE_SUFFIX, UNKNOWN_NODE
-from edgefirst_ros.topics import TF
 
 _SEPARATOR = "=" * 80
 _BUILT_IN = re.compile(r"(bool|byte|char|float32|float64|u?int(8|16|32|64)|w?string)\b")

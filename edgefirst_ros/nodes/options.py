@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from edgefirst_ros.naming import visible
+from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.parameters import specify
 
 TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from edgefirst_ros.config.files import read_yaml
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 
 Kind = Literal["bool", "integer", "double", "string", "integer array", "double array", "string array"]
 Value = bool | int | float | str | list[int] | list[float] | list[str]

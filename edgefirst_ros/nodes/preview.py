@@ -22,12 +22,11 @@ from sensor_msgs_py import point_cloud2
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
-from edgefirst_ros.messages.pointcloud import CODES, PointCloud
-from edgefirst_ros.messages.transform import Transform, bare
-from edgefirst_ros.nodes.diagnostics import Level
-from edgefirst_ros.nodes.log import log
-from edgefirst_ros.sample import Role, Sample
-from edgefirst_ros.topics import TF
+from edgefirst_ros.config.topics import TF
+from edgefirst_ros.model.pointcloud import CODES, PointCloud
+from edgefirst_ros.model.sample import Role, Sample
+from edgefirst_ros.model.transform import Transform, bare
+from edgefirst_ros.nodes.diagnostics import Level, log
 
 DEPTH = 5
 TF_NODE_SUFFIX = "_preview_tf"

@@ -14,7 +14,7 @@ from rosidl_runtime_py.utilities import get_message
 from std_msgs.msg import Header
 
 from edgefirst_ros.live.session import Split
-from edgefirst_ros.naming import visible
+from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
 
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"

@@ -13,16 +13,14 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.nodes.declare import NodeParameters
-from edgefirst_ros.nodes.diagnostics import ReplayResult, progress_diagnostic, result_diagnostic
-from edgefirst_ros.nodes.log import log
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
+from edgefirst_ros.nodes.diagnostics import ReplayResult, log, progress_diagnostic, result_diagnostic
 from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
-from edgefirst_ros.nodes.running import run
+from edgefirst_ros.nodes.running import NodeParameters, run
 from edgefirst_ros.offline.convert import Conversion, Position, convert
-from edgefirst_ros.sources.pacing import Pacer
+from edgefirst_ros.sources.player import Pacer
 
 STATUS_EVERY_S = 0.5
 

@@ -20,11 +20,12 @@ from rclpy.qos import (
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 
+from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
-from edgefirst_ros.hints import ExistingTopic
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.diagnostics import Level
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TF
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.nodes.diagnostics import Level, log
 from edgefirst_ros.nodes.discovery import (
     SubscriptionPlan,
     TopicMatch,
@@ -34,11 +35,8 @@ from edgefirst_ros.nodes.discovery import (
     unused_subscriptions,
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of
-from edgefirst_ros.nodes.log import log
-from edgefirst_ros.nodes.receivebatch import Inlet, Taken, deliver_arrived
-from edgefirst_ros.nodes.receiveclock import ReceiveClock
+from edgefirst_ros.nodes.receiving import Inlet, ReceiveClock, Taken, deliver_arrived
 from edgefirst_ros.sources.session import recorded_topics
-from edgefirst_ros.topics import CONTEXT_ROLES, TF
 
 CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""

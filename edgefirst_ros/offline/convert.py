@@ -1,4 +1,7 @@
-"""Converts recordings into one dataset."""
+"""Converts recordings into one dataset.
+
+The calibration in force at the beginning of an excerpt, from messages before it.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,56 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, find_prefix, full_type
 from edgefirst_ros.ego.motion import Motion
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.naming import readable, renaming
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
+from edgefirst_ros.model.untrusted import readable, renaming
 from edgefirst_ros.offline.drives import RecordedDrive
-from edgefirst_ros.offline.excerpts import calibration_before
 from edgefirst_ros.offline.inputs import open_recordings
-from edgefirst_ros.offline.resumed import ChainReplay, find_chain
-from edgefirst_ros.offline.settings import is_as_captured
+from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
+from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.envelope import decoded_for, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
-from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
+from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
-from edgefirst_ros.sources.window import Excerpt
+
+
+def calibration_before(
+    drive: RecordedDrive, known: Sequence[TopicInfo], config: Config
+) -> Calibration | None:
+    """What calibration messages said before the drive's window; None if it begins with the drive.
+
+    The device repeats them once a second, a ROS graph may send them only once, at the beginning.
+    """
+    if not drive.is_excerpt:
+        return None
+    names = [topic for topic, _ in known]
+    routes = TopicMap(config, find_prefix(names, config), known)
+    found = {name: routes.route(name) for name in names}
+    wanted = {name for name, route in found.items() if route is not None and route.rule.role in CONTEXT_ROLES}
+    context = SampleContext(config.ego, has_ego=False, odometry=False)
+    for raw in sorted(drive.latched(wanted), key=lambda message: message.receive_ns):
+        route = routes.route(raw.topic, full_type(raw.schema))
+        if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
+            continue
+        try:
+            decoded = decoded_for(route.rule, raw)
+        except DecodeError:
+            continue
+        if decoded is not None:
+            times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
+            context.learn(Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum))
+    context.close()
+    return context.calibration
+
 
 PROGRESS_EVERY_S = 0.1
 SURVEYED_ONLY = (

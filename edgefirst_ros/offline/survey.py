@@ -10,22 +10,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import TF, Route, TopicMap, find_prefix, full_type
 from edgefirst_ros.ego.motion import Motion, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import leading_stamp_ns
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.measurement import Datum, RawMessage
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.model.cdr import leading_stamp_ns
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
+from edgefirst_ros.model.sample import Datum, RawMessage, Role
 from edgefirst_ros.pipeline.context import vehicle
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
-from edgefirst_ros.sample import Role
-from edgefirst_ros.sources.disorder import BEGINNING
+from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
-from edgefirst_ros.topics import TF, Route, TopicMap, find_prefix, full_type
 
 SENSES = frozenset({Role.GPS, Role.IMU})
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgefirst_ros.config.hints import ExistingTopic, Hint
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.ego.motion import Motion
-from edgefirst_ros.formats.base import Distributes, Writer
-from edgefirst_ros.hints import ExistingTopic, Hint
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.formats.format import Distributes, Writer
+from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
 from edgefirst_ros.pipeline.content import StreamContent
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.executor import Backlog, worker_count
 from edgefirst_ros.pipeline.fanout import FanOut, Output
-from edgefirst_ros.pipeline.groupcommit import Mark
 from edgefirst_ros.pipeline.intake import Intake, SeamStart
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.masks import Masks
@@ -27,9 +27,7 @@ from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import ProcessPool
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer, SequenceSummary
-from edgefirst_ros.sample import Calibration, Sample
 from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.topics import full_type
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
 """Items, and bytes of messages, under way for each group of pictures that a process decodes."""

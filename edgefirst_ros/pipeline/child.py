@@ -11,9 +11,8 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.pipeline.allocation import keep_freed_memory
-from edgefirst_ros.pipeline.crossing import Area, Line, LinkClosed
+from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.pipeline.processes import Area, Line, LinkClosed, keep_freed_memory
 
 
 def main(descriptors: Sequence[str]) -> None:

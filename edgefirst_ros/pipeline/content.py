@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.diagnosis.content import Condition
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import CompressedImage, RawImage
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.measurement import Datum
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.sample import Look
+from edgefirst_ros.model.camera import CompressedImage, RawImage
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Datum, Look
+from edgefirst_ros.report.content import Condition
 
 LEAST_NS, LEAST_MESSAGES = 1_000_000_000, 3
 """A condition that holds for less is none: a single picture may be black, an epoch be sent twice."""

@@ -7,15 +7,15 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.formats.base import NO_FILE, LeftOut, NoPlace, Written
-from edgefirst_ros.messages.guard import refusal_of
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
+from edgefirst_ros.formats.format import NO_FILE, LeftOut, NoPlace, Written
+from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.registry import refusal_of
+from edgefirst_ros.model.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import error_of
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
-from edgefirst_ros.sample import CameraImage, EgoPose, Observation, Sample
-from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 
 _PICTURE = "making the picture"
 Item = TypeVar("Item", Sample, Observation)

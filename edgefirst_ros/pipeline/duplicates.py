@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.config.topics import CONTEXT_ROLES, Route
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Role
 from edgefirst_ros.pipeline.envelope import Digest, Envelope
-from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import CONTEXT_ROLES, Route
 from edgefirst_ros.video.bitstream import Content
 
 KEPT_NS = 30_000_000_000

@@ -7,17 +7,15 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
-from edgefirst_ros.pipeline.poseaccount import PoseAccount
-from edgefirst_ros.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.timing.align import Aligned
-from edgefirst_ros.timing.reorder import MOST_WAITING_BYTES
+from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
 
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""

@@ -7,21 +7,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Self
 
-from edgefirst_ros.codecs.zlib_backend import crc32
 from edgefirst_ros.config.model import TopicRule
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.cdr import Stamped
-from edgefirst_ros.messages.foreignradar import radar_cloud
-from edgefirst_ros.messages.measurement import Datum, Measurement, RawMessage
-from edgefirst_ros.messages.odometry import odometry_of
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.messages.registry import decoder
-from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.config.topics import TYPES, Route
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.cdr import Stamped
+from edgefirst_ros.model.navigation import odometry_of
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import radar_cloud
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.registry import decoder
+from edgefirst_ros.model.sample import CameraImage, Datum, Measurement, RawMessage, Role
+from edgefirst_ros.model.transform import Transforms
+from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
-from edgefirst_ros.sample import CameraImage, Role
 from edgefirst_ros.timing.finding import MessageTimes
-from edgefirst_ros.topics import TYPES, Route
 from edgefirst_ros.video.bitstream import Content, content_of
 from edgefirst_ros.video.stream import Verdict
 

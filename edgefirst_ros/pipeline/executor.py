@@ -12,8 +12,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.format import Written
+from edgefirst_ros.model.errors import EdgeFirstError
 
 Prepared = TypeVar("Prepared")
 Result = TypeVar("Result")

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgefirst_ros.errors import DecodeError, WriteError
-from edgefirst_ros.formats.base import (
+from edgefirst_ros.config.topics import LABEL_ROLES
+from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
+from edgefirst_ros.formats.format import (
     CrashSafe,
     LeftOut,
     LooksAhead,
@@ -23,18 +24,16 @@ from edgefirst_ros.formats.base import (
     Writer,
     Written,
 )
-from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
-from edgefirst_ros.messages.guard import guarded
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.errors import DecodeError, WriteError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.registry import guarded
+from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result, Turn
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, GroupCommit, Mark
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter
-from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.sample import EgoPose, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.topics import LABEL_ROLES
 
 LARGE_ROLES = frozenset(
     {Role.CAMERA, Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS, Role.FUSION_LIDAR, Role.RADAR_CUBE, Role.DEPTH}

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from edgefirst_ros.messages.calibration import split_tile
-from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket, split_tile
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, CameraImage, Look
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.sample import Calibration, CameraImage, Look
 from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch

@@ -11,24 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import lock_open_file
-from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import forget, remove, take_name
-from edgefirst_ros.formats.crashsafe.sync import make_folder
+from edgefirst_ros.formats.crashsafe.journal import lock_open_file
+from edgefirst_ros.formats.crashsafe.names import forget, part_path, refuse_links, remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import AppendFile, disk_errors, make_folder
 from edgefirst_ros.formats.datasets import recover
-from edgefirst_ros.formats.format import Target
+from edgefirst_ros.formats.format import Target, Writer
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.naming import PAGE, REPORT, page_path, safe_name
-from edgefirst_ros.pipeline.allocation import keep_freed_memory
+from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.sample import Role, Sample
+from edgefirst_ros.model.untrusted import PAGE, REPORT, page_path, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.pipeline.disk import Disk
-from edgefirst_ros.pipeline.groupcommit import Mark
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.sample import Role, Sample
+from edgefirst_ros.pipeline.processes import keep_freed_memory
 from edgefirst_ros.video.backends import require_decoder
 
 

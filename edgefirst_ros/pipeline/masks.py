@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.messages.detection import Mask
-from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.detection import Mask
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Measurement, Role
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import Ledger, Stage
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
-from edgefirst_ros.sample import Role
 from edgefirst_ros.timing.inference import MaskTimes
 
 HOLD_NS = 300_000_000

@@ -1,20 +1,213 @@
-"""Worker processes: functions called in other processes, so that they do not wait for this one's lock."""
+"""Worker processes: functions called in other processes, so that they do not wait for this one's lock.
+
+How this process allocates memory.
+
+Calls and results on their way between two processes: pickled, large ones through memory that both have.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import io
+import mmap
 import os
+import pickle
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from edgefirst_ros.errors import EdgeFirstError
-from edgefirst_ros.pipeline.crossing import Area, Line, LinkClosed
+from edgefirst_ros.model.errors import EdgeFirstError
+
+KEPT_BYTES = 64 << 20
+"""Freed memory that is kept at the end of each heap."""
+LARGEST_BYTES = 32 << 20
+"""Larger blocks are mapped, and given back as soon as they are freed; the largest value that glibc takes."""
+ARENAS = 2
+"""Heaps that threads share. By default glibc makes up to eight for each core, one for each new thread, and in
+every one some pictures' memory stays: sessions with threads of their own took 5 MB more each."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+"""From glibc's malloc.h."""
+
+
+def keep_freed_memory() -> None:
+    """Have freed memory kept for the next allocation, of whichever thread.
+
+    By default glibc gives back every picture's memory and takes it again for the next picture, page by page:
+    a tenth of the CPU time of a conversion. Call it before there are threads: a heap that is there stays.
+    Without glibc nothing is changed.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_ARENA_MAX, ARENAS)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, LARGEST_BYTES)
+
+
+def give_back_memory() -> None:
+    """Give freed memory back to the system, also that between what is in use, which is never given back else.
+
+    What completes a sequence takes much memory once; scattered over it then lies what lives long.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+LARGE_BYTES = 16 << 10
+"""What is smaller is copied into the pickle."""
+GRAIN_BYTES = 1 << 20
+ALIGNED = 64
+_COUNT = struct.Struct("<I")
+_Value = Any
+"""Whatever can be pickled."""
+
+
+class Area:
+    """Memory that two processes share, in a file without a name: it ends with the last process that has it.
+
+    One of them writes, and the other one reads before the next is written.
+
+    Args:
+        descriptor: of the file; None to make one.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = _nameless() if descriptor is None else descriptor
+        self._map: mmap.mmap | None = None
+        self._size = 0
+
+    def write(self, parts: Sequence[memoryview]) -> list[int]:
+        """Write all parts; their sizes, for ``read``."""
+        sizes = [part.nbytes for part in parts]
+        self._reach(sum(map(_padded, sizes)), may_grow=True)
+        at = 0
+        for part, size in zip(parts, sizes, strict=True):
+            if self._map is not None:
+                self._map[at : at + size] = part
+            at += _padded(size)
+        return sizes
+
+    def read(self, sizes: Sequence[int]) -> list[memoryview]:
+        """The parts as views that are valid until the next ``write``; they are to be released before it."""
+        self._reach(sum(map(_padded, sizes)), may_grow=False)
+        parts, at = [], 0
+        for size in sizes:
+            parts.append(memoryview(b"" if self._map is None else self._map)[at : at + size].toreadonly())
+            at += _padded(size)
+        return parts
+
+    def close(self) -> None:
+        """Give the memory up."""
+        os.close(self.descriptor)
+        self._map, self._size = None, 0
+
+    def _reach(self, size: int, *, may_grow: bool) -> None:
+        if size <= self._size:
+            return
+        self._size = -(-size // GRAIN_BYTES) * GRAIN_BYTES
+        if may_grow:
+            os.ftruncate(self.descriptor, self._size)
+        # Views of the old mapping may live on; it goes with the last of them.
+        self._map = mmap.mmap(self.descriptor, self._size)
+
+
+def _nameless() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("edgefirst-ros")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+class _Pickler(pickle.Pickler):
+    """Keeps large bytes apart, which pickle itself does for arrays only."""
+
+    def __init__(self, file: io.BytesIO, buffers: list[pickle.PickleBuffer], large: list[bytes]) -> None:
+        super().__init__(file, protocol=5, buffer_callback=buffers.append)
+        self._large = large
+
+    def persistent_id(self, value: _Value) -> int | None:
+        if type(value) is not bytes or len(value) < LARGE_BYTES:
+            return None
+        self._large.append(value)
+        return len(self._large) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data: memoryview, buffers: Sequence[Any], large: Sequence[memoryview]) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._large = large
+
+    def persistent_load(self, number: int) -> bytes:
+        return bytes(self._large[number])
+
+
+class LinkClosed(Exception):
+    """The other side has gone."""
+
+
+class Line:
+    """One end of the connection of two processes; each sends and receives in turn.
+
+    Args:
+        link: tells the other side what was written.
+        mine: what this side writes to.
+        theirs: what it reads.
+    """
+
+    def __init__(self, link: socket.socket, mine: Area, theirs: Area) -> None:
+        self._link, self._mine, self._theirs = link, mine, theirs
+
+    def send(self, value: _Value) -> None:
+        """Send any value that can be pickled.
+
+        Raises:
+            LinkClosed: the other side has gone.
+        """
+        file, buffers, large = io.BytesIO(), list[pickle.PickleBuffer](), list[bytes]()
+        _Pickler(file, buffers, large).dump(value)
+        parts = [file.getbuffer(), *(memoryview(each) for each in large), *(each.raw() for each in buffers)]
+        sizes = self._mine.write(parts)
+        head = [len(large), *sizes]
+        try:
+            self._link.sendall(_COUNT.pack(len(head)) + struct.pack(f"<{len(head)}Q", *head))
+        except OSError as error:
+            raise LinkClosed from error
+
+    def receive(self, *, copied: bool) -> _Value:
+        """Wait for a value.
+
+        Args:
+            copied: whether its arrays are copies; else they are read-only, and valid until the next one.
+
+        Raises:
+            LinkClosed: the other side has gone.
+        """
+        (count,) = _COUNT.unpack(self._exactly(_COUNT.size))
+        apart, *sizes = struct.unpack(f"<{count}Q", self._exactly(8 * count))
+        data, *rest = self._theirs.read(sizes)
+        large, arrays = rest[:apart], rest[apart:]
+        return _Unpickler(data, [bytearray(a) for a in arrays] if copied else arrays, large).load()
+
+    def _exactly(self, size: int) -> bytes:
+        try:
+            data = self._link.recv(size, socket.MSG_WAITALL)
+        except OSError as error:
+            raise LinkClosed from error
+        if len(data) < size:
+            raise LinkClosed
+        return data
+
 
 Made = TypeVar("Made")
 COMMAND = (sys.executable, "-P", "-m", "edgefirst_ros.pipeline.child")

@@ -9,13 +9,12 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.messages.measurement import Datum
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.config.topics import CONTEXT_ROLES
+from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Datum, Role
 from edgefirst_ros.pipeline.envelope import Envelope, Sender
-from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import CONTEXT_ROLES
 from edgefirst_ros.video import h264, h265sets
 from edgefirst_ros.video.bitstream import H264_SPS, H265_SPS, head
 from edgefirst_ros.video.pictures import raw_size

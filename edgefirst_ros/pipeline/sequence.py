@@ -7,26 +7,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.ego.findings import Mounting
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
+from edgefirst_ros.ego.fixes import Mounting
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.pipeline.content import StreamContent
-from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.intake import SeamStart
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Stage
-from edgefirst_ros.pipeline.poseaccount import PoseAccount
-from edgefirst_ros.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.timing.reorder import Reorder
-from edgefirst_ros.timing.selection import Selection
-from edgefirst_ros.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.video.bitstream import Content
 
 WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS})

@@ -11,14 +11,14 @@ from itertools import chain, count
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.naming import safe_name, sequence_name
+from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.model.untrusted import safe_name, sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope, Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
 from edgefirst_ros.pipeline.intake import SeamStart
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
-from edgefirst_ros.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.timing.finding import Finding
 from edgefirst_ros.video.batches import Send
 from edgefirst_ros.video.stream import Remarks

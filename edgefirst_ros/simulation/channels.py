@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.simulation import navigation, radar, wire
-from edgefirst_ros.simulation.camera import LABELS, Grain, Pixels, Renderer, quarter, sampled
+from edgefirst_ros.simulation import navigation, wire
+from edgefirst_ros.simulation import ranging as radar
+from edgefirst_ros.simulation.camera import LABELS, Grain, Pixels, Renderer, Video, quarter, sampled
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.lidar import Lidar
 from edgefirst_ros.simulation.options import DriveOptions
+from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, thinned
-from edgefirst_ros.simulation.video import Video
 from edgefirst_ros.simulation.world import build
 
 TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bottomright"}

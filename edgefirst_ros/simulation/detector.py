@@ -9,9 +9,9 @@ import numpy as np
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.edgefirst_msgs import DetectBox
 
-from edgefirst_ros.simulation import rays
 from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
 from edgefirst_ros.simulation.options import BoxErrors
+from edgefirst_ros.simulation.ranging import cast
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 REACH_M = 60.0
@@ -39,7 +39,7 @@ def detected(world: World, time_s: float) -> tuple[tuple[int, Rectangle], ...]:
         aims.append((points - eye) / np.linalg.norm(points - eye, axis=1, keepdims=True))
     if not large:
         return ()
-    hits = rays.cast(world, time_s, eye, np.concatenate(aims), 2 * REACH_M)[1].reshape(-1, len(INNER))
+    hits = cast(world, time_s, eye, np.concatenate(aims), 2 * REACH_M)[1].reshape(-1, len(INNER))
     return tuple(
         each for each, hit in zip(large, hits, strict=True) if np.mean(hit == each[0]) >= LEAST_SHARE
     )

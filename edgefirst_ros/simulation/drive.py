@@ -17,8 +17,8 @@ import numpy as np
 import yaml
 from mcap.writer import CompressionType, Writer
 
-from edgefirst_ros.errors import OutputExists
-from edgefirst_ros.messages.definitions import definition
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.errors import OutputExists
 from edgefirst_ros.simulation.channels import SimulatedDrive
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import Channel

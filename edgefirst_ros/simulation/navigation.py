@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pymap3d
 
-from edgefirst_ros.model.rotations import matrix_of, product, quaternion_of_angles, quaternion_of_vector
+from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles, quaternion_of_vector
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 from edgefirst_ros.simulation.world import BodyState, FloatArray, World
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.model.camera import Codec
+from edgefirst_ros.model.errors import ConfigError
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 ANY_TOPIC = "*"

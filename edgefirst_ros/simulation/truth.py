@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pymap3d
 from pydantic import TypeAdapter
 
-from edgefirst_ros.simulation import camera, rays
+from edgefirst_ros.simulation import camera
+from edgefirst_ros.simulation.ranging import sees
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 
@@ -80,7 +81,7 @@ class Truth:
     def seen(self, points_m: FloatArray, time_ns: int) -> npt.NDArray[np.bool_]:
         """Which world points (N, 3) on surfaces are not hidden from the camera, inside its picture or not."""
         eye = self.sensor("camera_optical", time_ns)[:3, 3]
-        return rays.sees(self.world, self.seconds(time_ns), eye, points_m)
+        return sees(self.world, self.seconds(time_ns), eye, points_m)
 
     def surface_distance(
         self, points_m: FloatArray, time_ns: int

@@ -11,7 +11,7 @@ from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
 
 from edgefirst_ros.simulation.navigation import ImuReading
-from edgefirst_ros.simulation.radar import DOPPLER_BIN_M_S, RANGE_BIN_M, Points
+from edgefirst_ros.simulation.ranging import DOPPLER_BIN_M_S, RANGE_BIN_M, Points
 from edgefirst_ros.simulation.world import FloatArray, Mount, Pinhole
 
 UNKNOWN_COVARIANCE = [-1.0] + [0.0] * 8

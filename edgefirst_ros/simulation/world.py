@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.model.rotations import matrix_of, quaternion_of_angles
+from edgefirst_ros.model.transform import matrix_of, quaternion_of_angles
 from edgefirst_ros.simulation.options import BRAKING_S, Traffic
 
 FloatArray = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.model.untrusted import open_regular
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.mcap import McapRecording

@@ -13,10 +13,9 @@ from typing import BinaryIO, NamedTuple, Self
 import lz4.frame
 from mcap.opcode import Opcode
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.messages.dynamic import MAX_TEXT
-from edgefirst_ros.model.untrusted import read_at_most, reason_of
-from edgefirst_ros.naming import displayed
+from edgefirst_ros.model.dynamic import MAX_TEXT
+from edgefirst_ros.model.untrusted import displayed, read_at_most, reason_of
+from edgefirst_ros.model.zlib_backend import crc32
 
 FAULT = "edgefirst_ros.fault"
 """Key in a channel's metadata, written by live capture: why its messages are refused."""

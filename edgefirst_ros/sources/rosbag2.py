@@ -16,12 +16,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import RecordingError
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.model.untrusted import reason_of, refusing
-from edgefirst_ros.naming import displayed, readable
-from edgefirst_ros.sources.location import Location, Url
-from edgefirst_ros.sources.recording import InFull, Recording, TopicInfo
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.model.untrusted import displayed, readable, reason_of, refusing
+from edgefirst_ros.sources.location import Location, Url, stored_file
+from edgefirst_ros.sources.recording import InFull, Recording, TimeWindow, TopicInfo
 from edgefirst_ros.sources.records import (
     MAX_CHANNELS,
     MAX_CHUNK_BYTES,
@@ -31,8 +30,6 @@ from edgefirst_ros.sources.records import (
     RecordingFault,
     add_fault,
 )
-from edgefirst_ros.sources.storage import stored_file
-from edgefirst_ros.sources.window import TimeWindow
 
 _COPY_BYTES = 4 << 20
 _MOST_TEXT_BYTES = 1 << 20

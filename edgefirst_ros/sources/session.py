@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.messages.camera import CameraInfo, plausible_camera_info
-from edgefirst_ros.messages.detection import ModelInfo
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transform, plausible_transform
-from edgefirst_ros.naming import displayed
-from edgefirst_ros.sample import Calibration
-from edgefirst_ros.topics import TYPES, full_type
+from edgefirst_ros.config.topics import TYPES, full_type
+from edgefirst_ros.model.camera import CameraInfo, plausible_camera_info
+from edgefirst_ros.model.detection import ModelInfo
+from edgefirst_ros.model.radar import RadarInfo
+from edgefirst_ros.model.sample import Calibration, RawMessage
+from edgefirst_ros.model.transform import Transform, plausible_transform
+from edgefirst_ros.model.untrusted import displayed
 
 SESSION = "edgefirst_ros"
 """Name of the metadata record at the beginning of a recording."""

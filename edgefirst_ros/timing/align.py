@@ -1,14 +1,63 @@
-"""Aligns to each selected reference frame its nearest companions."""
+"""Aligns to each selected reference frame its nearest companions.
+
+Which reference frames become samples.
+
+Sorts measurements by time, as far as they come out of order.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
-from edgefirst_ros.timing.selection import Selection
+
+class Selection:
+    """Selects which reference frames become samples: all, one in N, key frames, or a rate; in order of time.
+
+    ``rate_hz`` follows a grid that starts at the first frame: at each grid point the first frame that is
+    usable and complete is taken, so ``wants`` stays true until ``took`` is called.
+    """
+
+    def __init__(self, *, rate_hz: float = 0.0, every_n: int = 1, keyframes: bool = False) -> None:
+        self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
+        self._every_n = every_n
+        self._keyframes = keyframes
+        self._start_ns: int | None = None
+        self._previous_ns = 0
+        self._due_ns = 0
+
+    def wants(self, frame: int, time_ns: int, *, keyframe: bool) -> bool:
+        """Whether this frame should become a sample if it can."""
+        if self._keyframes:
+            return keyframe
+        if not self._period_ns:
+            return frame % self._every_n == 0
+        if self._start_ns is None:
+            self._start_ns = self._due_ns = self._previous_ns = time_ns
+        # Half a frame early counts as on time, else jitter around the grid would halve the rate.
+        slack_ns = min((time_ns - self._previous_ns) // 2, self._period_ns // 2)
+        self._previous_ns = time_ns
+        return time_ns + slack_ns >= self._due_ns
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every frame is wanted."""
+        return not self._keyframes and not self._period_ns and self._every_n == 1
+
+    def may_want(self, frame: int, *, keyframe: bool) -> bool:
+        """Whether this frame could be wanted, whatever became of those before it."""
+        return keyframe if self._keyframes else bool(self._period_ns) or frame % self._every_n == 0
+
+    def took(self, time_ns: int) -> None:
+        """The frame became a sample: the next one is due at the next grid point."""
+        if self._period_ns and self._start_ns is not None:
+            steps = (time_ns - self._start_ns + self._period_ns // 2) // self._period_ns
+            self._due_ns = self._start_ns + (steps + 1) * self._period_ns
+
 
 Policy = Literal["nearest", "before", "exact", "once"]
 Required = Literal["auto", "always", "never"]
@@ -346,3 +395,51 @@ def _pick(stream: _Stream[Candidate], time_ns: int) -> Candidate | None:
         elif best is None or far_ns < nearest_ns:
             best, nearest_ns = candidate, far_ns
     return best
+
+
+MOST_WAITING_BYTES = 256 << 20
+Item = TypeVar("Item")
+
+
+class Reorder(Generic[Item]):
+    """Sorts items by (time, topic, arrival), holding each until nothing earlier can come.
+
+    An item may come up to ``window_ns`` later than the newest time seen, so any order of arrival within that
+    window gives the same order of output. Of items of more than ``most_bytes`` the first leave earlier.
+    """
+
+    def __init__(self, window_ns: int, most_bytes: int = MOST_WAITING_BYTES) -> None:
+        self._window_ns = window_ns
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._heap: list[tuple[int, str, int, int, Item]] = []
+        self._newest_ns: int | None = None
+        self._left_ns: int | None = None
+
+    def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
+        """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""
+        if self._left_ns is not None and time_ns < self._left_ns:
+            return False
+        heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
+        self._bytes += size
+        if self._newest_ns is None or time_ns > self._newest_ns:
+            self._newest_ns = time_ns
+        return True
+
+    def pop(self) -> Iterator[Item]:
+        """Items before which nothing can come any more, in order."""
+        if self._newest_ns is None:
+            return
+        limit_ns = self._newest_ns - self._window_ns
+        while self._heap and (self._heap[0][0] < limit_ns or self._bytes > self._most_bytes):
+            yield self._take()
+
+    def flush(self) -> Iterator[Item]:
+        """All remaining items, in order."""
+        while self._heap:
+            yield self._take()
+
+    def _take(self) -> Item:
+        self._left_ns, _, _, size, item = heapq.heappop(self._heap)
+        self._bytes -= size
+        return item

@@ -11,9 +11,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from edgefirst_ros.timing.drift import DRIFT_NS, DriftWatch
+from edgefirst_ros.timing.drift import DRIFT_NS, Correction, DriftWatch
 from edgefirst_ros.timing.finding import (
+    AGREE_NS,
+    LEAST_SIGMA_NS,
+    RECORDINGS_OWN,
     STEPPED,
+    Clock,
     Evidence,
     Finding,
     MessageTimes,
@@ -22,11 +26,7 @@ from edgefirst_ros.timing.finding import (
     plausible_latency_ns,
     seconds,
 )
-from edgefirst_ros.timing.offset import RECORDINGS_OWN, Clock
-from edgefirst_ros.timing.pace import AGREE_NS, LEAST_SIGMA_NS
-from edgefirst_ros.timing.rate import Correction
-from edgefirst_ros.timing.scene import Late, Step, alone_reason
-from edgefirst_ros.timing.steps import StepWatch
+from edgefirst_ros.timing.steps import Late, Step, StepWatch, alone_reason
 
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""

@@ -13,8 +13,8 @@ from av.codec.context import Flags, ThreadType
 from av.codec.hwaccel import HWAccel
 from av.video.codeccontext import VideoCodecContext
 
-from edgefirst_ros.errors import ConfigError, DecodeError
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.model.camera import Codec
+from edgefirst_ros.model.errors import ConfigError, DecodeError
 
 JudgeH265 = Literal["auto", "always", "never"]
 """Of which pictures of H.265 the bits are judged: those that nothing vouches for, all, or none."""

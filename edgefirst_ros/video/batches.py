@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from PIL import Image
 
-from edgefirst_ros.messages.camera import Codec
-from edgefirst_ros.sample import CameraImage
+from edgefirst_ros.model.camera import Codec
+from edgefirst_ros.model.sample import CameraImage
 from edgefirst_ros.video.decoder import DecodeResult, FrameValidator, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, Gop, StartKind
 from edgefirst_ros.video.pictures import Picture, Rgb, encode

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import Codec, VideoPacket
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import Codec, VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video import h264slices, h265slices
-from edgefirst_ros.video.assessment import EPOCH_BITS, Assessment, Follower
 from edgefirst_ros.video.bitstream import (
+    EPOCH_BITS,
     H264_PPS,
     H264_SPS,
     H265_PPS,
     H265_SPS,
+    Assessment,
+    Follower,
     NalUnit,
     RecoveryPoint,
     gradual_start,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import av
 from av.codec.context import Flags
 
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.video.backends import DecoderKind, decoding_context, judges_h265
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.h264ends import H264Ends

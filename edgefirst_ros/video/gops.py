@@ -1,12 +1,22 @@
-"""Compressed access units by group of pictures, and what to feed the decoder next to reach a picture."""
+"""Compressed access units by group of pictures, and what to feed the decoder next to reach a picture.
+
+Packets in decode order, and gaps in their time stamps where a frame was lost.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import sub
 from typing import Literal
 
-from edgefirst_ros.messages.camera import Codec
+from edgefirst_ros.model.camera import Codec, VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.video import h264, h265sets
+from edgefirst_ros.video.bitstream import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
 
 StartKind = Literal["key", "point", "reordered point"]
 """A key frame, a recovery point, or a recovery point of a stream that reorders pictures.
@@ -207,3 +217,220 @@ class Playback:
         if successor is None or not successor.units or not successor.linked:
             return None
         return successor.units[0]
+
+
+_WHOLE = 4
+"""If this many first packets are whole pictures, the stream does not send parts of pictures."""
+_BIDIRECTIONAL = frozenset({1, 6})
+_PAST = 32
+"""Frames whose spacing is remembered: about a second, so a changed frame rate is learnt in half of it."""
+_NEVER = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A packet, the result of ``bitstream.head``, and whether something vouches for its bytes."""
+
+    time_ns: int
+    packet: VideoPacket
+    units: list[NalUnit]
+    vouched: bool = False
+
+
+class DecodeOrder:
+    """Puts packets into decode order.
+
+    Where display order is decode order, packets are sorted by time, so disorder within the look-ahead has no
+    effect. A stream that reorders pictures (its sequence parameter set says so or, if an H.264 one says
+    nothing, a B slice was seen) carries display times. Then the order of arrival is taken as decode order,
+    and disorder shows as loss.
+
+    Attributes:
+        reorders: the stream reorders pictures.
+        hidden_reorder: it does although its parameters do not say so.
+        may_have_fields: pictures of it may be coded as two fields.
+    """
+
+    def __init__(self) -> None:
+        self.reorders = False
+        self.hidden_reorder = False
+        self.may_have_fields = False
+        self._silent = False
+        self._last_set: tuple[str, bytes] | None = None
+        self._waiting: list[Arrival] = []
+        self._last_ns: int | None = None
+        self._in_parts = False
+        self._count = 0
+
+    def push(self, arrival: Arrival) -> bool:
+        """Take a packet; False if it came too late and counts as lost."""
+        self._learn(arrival)
+        self._count += 1
+        if self.reorders:
+            self._waiting.append(arrival)
+            return True
+        if self._last_ns is not None and arrival.time_ns < self._last_ns:
+            return False
+        if not self._waiting or arrival.time_ns >= self._waiting[-1].time_ns:
+            self._waiting.append(arrival)
+        else:
+            insort(self._waiting, arrival, key=lambda other: other.time_ns)
+        return True
+
+    def join(self, time_ns: int, packet: VideoPacket) -> bool:
+        """Append a further part to the waiting picture of that time; False if none waits."""
+        for index, arrival in enumerate(self._waiting):
+            if (
+                arrival.time_ns == time_ns
+                and arrival.units
+                and is_slice(packet.codec, arrival.units[-1].kind)
+            ):
+                whole = replace(arrival.packet, data=arrival.packet.data + packet.data)
+                self._waiting[index] = replace(arrival, packet=whole)
+                self._in_parts = True
+                return True
+        return False
+
+    @property
+    def _may_grow(self) -> bool:
+        """Whether, judging by the first pictures, a further part of the newest one may come."""
+        return self._in_parts or self._count <= _WHOLE
+
+    def settle(self, horizon_ns: int | None) -> list[Arrival]:
+        """The packets that no later one can precede, in decode order.
+
+        Args:
+            horizon_ns: everything up to this time has arrived; None: everything has.
+        """
+        if self.reorders or horizon_ns is None:
+            settled, self._waiting = self._waiting, []
+            if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and self._may_grow:
+                self._waiting.append(settled.pop())
+        elif not self._waiting or self._waiting[0].time_ns > horizon_ns:
+            return []
+        else:
+            count = bisect_right(self._waiting, horizon_ns, key=lambda arrival: arrival.time_ns)
+            settled, self._waiting = self._waiting[:count], self._waiting[count:]
+        if settled:
+            self._last_ns = settled[-1].time_ns
+        return settled
+
+    def _learn(self, arrival: Arrival) -> None:
+        codec = arrival.packet.codec
+        for unit in arrival.units:
+            if unit.kind == (H264_SPS if codec == "h264" else H265_SPS):
+                self._learn_set(codec, unit.data)
+        last = arrival.units[-1] if arrival.units else None
+        if self._silent and codec == "h264" and last is not None and last.kind == H264_SLICE:
+            self.hidden_reorder = self.hidden_reorder or h264_slice_type(last.data) in _BIDIRECTIONAL
+        self.reorders = self.reorders or self.hidden_reorder
+
+    def _learn_set(self, codec: str, data: bytes) -> None:
+        if self._last_set == (codec, data):
+            return
+        self._last_set = codec, data
+        found: h264.H264SequenceSet | h265sets.H265SequenceSet
+        try:
+            if codec == "h264":
+                found = h264.sequence_set(data)
+                self.may_have_fields = self.may_have_fields or not found.frames_only
+            else:
+                found = h265sets.sequence_set(data)
+        except DecodeError:
+            return
+        self._silent = found.reorder is None
+        self.reorders = self.reorders or bool(found.reorder)
+
+
+@dataclass(slots=True)
+class FrameMark:
+    """One picture; ``poc`` and ``start_ns`` as in ``assessment.Assessment``."""
+
+    time_ns: int
+    key: bool
+    poc: int | None
+    poc_modulus: int
+    start_ns: int | None = None
+
+
+class GapDetector:
+    """Finds lost frames by the time stamps, and rejects frames after a gap whose decoding started before it.
+
+    A frame was lost where two frames are more than one and a half intervals apart, the interval being the
+    median spacing around them. It was not lost if the encoder's own picture count continues across the gap:
+    then it was late or never encoded.
+
+    Args:
+        ahead_ns: how far past a frame all others have arrived when it is walked over.
+    """
+
+    def __init__(self, ahead_ns: int) -> None:
+        self._ahead_ns = ahead_ns
+        self._marks: list[FrameMark] = []
+        self._past: deque[FrameMark] = deque(maxlen=_PAST)
+        self._key_ns = _NEVER
+        self._gap_ns = _NEVER
+
+    def add(self, mark: FrameMark) -> None:
+        """Add a frame later than ``walked_ns``; otherwise in any order."""
+        if not self._marks or mark.time_ns >= self._marks[-1].time_ns:
+            self._marks.append(mark)
+        else:
+            insort(self._marks, mark, key=_time)
+
+    @property
+    def walked_ns(self) -> int | None:
+        """Time of the last frame walked over."""
+        return self._past[-1].time_ns if self._past else None
+
+    def interval_ns(self) -> int | None:
+        """Median spacing of the frames around the last one walked over, None if there are fewer than two."""
+        return self._spacing_ns(self._around(self.walked_ns or 0))
+
+    @staticmethod
+    def _spacing_ns(marks: list[FrameMark]) -> int | None:
+        times_ns = [mark.time_ns for mark in marks]
+        spacing = sorted(map(sub, times_ns[1:], times_ns))
+        return spacing[len(spacing) // 2] if spacing else None
+
+    def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
+        """Walk to a time: the frames passed, each with the reason why it is rejected, if it is."""
+        passed: list[tuple[int, str | None]] = []
+        while self._marks and self._marks[0].time_ns <= time_ns:
+            mark = self._marks[0]
+            if mark.key:
+                self._key_ns = mark.time_ns
+            elif self._past and self._lost(self._past[-1], mark):
+                self._gap_ns = mark.time_ns
+            start_ns = self._key_ns if mark.start_ns is None else mark.start_ns
+            passed.append((mark.time_ns, Reason.AFTER_LOSS if start_ns < self._gap_ns else None))
+            self._past.append(self._marks.pop(0))
+        return passed
+
+    def _around(self, time_ns: int) -> list[FrameMark]:
+        marks, limit_ns = self._marks, time_ns + self._ahead_ns
+        if not marks or marks[-1].time_ns <= limit_ns:
+            return [*self._past, *marks]
+        return [*self._past, *marks[: bisect_right(marks, limit_ns, key=_time)]]
+
+    def _lost(self, before: FrameMark, after: FrameMark) -> bool:
+        around = self._around(after.time_ns)
+        interval_ns = self._spacing_ns(around)
+        gap_ns = after.time_ns - before.time_ns
+        if interval_ns is None or 2 * gap_ns <= 3 * interval_ns:
+            return False
+        if before.poc is None or after.poc is None or before.poc_modulus != after.poc_modulus:
+            return True
+        steps = sorted(
+            (later.poc - mark.poc) % later.poc_modulus
+            for mark, later in pairwise(around)
+            if mark.poc is not None and later.poc is not None and not later.key
+        )
+        step = max(1, steps[len(steps) // 2])
+        # The count wraps: past half a turn it cannot tell no picture from a whole turn of them.
+        provable_ns = interval_ns * (after.poc_modulus // (2 * step))
+        return gap_ns > provable_ns or (after.poc - before.poc) % after.poc_modulus != step
+
+
+def _time(mark: FrameMark) -> int:
+    return mark.time_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import BitReader, unescape
 
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})

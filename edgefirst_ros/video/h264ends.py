@@ -15,11 +15,12 @@ from functools import cache
 import av
 from av.codec.context import Flags
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.backends import decoding_context
 from edgefirst_ros.video.bitstream import (
     H264_PPS,
     H264_SPS,
+    CabacEncoder,
     NalUnit,
     ParameterSets,
     escape,
@@ -27,7 +28,6 @@ from edgefirst_ros.video.bitstream import (
     nal_units,
     unescape,
 )
-from edgefirst_ros.video.cabac import CabacEncoder
 from edgefirst_ros.video.gops import AccessUnit
 from edgefirst_ros.video.h264 import H264PictureSet, H264SequenceSet, picture_set, sequence_set
 from edgefirst_ros.video.h264slices import H264SliceHeader, slice_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import (
     H264_IDR,
     MIXED,

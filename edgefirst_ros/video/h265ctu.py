@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, typeof
 
-from edgefirst_ros.video.cabac import LPS_NEXT, LPS_RANGE
+from edgefirst_ros.video.bitstream import LPS_NEXT, LPS_RANGE
 from edgefirst_ros.video.h265sets import H265PictureSet, H265SequenceSet
 from edgefirst_ros.video.h265slices import I_SLICE, P_SLICE, H265Segment
 

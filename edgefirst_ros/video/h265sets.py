@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import BitReader, ParameterSets, unescape
 
 MAX_PICTURES = 16

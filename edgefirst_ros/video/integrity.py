@@ -22,8 +22,8 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import (
     H265_LAST_VCL,
     H265_PPS,

@@ -12,12 +12,19 @@ from typing import NamedTuple
 import simplejpeg
 from PIL import Image
 
-from edgefirst_ros.codecs.pictures import MOST_PIXELS, SOS, jpeg_segments
-from edgefirst_ros.codecs.png import SIGNATURE, PngHeader, chunks, read_header
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import CompressedImage
-from edgefirst_ros.sample import CameraImage
-from edgefirst_ros.video.look import look_at_jpeg
+from edgefirst_ros.model.camera import CompressedImage
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import (
+    MOST_PIXELS,
+    SIGNATURE,
+    SOS,
+    PngHeader,
+    chunks,
+    jpeg_segments,
+    read_header,
+)
+from edgefirst_ros.model.sample import CameraImage
+from edgefirst_ros.video.pictures import look_at_jpeg
 
 _SOI, _EOI = 0xD8, 0xD9
 _NOT_FRAME_HEADERS = frozenset({0xC4, 0xC8, 0xCC})

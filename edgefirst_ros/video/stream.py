@@ -7,16 +7,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Self
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.backends import DecoderKind, JudgeH265, judges_h265
 from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
 from edgefirst_ros.video.continuity import Continuity
-from edgefirst_ros.video.gops import AccessUnit, StartKind
+from edgefirst_ros.video.gops import AccessUnit, Arrival, DecodeOrder, FrameMark, GapDetector, StartKind
 from edgefirst_ros.video.h264slices import H264SliceHeader, are_paired
-from edgefirst_ros.video.order import Arrival, DecodeOrder, FrameMark, GapDetector
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.worker import Worker
 

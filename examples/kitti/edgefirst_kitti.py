@@ -17,16 +17,32 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from edgefirst_ros.errors import DatasetNotFound, DecodeError, OutputExists
-from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import remove, take_name
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded
-from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.crashsafe.names import (
+    finished_path,
+    free_name,
+    old_path,
+    part_path,
+    remove,
+    take_name,
+)
+from edgefirst_ros.formats.format import (
+    EVERYTHING,
+    Check,
+    Findings,
+    Format,
+    LeftOut,
+    Look,
+    NoPlace,
+    Recovery,
+    Target,
+    Written,
+    below,
+    concluded,
+)
 from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.model.errors import DatasetNotFound, DecodeError, OutputExists
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
 FOLDERS = ("image_2", "velodyne", "calib", "oxts")
 

@@ -15,7 +15,7 @@ from readable import SCHEMAS, dataset, truth
 from written import exif_time_ns
 
 import edgefirst_ros
-from edgefirst_ros.errors import DatasetError, OutputExists
+from edgefirst_ros.model.errors import DatasetError, OutputExists
 
 
 def read(path: Path) -> dict[str, Any]:

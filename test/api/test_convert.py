@@ -13,10 +13,10 @@ from drives import simulated
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError, OutputExists, RecordingNotFound
+from edgefirst_ros.model.errors import ConfigError, OutputExists, RecordingNotFound
 from edgefirst_ros.offline.convert import Position
+from edgefirst_ros.report.page import make
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.page import make
 
 OPTIONS = DriveOptions(
     seconds=2, fps=5, width=160, height=96, imu_hz=20.0, lidar_hz=0.0, radar_hz=0.0, cube_hz=0.0, model_hz=0.0

@@ -12,7 +12,7 @@ import pytest
 from readable import NAME, copied, dataset
 
 import edgefirst_ros
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 OUT = ("", "edgefirst", f"edgefirst/{NAME}", f"edgefirst/{NAME}/{NAME}.arrow", f"edgefirst/{NAME}/{NAME}.zip")
 

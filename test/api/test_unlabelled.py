@@ -15,13 +15,12 @@ from drives import simulated
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.edgefirst.finish.quality import labelled
+from edgefirst_ros.formats.edgefirst.finish import labelled
 from edgefirst_ros.formats.edgefirst.prepare.annotations import annotate
 from edgefirst_ros.formats.edgefirst.store.journal import Looked
-from edgefirst_ros.messages.detection import Box, Detections, Mask
-from edgefirst_ros.messages.measurement import Measurement
+from edgefirst_ros.model.detection import Box, Detections, Mask
+from edgefirst_ros.model.sample import Calibration, EgoPose, Measurement, Role, Sample, SequenceInfo
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sample import Calibration, EgoPose, Role, Sample, SequenceInfo
 from edgefirst_ros.simulation import DriveOptions, Truth
 
 SMALL: dict[str, Any] = {

@@ -23,7 +23,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import WriteError
+from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions

@@ -31,15 +31,18 @@ main()
 HEAVY = (
     *("scipy", "pyarrow", "polars", "numba", "av", "zenoh", "numcodecs", "contourpy", "simplejpeg", "PIL"),
     *("edgefirst_ros.formats.l5kit.read", "edgefirst_ros.formats.l5kit.write"),
-    *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.view", "edgefirst_ros.fleet"),
-    *("obstore", "ray", "dask", "distributed", "rerun"),
+    *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.report.page"),
+    *("edgefirst_ros.fleet", "obstore", "ray", "dask", "distributed", "rerun"),
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
     *("yaml", "zstandard", "mcap_ros2", "numpy.ma", "rich._emoji_codes"),
     *("edgefirst_ros.cli.capture", "edgefirst_ros.cli.convert", "edgefirst_ros.cli.options"),
-    *("edgefirst_ros.config.files", "edgefirst_ros.messages.deepimage", "edgefirst_ros.codecs.png"),
-    *("edgefirst_ros.formats.base", "edgefirst_ros.formats.crashsafe.journal"),
+    *(
+        "edgefirst_ros.config.files",
+        "edgefirst_ros.model.pictures",
+        "edgefirst_ros.formats.crashsafe.journal",
+    ),
 )
 """What a recording's topics are read without, unless the recording or the user asks for it."""
 

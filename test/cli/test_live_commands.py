@@ -19,7 +19,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.cli.liveview import LiveView
 from edgefirst_ros.cli.play import ENDPOINT
 from edgefirst_ros.live import capture as live
-from edgefirst_ros.naming import safe_name
+from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.sources.zenoh import ZenohSource
 from edgefirst_ros.sources.zenohlink import open_session

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zenoh_loopback import await_condition
 
-from edgefirst_ros.cli.sessions import LEFT, Made, SessionReports
+from edgefirst_ros.cli.capture import LEFT, Made, SessionReports
 from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.live.session import Finished
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from edgefirst_ros.cli.streams import open_streams
+from edgefirst_ros.cli.lastresort import open_streams
 
 CHILD = """
 import os, sys
-from edgefirst_ros.cli.streams import open_streams
+from edgefirst_ros.cli.lastresort import open_streams
 open_streams()
 opened = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 print("printed")

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.cli.help import valued
-from edgefirst_ros.config.choices import chosen_config
-from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config, chosen_config
+from edgefirst_ros.model.errors import ConfigError
 
 
 @pytest.mark.parametrize(

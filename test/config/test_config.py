@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.cli.shared import make_config
-from edgefirst_ros.config.choices import chosen_config
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, chosen_config
 from edgefirst_ros.formats.edgefirst.prepare.exif import camera_maker
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import Role
 
 NO_FORMAT = (
     "is not a format; available: edgefirst, ncore, l5kit; installed packages can add others "

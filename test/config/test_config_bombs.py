@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.files import load_values, parse_yaml
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import TopicMap, choose_reference, find_prefix, reference_role
+from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix, reference_role
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import Role
 
 CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from places import REPOSITORY
 
-from edgefirst_ros.formats.edgefirst.finish.columns import columns
+from edgefirst_ros.formats.edgefirst.finish import columns
 from edgefirst_ros.formats.edgefirst.options import SchemaVersion
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, FRAME, POINT, SCENE
-from edgefirst_ros.messages.sensors import Role
+from edgefirst_ros.model.sensors import Role
 
 TEXT = (REPOSITORY / "docs" / "datasets.md").read_text(encoding="utf-8")
 ROWS = [

@@ -12,7 +12,7 @@ from PIL import Image, ImageChops
 from places import REPOSITORY
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.offline.convert import convert
 
 

@@ -13,9 +13,8 @@ from edgefirst_ros.ego.geometry import Quaternion, canonical, enu_m
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.sample import EgoPose, GeoPoint
+from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.sample import EgoPose, GeoPoint
 from edgefirst_ros.simulation import navigation
 from edgefirst_ros.simulation.options import ImuErrors
 from edgefirst_ros.simulation.world import World, build

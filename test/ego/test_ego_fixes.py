@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from edgefirst_ros.ego.fixes import Fix, Vehicle, drivable, judged
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.receiver import Receiver
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.sample import GeoPoint
+from edgefirst_ros.model.navigation import NavSatFix
+from edgefirst_ros.model.sample import GeoPoint
 
 MS = 1_000_000
 S = 1_000_000_000

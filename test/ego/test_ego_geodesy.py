@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.ego.geometry import ecef_m, enu_m, from_enu
-from edgefirst_ros.sample import GeoPoint
+from edgefirst_ros.model.sample import GeoPoint
 
 POINTS = st.builds(
     GeoPoint,

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, quaternion
 from edgefirst_ros.ego.inertia import FORCE, GYRO, Preintegrator, Segment, sample_row
-from edgefirst_ros.messages.imu import Imu
+from edgefirst_ros.model.navigation import Imu
 
 MS, S = 1_000_000, 1_000_000_000
 G = 9.81

@@ -20,9 +20,8 @@ from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
 
 S = 1_000_000_000

@@ -11,11 +11,9 @@ from ego_drives import MEMS, Case, S, from_yaw, ns
 
 from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import solve
-from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.odometer import Odometer
+from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.odometry import Odometry
+from edgefirst_ros.model.navigation import Imu, Odometry
 
 UNKNOWN = (math.nan,) * 3
 

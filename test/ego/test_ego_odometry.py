@@ -8,10 +8,8 @@ import pytest
 from ego_drives import from_yaw
 
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.sample import EgoPose, PoseBasis
+from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
+from edgefirst_ros.model.sample import EgoPose, PoseBasis
 
 S = 1_000_000_000
 

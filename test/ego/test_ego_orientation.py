@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, after, canonical, inverse, rpy_deg
-from edgefirst_ros.ego.series import Series
+from edgefirst_ros.ego.geometry import Quaternion, Series, after, canonical, inverse, rpy_deg
 
 
 def of_euler(yaw: float, pitch: float, roll: float) -> Quaternion:

@@ -12,7 +12,7 @@ from ego_drives import from_yaw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.series import BLOCK, Series, basis, nearest_ns
+from edgefirst_ros.ego.geometry import BLOCK, Series, basis, nearest_ns
 
 NUMBERS = np.random.default_rng(0).normal(size=(3 * BLOCK + 17, 3))
 GAP_NS = 50

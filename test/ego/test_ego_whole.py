@@ -14,7 +14,7 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import Motion, Pace, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.model.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
 
 TIMES = np.arange(0.0, 20.0, 0.067)

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError
 
 
 def doubled(number: int) -> int:

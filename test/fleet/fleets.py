@@ -17,12 +17,12 @@ from drives import simulated
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, LocalNotes, Notes, read_all
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.runs import make_pages
 
 Found = TypeVar("Found")
 COUNT = 7

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from fleets import KEY, wait_for
 
-from edgefirst_ros.errors import OutputBusy
 from edgefirst_ros.fleet import claims
 from edgefirst_ros.fleet.claims import Claim, Claimant, Watch, is_dead, revoke, this_process
 from edgefirst_ros.fleet.keys import Key
 from edgefirst_ros.fleet.notes import LocalNotes, Notes
+from edgefirst_ros.model.errors import OutputBusy
 
 OURS, THEIRS = Claimant("ours", KEY), Claimant("theirs", KEY)
 ELSEWHERE = {"host": "other", "machine": "another boot", "pid": 1, "started": "1"}

@@ -13,9 +13,9 @@ from fleets import (
     run,
 )
 
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.fleet.engines.dask import DaskEngine
 from edgefirst_ros.fleet.engines.engine import WorkerDied
+from edgefirst_ros.model.errors import ConfigError
 
 distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'edgefirst_ros[dask]'")
 

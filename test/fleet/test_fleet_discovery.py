@@ -8,7 +8,7 @@ from pathlib import Path
 from drives import simulate
 from fleets import make_drives
 
-from edgefirst_ros.fleet.discovery import discover
+from edgefirst_ros.fleet.keys import discover
 from edgefirst_ros.simulation import DriveOptions
 
 SPLIT = DriveOptions(seconds=4, fps=5, width=160, height=96, lidar_points=100, cube_hz=0, splits=3)

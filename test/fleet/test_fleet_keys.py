@@ -8,7 +8,7 @@ import pytest
 from fleets import drive, settings
 
 from edgefirst_ros.fleet.keys import Key, key_of, settings_hash, unique_names
-from edgefirst_ros.sources.window import excerpt_of
+from edgefirst_ros.sources.recording import excerpt_of
 
 PLAIN = settings_hash(settings())
 BASE = key_of(drive("a"), PLAIN)
@@ -44,7 +44,7 @@ def test_another_file_is_another_drive() -> None:
         replace(settings(), version="0.2.0"),
         replace(settings(), values={}),
         replace(settings(), excerpt=excerpt_of("10", None)),
-        replace(settings(), edgefirst={"container": "folder"}),
+        settings(edgefirst={"container": "folder"}),
     ],
 )
 def test_what_decides_the_bytes_is_in_the_settings(other: object) -> None:

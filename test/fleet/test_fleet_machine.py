@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.fleet import machine
+from edgefirst_ros.fleet.engines import engine as machine
+from edgefirst_ros.model.errors import ConfigError
 
 GB = 10**9
 

@@ -19,14 +19,13 @@ from s3server import Disturbance, S3Server
 
 from edgefirst_ros.cli.fleet import print_fleet
 from edgefirst_ros.cli.terminal import make_console
-from edgefirst_ros.errors import OutputBusy, WriteError
 from edgefirst_ros.fleet.claims import Claim, Claimant, Watch
 from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING, LocalNotes, Notes, read_all
 from edgefirst_ros.fleet.output import open_output
-from edgefirst_ros.fleet.plan import make_plan, put_plan
+from edgefirst_ros.fleet.plan import fleet_status, make_plan, put_plan
 from edgefirst_ros.fleet.report import put_report
-from edgefirst_ros.fleet.status import fleet_status
-from edgefirst_ros.naming import safe_name
+from edgefirst_ros.model.errors import OutputBusy, WriteError
+from edgefirst_ros.model.untrusted import safe_name
 
 SHAPES = int(os.environ.get("NOTES", "60"))
 """Other shapes of each kind of note that are tried; there are some hundred."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from fleets import settings
 
-from edgefirst_ros.errors import ConfigError, OutputBusy, WriteError
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, key_of, settings_hash
 from edgefirst_ros.fleet.notes import LocalNotes
 from edgefirst_ros.fleet.output import LocalOutput, open_output, upload_step
 from edgefirst_ros.fleet.plan import make_plan
+from edgefirst_ros.model.errors import ConfigError, OutputBusy, WriteError
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from fleets import (
     run,
 )
 
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.fleet.engines.engine import WorkerDied
 from edgefirst_ros.fleet.engines.ray import RayEngine
+from edgefirst_ros.model.errors import ConfigError
 
 ray = pytest.importorskip("ray", reason="no Ray: make test-fleet installs it in a venv of its own")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,8 +8,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from edgefirst_ros.fleet.page import page
-from edgefirst_ros.fleet.report import fleet_report, losses
+from edgefirst_ros.fleet.report import fleet_report, losses, page
 
 ACCOUNT = {
     **dict.fromkeys(("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"), 0),

@@ -15,9 +15,8 @@ from fleets import drive, make_drives, settings
 
 from edgefirst_ros.fleet import run as coordinator
 from edgefirst_ros.fleet.claims import this_process
-from edgefirst_ros.fleet.discovery import discover
 from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied
-from edgefirst_ros.fleet.keys import FleetDrive, key_of, settings_hash
+from edgefirst_ros.fleet.keys import FleetDrive, discover, key_of, settings_hash
 from edgefirst_ros.fleet.notes import LocalNotes, read_all
 from edgefirst_ros.fleet.output import LocalOutput
 from edgefirst_ros.fleet.plan import make_plan

@@ -21,9 +21,9 @@ from engine_tasks import (
 )
 from fleets import wait_for
 
-from edgefirst_ros.errors import RecordingError
 from edgefirst_ros.fleet.engines.engine import WorkerDied
 from edgefirst_ros.fleet.engines.local import LocalEngine
+from edgefirst_ros.model.errors import RecordingError
 
 
 def is_alive(pid: int) -> bool:

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.datasets import check, recover
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import DatasetNotFound
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

@@ -14,13 +14,13 @@ from drives import simulate
 from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import DatasetNotFound
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job

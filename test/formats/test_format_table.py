@@ -13,12 +13,9 @@ from pydantic import BaseModel
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats import registry
-from edgefirst_ros.formats.base import Writer
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.findings import Check
-from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.format import Check, Format, Recovery, Target, Writer, below
 from edgefirst_ros.formats.registry import FORMATS, GROUP, FormatTable
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.pipeline.job import report_path
 
 

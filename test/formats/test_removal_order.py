@@ -15,11 +15,11 @@ import ncoremade
 import pytest
 
 from edgefirst_ros.formats.crashsafe import sync
-from edgefirst_ros.formats.crashsafe.replacing import forget
+from edgefirst_ros.formats.crashsafe.names import forget
 from edgefirst_ros.formats.datasets import recover
+from edgefirst_ros.formats.edgefirst import writer as edgefirst_writer
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.write import writer as edgefirst_writer
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.l5kit import L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray
 from edgefirst_ros.formats.ncore.finish import sequence as finish

@@ -13,12 +13,11 @@ from drives import simulated
 from places import REPOSITORY
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import CrashSafe, MeasurementWriter, Writer, Written
-from edgefirst_ros.formats.format import Format, Target
+from edgefirst_ros.formats.format import CrashSafe, Format, MeasurementWriter, Target, Writer, Written
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.offline.observe import observe
-from edgefirst_ros.sample import EgoPose, Observation, Sample, SequenceInfo
+from edgefirst_ros.model.errors import OutputExists, WriteError
+from edgefirst_ros.model.sample import EgoPose, Observation, Sample, SequenceInfo
+from edgefirst_ros.offline.forecast import observe
 from edgefirst_ros.simulation import DriveOptions
 
 sys.path.insert(0, f"{REPOSITORY / 'examples' / 'kitti'}")

@@ -17,9 +17,9 @@ from fuzzing import NUMBERS, Target, UnexpectedError, mutate_bytes
 from rosbags_made import write_bag, write_db3
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DecodeError, EdgeFirstError
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import can_decode, decode
+from edgefirst_ros.model.errors import DecodeError, EdgeFirstError
+from edgefirst_ros.model.registry import can_decode, decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.info import inspect

@@ -16,7 +16,7 @@ from fuzzing import FLOATS, NUMBERS, Target, mutate_bytes
 from edgefirst_ros.config.files import load_values, read_yaml
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.names import fits, is_pattern, key_expression, split_names
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.parameters import check_parameter_files, converted, nest, specify
 from edgefirst_ros.simulation import DriveOptions
 

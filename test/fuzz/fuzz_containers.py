@@ -24,14 +24,12 @@ from hostile_files import hostile_chunk, hostile_zarray, was_run
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
-from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
+from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, SPECS
-from edgefirst_ros.formats.zarr2.array import ArraySpec, read_array
-from edgefirst_ros.formats.zarr2.compression import Blosc
+from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc, read_array
+from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

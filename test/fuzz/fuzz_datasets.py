@@ -33,9 +33,9 @@ from hostile_files import changed, changed_json, hostile_chunk, hostile_zarray, 
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, members
+from edgefirst_ros.model.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

@@ -13,14 +13,22 @@ import simplejpeg
 from fuzzing import Target, mutate_bytes
 from PIL import Image
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunk, chunks, encode_gray, encode_rgb
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.check.pictures import check_picture
+from edgefirst_ros.formats.edgefirst.check.headers import check_picture
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, insert_exif
-from edgefirst_ros.formats.findings import Findings
-from edgefirst_ros.messages.camera import CompressedImage, RawImage
-from edgefirst_ros.messages.deepimage import compressed_depth, deep_png, png_bits
-from edgefirst_ros.sample import CameraImage, GeoPoint
+from edgefirst_ros.formats.format import Findings
+from edgefirst_ros.model.camera import CompressedImage, RawImage
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import (
+    SIGNATURE,
+    chunk,
+    chunks,
+    compressed_depth,
+    deep_png,
+    encode_gray,
+    encode_rgb,
+    png_bits,
+)
+from edgefirst_ros.model.sample import CameraImage, GeoPoint
 from edgefirst_ros.video.pictures import picture_of
 from edgefirst_ros.video.stills import passthrough, still_size
 

@@ -25,20 +25,19 @@ from valid_messages import VALUES
 from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.fleet.claims import Watch
-from edgefirst_ros.fleet.discovery import discover
-from edgefirst_ros.fleet.keys import Key, Settings, key_of, settings_hash
+from edgefirst_ros.fleet.keys import Key, Settings, discover, key_of, settings_hash
 from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING, encoded
 from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.fleet.plan import make_plan, put_plan
 from edgefirst_ros.fleet.report import put_report
 from edgefirst_ros.fleet.task import Task, run_task
-from edgefirst_ros.messages.registry import decoder
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.registry import decoder
+from edgefirst_ros.model.sample import Calibration
+from edgefirst_ros.model.transform import Transform
+from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sample import Calibration
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED, SESSION, RecordedSession, resumed_message

@@ -15,7 +15,7 @@ from fuzzing import NUMBERS, Target, UnexpectedError, mutate_bytes
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.sources.info import inspect
 from edgefirst_ros.sources.mcap import McapRecording
 

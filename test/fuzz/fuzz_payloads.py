@@ -11,12 +11,12 @@ from hostile_fields import change_place, field_change, places_of
 from valid_messages import VALUES
 from wire_encoder import encode
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.cdr import Stamped
-from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import DECODERS, decoder
-from edgefirst_ros.naming import visible
+from edgefirst_ros.model.cdr import Stamped
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.registry import DECODERS, decoder
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.model.untrusted import visible
 
 SCHEMAS = sorted(DECODERS)
 LONGEST_REASON = 300

@@ -22,10 +22,10 @@ from PIL import Image
 from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError, DatasetNotFound, RecordingError
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS, MAX_REASONS
 from edgefirst_ros.simulation import DriveOptions

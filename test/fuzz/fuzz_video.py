@@ -13,8 +13,8 @@ import av
 from clips import STEP_NS, Shot, encode_shots, play, recipe
 from fuzzing import Target, mutate_bytes
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import Codec, VideoPacket
+from edgefirst_ros.model.camera import Codec, VideoPacket
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import can_start, content_of, escape, nal_units, unescape
 from edgefirst_ros.video.h265ctu import compile_parser
 from edgefirst_ros.video.pictures import encode

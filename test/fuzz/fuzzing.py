@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.messages.guard import LOGGER
+from edgefirst_ros.model.registry import LOGGER
 
 MOST_MEMORY_BYTES = 2 << 30
 """Over what a process holds when it begins to run cases of a target; more is a finding (MemoryError)."""

@@ -13,10 +13,10 @@ import numpy as np
 from fuzzing import FLOATS, NUMBERS, mutate_bytes, single
 from wire_encoder import CODES, Encoder, encode, put_message, types_of
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.definitions import definition, short_name
-from edgefirst_ros.messages.dynamic import Field, parse_definition, read_dynamic
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.definitions import definition, short_name
+from edgefirst_ros.model.dynamic import Field, parse_definition, read_dynamic
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import RawMessage
 
 _HEAD = 4
 """Bytes of encapsulation."""

@@ -44,7 +44,7 @@ def test_errors_that_were_guarded_are_findings(monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edgefirst_ros.formats.edgefirst.write.writer.prepare_sample", fail)
+    monkeypatch.setattr("edgefirst_ros.formats.edgefirst.writer.prepare_sample", fail)
     with pytest.raises(UnexpectedError, match="ZeroDivisionError"):
         outcome(TARGETS["recordings"], TARGETS["recordings"].corpus()[0])
 

@@ -23,9 +23,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from rosidl_runtime_py.utilities import get_message
 
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.config.topics import full_type
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.topics import full_type
 
 MATCH_S = 30.0
 TICK_S = 0.01

@@ -15,7 +15,7 @@ from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 
 pytestmark = needs_ros
 

@@ -9,7 +9,7 @@ from typing import Any
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.reasons import Reason
 
 pytestmark = needs_ros
 

@@ -13,11 +13,10 @@ from resized import SMALL, spliced
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Sample
+from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import wire
 from edgefirst_ros.simulation.world import Mount
 

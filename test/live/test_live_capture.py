@@ -15,25 +15,24 @@ from livedrive import FORMATS, HOST, NOON_NS, SEQUENCE, check_sums, drive, messa
 from written import Written
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
-from edgefirst_ros.formats.base import Written as WrittenParts
+from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
 from edgefirst_ros.formats.edgefirst.recover import recover
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.format import Written as WrittenParts
 from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import disk as disk_module
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.sample import Sample
-from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 from edgefirst_ros.video.bitstream import is_keyframe
 
 VIDEO = "/camera/h264"

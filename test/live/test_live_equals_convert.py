@@ -20,7 +20,7 @@ from edgefirst_ros.live import split as livesplit
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED
 

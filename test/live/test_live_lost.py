@@ -21,10 +21,10 @@ from test_live_zenoh import PROMPT, STAMPS, capturing, publish
 from zenoh_loopback import await_condition, free_endpoint, started
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.sample import RawMessage
 
 LOST = "is no longer there: removed, renamed or unmounted while it was written"
 Removing = Callable[[Path], None]

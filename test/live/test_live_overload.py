@@ -17,10 +17,10 @@ from written import Written as Dataset
 
 from edgefirst_ros.cli.liveview import line
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.edgefirst import writer as edgefirst_writer
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
-from edgefirst_ros.formats.edgefirst.write import writer as edgefirst_writer
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.format import Written
 from edgefirst_ros.formats.l5kit import L5KitWriter
 from edgefirst_ros.formats.l5kit.write import writer as l5kit_writer
 from edgefirst_ros.formats.l5kit.write.prepare import PreparedFrame
@@ -30,9 +30,9 @@ from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import EgoPose, Role
 from edgefirst_ros.pipeline.overload import KEEP, Overload
-from edgefirst_ros.sample import EgoPose, Role
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit
 

@@ -15,14 +15,14 @@ from livedrive import FORMATS, HOST, check_sums, messages
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import EdgeFirstError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.signals import pausing
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 
 VIDEO = "/camera/h264"
 CONTEXT = {"/tf_static", "/camera/info", "/radar/info", "/model/info"}

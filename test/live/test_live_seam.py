@@ -24,14 +24,14 @@ from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import TopicRule, build_config
 from edgefirst_ros.formats.datasets import check as check_ncore
-from edgefirst_ros.formats.l5kit.check.dataset import check as check_l5kit
+from edgefirst_ros.formats.l5kit.check import check as check_l5kit
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.live import split as livesplit
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline import intake
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording

@@ -20,7 +20,7 @@ from livedrive import FORMATS, HOST, NOON_NS, check_sums
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline import disk
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.simulation import DriveOptions

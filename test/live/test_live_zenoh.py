@@ -19,7 +19,7 @@ from zenoh_loopback import COMMAND, LIMIT_S, Process, await_condition, free_endp
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, keys_of
@@ -211,7 +211,7 @@ def test_a_second_signal_ends_at_once_whatever_hangs(tmp_path: Path) -> None:
     arguments = capturing(tmp_path, endpoint, config)
     hanging = (
         "import threading, edgefirst_ros.cli.app as cli\n"
-        "from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter\n"
+        "from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter\n"
         "EdgeFirstWriter.write = lambda *_: (print('hangs', flush=True), threading.Event().wait())\n"
         "cli.main()\n"
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edgefirst_ros.live.queue import OVERHEAD_BYTES, VIDEO, LiveQueue
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 
 LIMIT = 8_000
 CLOUD = "sensor_msgs/msg/PointCloud2"

@@ -23,20 +23,19 @@ from written import Written
 from zenoh_loopback import COMMAND, LIMIT_S
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.topics import OTHER_TOPICS
 from edgefirst_ros.live import recordingfile as recording_file
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.recordingfile import QOS, RecordingFile
 from edgefirst_ros.live.session import Finished
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.detection import ModelInfo
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.registry import decode
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import Calibration
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.detection import ModelInfo
+from edgefirst_ros.model.radar import RadarInfo
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import Calibration, RawMessage
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RecordedSession, from_metadata
-from edgefirst_ros.topics import OTHER_TOPICS
 
 NOTHING: dict[str, Any] = {"topics": {"camera": {"topic": "no/such"}}, "reference": "lidar/points"}
 """A configuration under which the pipeline has little to do."""

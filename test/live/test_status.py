@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.diagnosis.finding import Severity
 from edgefirst_ros.live import status as livestatus
 from edgefirst_ros.live.queue import Flow
 from edgefirst_ros.live.status import WINDOW_S, Meter
+from edgefirst_ros.report.finding import Severity
 
 HZ = 20.0
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 
 MS = 1_000_000
 AT_S = 4.0

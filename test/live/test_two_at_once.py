@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from zenoh_loopback import Process, await_condition, free_endpoint, started
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.formats.crashsafe.lock import holder
+from edgefirst_ros.formats.crashsafe.journal import holder
 from edgefirst_ros.formats.datasets import find
 
 CONVERT = ("convert", drive(), "--name", "d", "--format", ",".join(FORMATS))

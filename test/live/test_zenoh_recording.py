@@ -13,13 +13,13 @@ from zenoh_loopback import Process, await_condition, free_endpoint, started
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, keys_of
 from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.zenoh import UnusedTopics, wide_keys
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
-from edgefirst_ros.sources.zenohtopics import UnusedTopics, wide_keys
 
 
 def again(recording: Path, output: Path, *options: str) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy.spatial.transform import Rotation, Slerp
 
-from edgefirst_ros.model import rotations
+from edgefirst_ros.model import transform as rotations
 
 Floats = npt.NDArray[np.float64]
 COUNT = 500

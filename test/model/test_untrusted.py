@@ -15,7 +15,7 @@ from livedrive import drive
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import DatasetError, DecodeError, RecordingError
+from edgefirst_ros.model.errors import DatasetError, DecodeError, RecordingError
 from edgefirst_ros.model.untrusted import (
     open_regular,
     parse_json,

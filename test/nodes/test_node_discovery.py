@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.nodes.candidates import Offer, wire_names
+from edgefirst_ros.config.topics import TYPES, TopicMap
 from edgefirst_ros.nodes.discovery import (
+    Offer,
     SubscriptionPlan,
     TopicMatch,
     WantedSubscription,
@@ -17,8 +18,8 @@ from edgefirst_ros.nodes.discovery import (
     expected_type,
     history_depth,
     plan_subscriptions,
+    wire_names,
 )
-from edgefirst_ros.topics import TYPES, TopicMap
 
 VIDEO, CLOUD = "foxglove_msgs/msg/CompressedVideo", "sensor_msgs/msg/PointCloud2"
 TF, TF_MESSAGE = "geometry_msgs/msg/TransformStamped", "tf2_msgs/msg/TFMessage"

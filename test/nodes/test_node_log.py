@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from edgefirst_ros.nodes.diagnostics import Level
-from edgefirst_ros.nodes.log import log
+from edgefirst_ros.nodes.diagnostics import Level, log
 
 
 class Strict:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
-from edgefirst_ros.nodes.log import HEARTBEAT, PERSISTENT, LogThrottle
+from edgefirst_ros.nodes.diagnostics import HEARTBEAT, PERSISTENT, Diagnostic, Level, LogThrottle
 
 
 def session(level: Level = Level.OK) -> Diagnostic:

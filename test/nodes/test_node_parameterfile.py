@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from places import REPOSITORY
 
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.parameters import check_parameter_files
 
 

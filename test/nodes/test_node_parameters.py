@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, NODE_PARAMETERS, Config, TopicRule, build_config
-from edgefirst_ros.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
 from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, specify
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from edgefirst_ros.nodes import receivebatch
-from edgefirst_ros.nodes.receivebatch import MOST, Inlet, Taken, deliver_arrived
+from edgefirst_ros.nodes import receiving as receivebatch
+from edgefirst_ros.nodes.receiving import BATCH_MESSAGES, Inlet, Taken, deliver_arrived
 
 
 class Topics:
@@ -48,18 +48,20 @@ def test_what_has_arrived_is_delivered_in_order_of_receipt(
 
 
 def test_a_topic_that_is_faster_than_taking_it_does_not_keep_others_waiting() -> None:
-    topics = Topics({"fast": range(0, 4 * MOST, 2), "slow": [1]})
+    topics = Topics({"fast": range(0, 4 * BATCH_MESSAGES, 2), "slow": [1]})
     first = topics.deliver_arrived()
-    assert (len(first), first[1]) == (MOST + 1, ("slow", 1))
-    assert topics.deliver_arrived() == [("fast", time) for time in range(2 * MOST, 4 * MOST, 2)]
+    assert (len(first), first[1]) == (BATCH_MESSAGES + 1, ("slow", 1))
+    assert topics.deliver_arrived() == [
+        ("fast", time) for time in range(2 * BATCH_MESSAGES, 4 * BATCH_MESSAGES, 2)
+    ]
     assert topics.deliver_arrived() == []
 
 
 def test_a_batch_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receivebatch, "MOST_BYTES", 45)
+    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 45)
     topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
     assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)]
-    monkeypatch.setattr(receivebatch, "MOST_BYTES", 35)
+    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 35)
     topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
     assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert topics.deliver_arrived() == [("a", 3), ("b", 3)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgefirst_ros.nodes.diagnostics import Level
-from edgefirst_ros.nodes.receivebuffer import (
+from edgefirst_ros.nodes.receiving import (
     WANTED_BYTES,
     allowed_bytes,
     granted_bytes,
@@ -29,7 +29,7 @@ def test_what_the_sockets_were_granted_is_read_from_them() -> None:
     """Of UDP alone, the largest; measured in another process, which has no other sockets."""
     code = (
         "import socket\n"
-        "from edgefirst_ros.nodes.receivebuffer import granted_bytes\n"
+        "from edgefirst_ros.nodes.receiving import granted_bytes\n"
         "print(granted_bytes())\n"
         "udp, tcp = socket.SOCK_DGRAM, socket.SOCK_STREAM\n"
         "made = [socket.socket(type=kind) for kind in (udp, udp, tcp)]\n"

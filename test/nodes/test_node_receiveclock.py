@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.nodes.receiveclock import MOST, TOO_EARLY, ReceiveClock
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.nodes.receiving import TOO_EARLY, WAITING_MESSAGES, ReceiveClock
 
 WALL_NS = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -67,9 +67,9 @@ def test_what_comes_before_the_clock_waits_for_it_and_stays_in_order() -> None:
 
 def test_what_waited_in_vain_or_had_no_room_is_refused_and_not_lost() -> None:
     bench = Bench(0)
-    for number in range(MOST + 3):
+    for number in range(WAITING_MESSAGES + 3):
         bench.take(f"t{number}")
     assert [m.topic for m in bench.put] == ["t0", "t1", "t2"]
     bench.clock.close()
-    assert len(bench.put) == MOST + 3
+    assert len(bench.put) == WAITING_MESSAGES + 3
     assert {m.fault for m in bench.put} == {TOO_EARLY}

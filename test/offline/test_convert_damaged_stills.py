@@ -10,7 +10,7 @@ from recorded import messages, record
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 
 CAMERA = "/camera/jpeg"

@@ -16,8 +16,8 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.ego import geometry
 from edgefirst_ros.ego.geometry import Vector
 from edgefirst_ros.formats.l5kit import ChunkedDataset
+from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.offline.convert import Conversion, Position, convert
-from edgefirst_ros.sample import GeoPoint
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 

@@ -10,13 +10,13 @@ from drives import simulate
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.diagnosis.finding import Code, Severity
-from edgefirst_ros.diagnosis.judge import Verdict, judge
-from edgefirst_ros.diagnosis.report import parsed
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.finding import Code, Severity
+from edgefirst_ros.report.judge import Verdict, judge
+from edgefirst_ros.report.models import parsed
+from edgefirst_ros.report.page.make import make_page
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.options import GpsErrors
-from edgefirst_ros.view.page.make import make_page
 
 SMALL: dict[str, Any] = {
     "seconds": 10, "fps": 10, "width": 160, "height": 90, "lidar_points": 1500, "lidar_hz": 5, "imu_hz": 20,

@@ -17,8 +17,8 @@ from scipy.spatial.transform import Rotation
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
-from edgefirst_ros.formats.l5kit.write.candidates import track_key
-from edgefirst_ros.formats.ncore.store.reading import FinishedTar
+from edgefirst_ros.formats.l5kit.write.boxes import track_key
+from edgefirst_ros.formats.ncore.store.files import FinishedTar
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, Truth
 

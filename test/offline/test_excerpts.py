@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingError
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources.window import excerpt_of
+from edgefirst_ros.sources.recording import excerpt_of
 
 SECOND = 1_000_000_000
 DRIVE: dict[str, Any] = {

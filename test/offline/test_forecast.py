@@ -11,13 +11,12 @@ from drives import simulate
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.hints import missing_topics
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.hints import missing_topics
+from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.offline.forecast import forecast
-from edgefirst_ros.offline.outline import outline
+from edgefirst_ros.offline.forecast import forecast, outline
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.topics import TopicMap
 
 WRONG = "topics: {lidar_points: {topic: lidar/pionts}, gps: {topic: gps}}\n"
 

@@ -12,12 +12,12 @@ from recorded import messages, record
 from written import Written
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.executor import Backlog
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.timing.reorder import Reorder
+from edgefirst_ros.timing.align import Reorder
 
 OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
 

@@ -11,7 +11,7 @@ from recorded import messages, record
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 
 FORMATS = "edgefirst,ncore,l5kit"
 _ORIENTATION = -8 * (4 + 9 + 3 + 9 + 3 + 9)

@@ -9,7 +9,7 @@ import pytest
 from drives import simulate
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError, RecordingError
+from edgefirst_ros.model.errors import ConfigError, RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.simulation import DriveOptions

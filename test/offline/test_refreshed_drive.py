@@ -14,7 +14,7 @@ from resized import FRAMES, HOST, SMALL, recorded, spliced
 from written import Written
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.registry import decode
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation.camera import read_number
 

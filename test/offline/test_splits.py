@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import Position, convert
-from edgefirst_ros.offline.drives import find_drives
-from edgefirst_ros.offline.files import find_files
+from edgefirst_ros.offline.drives import find_drives, find_files
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
@@ -227,7 +226,7 @@ def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recordi
 
 def test_what_cannot_be_put_in_order_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ordered = drive(tmp_path / "ordered", order="topic")
-    monkeypatch.setattr("edgefirst_ros.sources.chunked.MAX_OPEN_BYTES", 10_000)
+    monkeypatch.setattr("edgefirst_ros.sources.mcap.MAX_OPEN_BYTES", 10_000)
     arguments = ["convert", str(ordered.mcap), "-o", str(tmp_path / "out"), "--strict", "--json"]
     done = CliRunner().invoke(app, arguments)
     report = json.loads(done.stdout)

@@ -16,18 +16,19 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.ncore.store.reading import Reading
+from edgefirst_ros.formats.ncore.store.files import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline import survey
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.offline.survey import MotionSurvey
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources import chunked, order, records
-from edgefirst_ros.sources.disorder import BEGINNING
+from edgefirst_ros.sources import mcap as chunked
+from edgefirst_ros.sources import order, records
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing import clock
 from edgefirst_ros.timing.clock import Boundary
 

@@ -10,9 +10,9 @@ import pytest
 from drives import simulate, simulated
 from s3server import S3Server
 
-from edgefirst_ros.errors import RecordingNotFound
-from edgefirst_ros.offline.files import FOREIGN, HIDDEN, LINKED, UNFINISHED
-from edgefirst_ros.offline.units import FoundDrives, find_drive_files
+from edgefirst_ros.model.errors import RecordingNotFound
+from edgefirst_ros.offline.drives import FOREIGN, HIDDEN, LINKED, UNFINISHED
+from edgefirst_ros.offline.inputs import FoundDrives, find_drive_files
 from edgefirst_ros.simulation import DriveOptions
 
 SMALL: dict[str, Any] = {

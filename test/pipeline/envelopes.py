@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.formats.base import Written
-from edgefirst_ros.messages.cdr import Stamped
-from edgefirst_ros.messages.measurement import Datum
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.config.topics import Route
+from edgefirst_ros.formats.format import Written
+from edgefirst_ros.model.cdr import Stamped
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Datum, Sample, SequenceInfo
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.sample import Sample, SequenceInfo
-from edgefirst_ros.topics import Route
 
 MS = 1_000_000
 START_NS = 1_777_626_000_000_000_000

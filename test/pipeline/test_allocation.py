@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from edgefirst_ros.pipeline.allocation import ARENAS
+from edgefirst_ros.pipeline.processes import ARENAS
 
 COUNTED = """
 import resource, sys
-from edgefirst_ros.pipeline.allocation import keep_freed_memory
+from edgefirst_ros.pipeline.processes import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 def fault_pages():
@@ -30,7 +30,7 @@ print(fault_pages() - before)
 THREADS = """
 import re, sys, threading
 from pathlib import Path
-from edgefirst_ros.pipeline.allocation import keep_freed_memory
+from edgefirst_ros.pipeline.processes import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 barrier = threading.Barrier(9)
@@ -52,7 +52,7 @@ barrier.wait()
 SCATTERED = """
 import re, sys
 from pathlib import Path
-from edgefirst_ros.pipeline.allocation import give_back_memory, keep_freed_memory
+from edgefirst_ros.pipeline.processes import give_back_memory, keep_freed_memory
 keep_freed_memory()
 blocks = [bytearray(20_000) for _ in range(4000)]
 del blocks[::2], blocks[1::2], blocks[::2]  # what is left lies between what was freed

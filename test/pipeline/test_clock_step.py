@@ -8,9 +8,8 @@ import pytest
 from resized import HOST, SMALL, START_NS, spliced
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.sample import Sample
 
 HOUR_NS = 3_600_000_000_000
 STEP_NS = START_NS + 4_000_000_000

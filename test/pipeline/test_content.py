@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from edgefirst_ros.diagnosis.content import Condition
-from edgefirst_ros.messages.camera import Codec, CompressedImage
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.pointcloud import PointCloud
+from edgefirst_ros.model.camera import Codec, CompressedImage
+from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Look
 from edgefirst_ros.pipeline.content import MOST_BINS, MOST_SPELLS, Profile, SpellCounter, StreamContent
-from edgefirst_ros.sample import Look
-from edgefirst_ros.simulation.video import access_units
-from edgefirst_ros.video.look import look_at, look_at_jpeg
+from edgefirst_ros.report.content import Condition
+from edgefirst_ros.simulation.camera import access_units
+from edgefirst_ros.video.pictures import look_at, look_at_jpeg
 
 S = 1_000_000_000
 RNG = np.random.default_rng(1)

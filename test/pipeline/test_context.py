@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.measurement import Datum, Measurement
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.transform import Transform, Transforms
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.sample import Datum, Measurement
+from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
 from edgefirst_ros.pipeline.envelope import Window
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefirst_ros.pipeline.crossing import GRAIN_BYTES, LARGE_BYTES, Area, Line, LinkClosed
+from edgefirst_ros.pipeline.processes import GRAIN_BYTES, LARGE_BYTES, Area, Line, LinkClosed
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from edgefirst_ros.pipeline.poseaccount import PoseAccount
-from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
+from edgefirst_ros.model.sample import EgoPose, GeoPoint, PoseBasis
+from edgefirst_ros.pipeline.context import PoseAccount
 
 EVERY_S = 0.05
 ORIGIN = GeoPoint(46.0, 11.0, 200.0)

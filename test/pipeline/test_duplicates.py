@@ -24,9 +24,9 @@ from written import burnt_in_number
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline import duplicates
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording

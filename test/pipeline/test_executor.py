@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.format import Written
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain, gather
 
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import DecodeError, OutputBusy, WriteError
-from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.formats.format import LeftOut, NoPlace, Written
+from edgefirst_ros.model.errors import DecodeError, OutputBusy, WriteError
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Role, Sample, SequenceInfo
 from edgefirst_ros.pipeline.delivery import Delivery, State, Turn
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import Outcome
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Role, Sample, SequenceInfo
 
 PICTURE = CameraImage("jpeg", b"jpeg", 4, 4)
 
@@ -230,7 +230,7 @@ def test_what_is_wrong_with_one_sample_costs_that_sample(
         f"preparing it for keeper failed: {type(error).__name__}": 2
     }
     assert run.outcomes == [Outcome("sample")] * 6
-    (first, _) = [record for record in caplog.records if record.name == "edgefirst_ros.messages.guard"]
+    (first, _) = [record for record in caplog.records if record.name == "edgefirst_ros.model.registry"]
     assert first.levelno == logging.DEBUG
     assert first.exc_info is not None
     assert first.exc_info[1] is error

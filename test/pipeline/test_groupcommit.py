@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from envelopes import Keeper
 
-from edgefirst_ros.errors import WriteError
-from edgefirst_ros.pipeline import groupcommit
-from edgefirst_ros.pipeline.groupcommit import GroupCommit, Mark
+from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.pipeline import disk as groupcommit
+from edgefirst_ros.pipeline.disk import GroupCommit, Mark
 
 WAIT_S = 20.0
 

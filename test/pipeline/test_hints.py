@@ -12,13 +12,13 @@ from recorded import record
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.hints import ExistingTopic, find_hints, hints_of
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.hints import ExistingTopic, find_hints, hints_of
+from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.inputs import open_recordings
-from edgefirst_ros.sample import Role
-from edgefirst_ros.topics import TopicMap
 
 CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 LIDAR, SAME = "/lidar/points", "the same name in the namespace"

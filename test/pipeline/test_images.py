@@ -12,8 +12,8 @@ from envelopes import Post
 from PIL import Image
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.camera import CompressedImage, RawImage
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import CompressedImage, RawImage
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, TileGrouper
 

@@ -17,18 +17,17 @@ from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_ms
 from recorded import record
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.topics import COMPANION_ROLES, TYPES
 from edgefirst_ros.formats.ncore.prepare import roles as ncore_prepare
 from edgefirst_ros.formats.registry import FORMATS as BUILT_IN
-from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.sample import Role
+from edgefirst_ros.report.sheet import contact_sheet
 from edgefirst_ros.simulation import DriveOptions, wire
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.topics import COMPANION_ROLES, TYPES
-from edgefirst_ros.view.sheet import contact_sheet
 
 FORMATS = tuple(BUILT_IN)
 SMALL = {"fps": 5, "width": 160, "height": 96, "lidar_points": 64, "radar_hz": 5.0, "lidar_hz": 5.0}

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.pipeline.ledger import (
     COLUMNS,
     MAX_REASONS,
@@ -22,7 +23,6 @@ from edgefirst_ros.pipeline.ledger import (
     count_reason,
     frequent,
 )
-from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS
 
 
 @given(

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.live.session import overload_of
 from edgefirst_ros.live.status import shed_warnings
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.pipeline.overload import KEEP, Even, Overload
 
 S = 1_000_000_000

@@ -22,13 +22,12 @@ from written import Written
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.sample import Sample
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.video.bitstream import head, is_parameter_set

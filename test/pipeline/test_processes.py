@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import remote_calls
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.pipeline import processes
 from edgefirst_ros.pipeline.processes import ProcessPool, WorkerLost
 

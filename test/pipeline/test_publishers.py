@@ -22,19 +22,19 @@ from written import Written
 
 from edgefirst_ros.cli.shared import exit_code
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.diagnosis.finding import Code
-from edgefirst_ros.diagnosis.judge import judge
-from edgefirst_ros.diagnosis.report import parsed
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.camera import RawImage, VideoPacket
-from edgefirst_ros.messages.cdr import Stamped
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.measurement import Datum, RawMessage
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.camera import RawImage, VideoPacket
+from edgefirst_ros.model.cdr import Stamped
+from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import Datum, RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.publishers import Publishers
+from edgefirst_ros.report.finding import Code
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 

@@ -9,7 +9,7 @@ from drives import simulate
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources.window import excerpt_of
+from edgefirst_ros.sources.recording import excerpt_of
 
 SMALL: dict[str, Any] = {"fps": 10, "width": 160, "height": 90, "lidar_points": 64, "imu_hz": 10}
 

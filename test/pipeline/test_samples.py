@@ -11,8 +11,8 @@ import pytest
 from test_duplicates import drive
 from test_ledger import converted, pictures_in
 
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.messages.measurement import Datum
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.transform import Transforms
+from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.sample import Datum, Role, Sample
+from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.pipeline.envelope import Window
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
-from edgefirst_ros.sample import Role, Sample
 
 Sent = tuple[str, float] | tuple[str, float, Datum]
 """Configured topic, milliseconds after the start, and what is not a cloud."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from edgefirst_ros.pipeline.ledger import MOST_COMBINATIONS, Ledger, Stage
-from edgefirst_ros.pipeline.timeline import FINEST_NS, MOST_BINS, Timeline
+from edgefirst_ros.pipeline.ledger import FINEST_NS, MOST_BINS, MOST_COMBINATIONS, Ledger, Stage, Timeline
 
 KINDS = ("good", "bad")
 NOON_NS = 1_777_626_000_000_000_000

@@ -14,7 +14,7 @@ from written import Written
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 
 LIDAR = "/lidar/points"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from edgefirst_ros.pipeline.poseaccount import MOST_POINTS, Track
-from edgefirst_ros.sample import EgoPose, GeoPoint, PoseBasis
+from edgefirst_ros.model.sample import EgoPose, GeoPoint, PoseBasis
+from edgefirst_ros.pipeline.context import MOST_POINTS, Track
 
 HERE, THERE = GeoPoint(45.5, -73.5, 30.0), GeoPoint(46.0, -73.5, 30.0)
 

@@ -9,9 +9,9 @@ import pytest
 from played import Played
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.messages.definitions import definition
-from edgefirst_ros.messages.detection import decode_mask
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.detection import decode_mask
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.simulation import DriveOptions, GpsErrors, ImuErrors
 from edgefirst_ros.simulation.camera import LABELS, read_number
 

@@ -11,7 +11,7 @@ import yaml
 from mcap.reader import make_reader
 from played import Played, play, small
 
-from edgefirst_ros.errors import ConfigError, OutputExists
+from edgefirst_ros.model.errors import ConfigError, OutputExists
 from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.simulation.options import drive_options
 

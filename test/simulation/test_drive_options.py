@@ -13,8 +13,8 @@ from mcap.reader import make_reader
 from PIL import Image
 from played import Played, play, small
 
-from edgefirst_ros.errors import ConfigError, OutputExists
-from edgefirst_ros.messages.definitions import definition
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.errors import ConfigError, OutputExists
 from edgefirst_ros.simulation import DriveOptions, ImuErrors, Latency, simulate
 from edgefirst_ros.simulation.camera import read_number
 

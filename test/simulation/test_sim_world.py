@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.simulation import rays
+from edgefirst_ros.simulation import ranging as rays
 from edgefirst_ros.simulation.camera import Renderer, burn_number, corners, read_number
 from edgefirst_ros.simulation.detector import detected
 from edgefirst_ros.simulation.truth import Truth

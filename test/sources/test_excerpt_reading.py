@@ -13,13 +13,12 @@ from hourlong import CHUNKS, SECOND, TOPICS, web_server, write_hour
 from mcapbytes import NOW_NS
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.sources.glance import glance
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.sources.info import glance
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.recording import TopicInfo
+from edgefirst_ros.sources.recording import TimeWindow, TopicInfo, excerpt_of
 from edgefirst_ros.sources.records import footer
-from edgefirst_ros.sources.window import TimeWindow, excerpt_of
 
 MINUTE = TimeWindow(NOW_NS + 1800 * SECOND, NOW_NS + 1860 * SECOND)
 

@@ -20,8 +20,9 @@ from test_hostile_files import MOST_MB, peak_mb
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import RecordingError, RecordingNotFound
-from edgefirst_ros.sources import records, ros1records
+from edgefirst_ros.model.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.sources import records
+from edgefirst_ros.sources import ros1bag as ros1records
 from edgefirst_ros.sources.kinds import SUFFIXES, open_recording
 from edgefirst_ros.sources.records import IMPLAUSIBLE, TOO_MANY_RECORDS, TOO_MUCH_TEXT
 

@@ -16,13 +16,14 @@ import pytest
 import zstandard
 from mcapbytes import BEGINNING, END, NOW_NS, channel, chunk, compressed, mcap, message, record, schema
 
-from edgefirst_ros import hints
+from edgefirst_ros.config import hints
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingError
-from edgefirst_ros.naming import MAX_DISPLAYED, displayed
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.untrusted import MAX_DISPLAYED, displayed
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources.info import MOST_UNUSED, inspect
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import TimeWindow
 from edgefirst_ros.sources.records import (
     BAD_TIME,
     FURTHER,
@@ -37,7 +38,6 @@ from edgefirst_ros.sources.records import (
     TOO_MUCH_TEXT,
 )
 from edgefirst_ros.sources.session import SESSION, from_metadata
-from edgefirst_ros.sources.window import TimeWindow
 
 MOST_MB = 512
 DECLARED = schema(1, "sensor_msgs/msg/Image") + channel(1, 1, "/camera/image")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
-from edgefirst_ros.codecs import zlib_backend
-from edgefirst_ros.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.model import zlib_backend
+from edgefirst_ros.model.errors import RecordingError, RecordingNotFound
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.mcap import McapRecording

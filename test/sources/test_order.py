@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from mcap.writer import CompressionType, Writer
 
-from edgefirst_ros.sources import chunked
+from edgefirst_ros.sources import mcap as chunked
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.order import RECORD_BYTES
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.sources.pacing import LONGEST_PAUSE_NS, Pacer
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.sources.player import PREVIEW_PAUSE_NS, Pacer
 
 
 class Clock(threading.Event):
@@ -51,7 +51,7 @@ def test_steps_of_the_clock_and_long_pauses_are_not_waited_for() -> None:
     year = 3600.0 * 24 * 365
     assert times(1.0, [0.0, 1.0, year, year + 1.0]) == pytest.approx([0.0, 1.0, 1.0, 2.0])
     assert times(1.0, [year, 0.0, 0.5]) == pytest.approx([0.0, 0.0, 0.5])
-    longest_s = LONGEST_PAUSE_NS / 1e9
+    longest_s = PREVIEW_PAUSE_NS / 1e9
     assert times(1.0, [0.0, longest_s])[1] == pytest.approx(longest_s)
 
 

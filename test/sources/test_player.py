@@ -11,14 +11,13 @@ from livedrive import HOST, drive, messages
 from recorded import record
 from zenoh_loopback import await_condition, free_endpoint
 
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.messages.measurement import RawMessage
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.sources import player as play_module
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, Player, key_of, keys_of
-from edgefirst_ros.sources.recording import TopicInfo
-from edgefirst_ros.sources.window import excerpt_of
+from edgefirst_ros.sources.recording import TopicInfo, excerpt_of
 from edgefirst_ros.sources.zenohlink import open_session, subscribe
 
 SECOND_NS = 1_000_000_000

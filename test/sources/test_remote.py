@@ -21,13 +21,14 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import ConfigError, ExtraNotInstalled, RecordingError, RecordingNotFound
+from edgefirst_ros.model.errors import ConfigError, ExtraNotInstalled, RecordingError, RecordingNotFound
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources import ranges, remote
+from edgefirst_ros.sources import remote
+from edgefirst_ros.sources import remote as ranges
 from edgefirst_ros.sources.location import Url, location_of
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.ranges import RemoteFile
+from edgefirst_ros.sources.remote import RemoteFile
 
 obstore = pytest.importorskip("obstore")
 DRIVE: dict[str, Any] = {**recorded.SMALL, "seconds": 4, "mbit_s": 8.0}

@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import RecordingError
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.messages.registry import decode
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.recording import TimeWindow
 from edgefirst_ros.sources.ros1bag import Ros1Recording
-from edgefirst_ros.sources.window import TimeWindow
 
 NAME = "maivin-sim_2026_05_01_09_00_00"
 EVERY_FORMAT = build_config({"formats": ["edgefirst", "ncore", "l5kit"]})

@@ -12,9 +12,9 @@ import pytest
 from valid_messages import VALUES
 from wire_encoder import encode
 
-from edgefirst_ros.messages.registry import decoder
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import Calibration
+from edgefirst_ros.model.registry import decoder
+from edgefirst_ros.model.sample import Calibration
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.sources.session import RecordedSession, from_metadata, resumed_message, resumed_of
 
 

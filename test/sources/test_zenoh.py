@@ -16,16 +16,15 @@ import zenoh
 from livedrive import HOST, messages
 from zenoh_loopback import await_condition, free_endpoint
 
+from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import ConfigError, TransportError
-from edgefirst_ros.hints import ExistingTopic
+from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.messages.measurement import RawMessage
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.errors import ConfigError, TransportError
+from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.sources import zenohlink
 from edgefirst_ros.sources.zenoh import ZenohSource, key_expressions, message_type
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
-from edgefirst_ros.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS
 
 CUBE, CLOUD = "edgefirst_msgs/msg/RadarCube", "sensor_msgs/msg/PointCloud2"
 

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from zenoh_loopback import await_condition, free_endpoint, started
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import ConfigError
-from edgefirst_ros.sources.zenohconfig import load_zenoh_config
-from edgefirst_ros.sources.zenohlink import Outlet, is_put, open_session, subscribe
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.sources.zenohlink import Outlet, is_put, load_zenoh_config, open_session, subscribe
 
 SECRET = "s3cr3t-word"
 """In no output."""

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required
-from edgefirst_ros.timing.selection import Selection
+from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
 
 MS = 1_000_000
 SECOND = 1000 * MS

@@ -10,9 +10,7 @@ from streams import MONOTONIC, MS, WALL, Made, Sent, monotonic, run, stream, wal
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
-from edgefirst_ros.timing.finding import Finding, Rule
-from edgefirst_ros.timing.offset import Arrivals, estimate
-from edgefirst_ros.timing.pace import percentile
+from edgefirst_ros.timing.finding import Arrivals, Finding, Rule, estimate, percentile
 
 TRUE_NS = WALL - MONOTONIC
 USUAL_MS = {"imu": 3.0, "radar": 15.0, "lidar": 60.0, "camera": 25.0, "gps": 120.0}

@@ -6,9 +6,7 @@ from collections import Counter
 
 import pytest
 
-from edgefirst_ros.timing.gaps import StreamStats
-from edgefirst_ros.timing.histogram import MOST_BINS, folded, quantile
-from edgefirst_ros.timing.silence import KEPT
+from edgefirst_ros.timing.gaps import KEPT, MOST_BINS, StreamStats, folded, quantile
 
 MS = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.reorder import Reorder
+from edgefirst_ros.timing.align import Reorder
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.timing.selection import Selection
+from edgefirst_ros.timing.align import Selection
 
 
 def kept(selection: Selection, times: list[int], usable: set[int] | None = None) -> list[int]:

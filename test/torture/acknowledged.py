@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from edgefirst_ros.formats.base import Written
-from edgefirst_ros.formats.format import Format, Target
+from edgefirst_ros.formats.format import Format, Target, Written
 from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Cube, FlatBoxes, SeriesValue
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.model.sample import Sample
 
 _SERIES = {"odometry": "odom", "navsat": "gps"}
 Tell = Callable[[str], None]

@@ -13,8 +13,8 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import Codec, VideoPacket
+from edgefirst_ros.model.camera import Codec, VideoPacket
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.batches import EncodedPicture
 from edgefirst_ros.video.gops import AccessUnit, Gop
 from edgefirst_ros.video.pictures import Picture

@@ -11,7 +11,7 @@ import pytest
 from clips import make_clip
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.errors import ConfigError, DecodeError
+from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.video import backends
 from edgefirst_ros.video.backends import DecoderKind, decoding_context, held_pictures, require_decoder

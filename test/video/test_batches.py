@@ -23,8 +23,8 @@ from clips import (
     recipe,
 )
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video import batches
 from edgefirst_ros.video.batches import Batch, Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.stream import VideoStream

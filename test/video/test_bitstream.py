@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rewrite import escape, nal_units, rejoin
 
-from edgefirst_ros.messages.camera import Codec, VideoPacket
+from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.video.bitstream import head, is_keyframe, unescape
 
 SEI_AT_ONCE = bytes((6, 6, 1, 0b11000000, 0x80))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clips import Clip, access_unit, make_clip
 
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.video.decoder import VideoDecoder
 
 

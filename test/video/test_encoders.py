@@ -11,7 +11,7 @@ import pytest
 from clips import Shot, decode_plainly, encode_shots, play, read_shots, recipe
 from rewrite import nal_units, rejoin
 
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.video import h264, h264slices
 from edgefirst_ros.video.bitstream import NalUnit, ParameterSets, escape, unescape
 from edgefirst_ros.video.h264follower import OVERCOUNTED, REPEATED

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from clips import LOOKAHEAD_NS, STEP_NS, Clip, Shot, play
 
-from edgefirst_ros.messages.camera import VideoPacket
-from edgefirst_ros.messages.reasons import Reason
+from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.stream import VideoStream
 
 STREAM = Path(__file__).parent / "streams" / "jm-fields.264"

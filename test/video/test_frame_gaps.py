@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.video.order import FrameMark, GapDetector
+from edgefirst_ros.video.gops import FrameMark, GapDetector
 
 STEP = 40
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clips import decode_plainly, encode_shots, play
 
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.video.bitstream import nal_units
 from edgefirst_ros.video.stream import VideoStream
 

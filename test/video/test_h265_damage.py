@@ -17,7 +17,7 @@ from clips import RECIPES, Clip, Shot, decode_plainly, encode_shots, make_clip, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.video.bitstream import nal_units
 from edgefirst_ros.video.stream import VideoStream
 

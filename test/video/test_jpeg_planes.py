@@ -14,7 +14,7 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoRef
 from clips import encode_shots, recipe
 from test_picture import plain, to_yuv
 
-from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.video.pictures import Picture, Planes, encode, picture_of, stitch
 from edgefirst_ros.video.stream import VideoStream
 

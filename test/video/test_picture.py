@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 from clips import encode_shots, recipe
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.pictures import Picture, picture_of, stitch
 from edgefirst_ros.video.stream import VideoStream
 

@@ -11,7 +11,7 @@ from clips import decode_plainly, encode_shots, make_clip, paint, recipe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.messages.camera import CompressedImage, RawImage, VideoPacket
+from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.video.bitstream import head
 from edgefirst_ros.video.continuity import Continuity
 from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.video.pictures import picture_of, raw_size
 
 HEIGHT, WIDTH = 60, 80

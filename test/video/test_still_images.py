@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from edgefirst_ros.codecs.png import SIGNATURE, chunk
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.camera import CompressedImage
+from edgefirst_ros.model.camera import CompressedImage
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import SIGNATURE, chunk
 from edgefirst_ros.video import stills
 from edgefirst_ros.video.pictures import Picture, encode
 from edgefirst_ros.video.stills import passthrough

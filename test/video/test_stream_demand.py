@@ -24,7 +24,7 @@ from clips import (
     recipe,
 )
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video import worker
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.decoder import VideoDecoder

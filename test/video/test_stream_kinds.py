@@ -26,7 +26,7 @@ from clips import (
 from mcap.reader import make_reader
 from rewrite import nal_units, rejoin, without_vui
 
-from edgefirst_ros.messages.camera import VideoPacket, decode_video
+from edgefirst_ros.model.camera import VideoPacket, decode_video
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.stream import VideoStream
 

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewrite import bits_to_bytes, escape, nal_units, rejoin, ue
 
-from edgefirst_ros.messages.camera import VideoPacket
+from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.video.bitstream import can_start, gradual_start, head, is_keyframe
 from edgefirst_ros.video.stream import VideoStream
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rewrite import bits_to_bytes, escape, nal_units, se, ue
 
-from edgefirst_ros.errors import DecodeError
+from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video import h264, h264slices, h265sets, h265slices
 from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, head
 from edgefirst_ros.video.h265sets import H265ParameterSets, parameter_sets

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from edgefirst_ros.errors import ConfigError, extra
 from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied, chained
+from edgefirst_ros.model.errors import ConfigError, extra
 
 CONNECT_S = 15
 

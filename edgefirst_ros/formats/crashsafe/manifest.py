@@ -19,12 +19,11 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.replacing import remove
+from edgefirst_ros.formats.crashsafe.names import remove
 from edgefirst_ros.formats.crashsafe.sync import sync_file
-from edgefirst_ros.model.untrusted import open_regular, refusing
-from edgefirst_ros.naming import displayed, readable
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.untrusted import displayed, open_regular, readable, refusing
+from edgefirst_ros.model.zlib_backend import crc32
 
 _LINE = re.compile(rb"([0-9a-f]{8}) (0|[1-9][0-9]{0,18}) ([^\x00-\x1f\x7f\\]+)\n")
 _END = re.compile(rb"end (0|[1-9][0-9]{0,18}) ([0-9a-f]{8})\n")

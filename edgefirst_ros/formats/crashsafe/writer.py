@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import refuse_busy
+from edgefirst_ros.formats.crashsafe.journal import refuse_busy
+from edgefirst_ros.formats.crashsafe.names import refuse_links
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.model.errors import OutputExists, WriteError
 
 Grown = TypeVar("Grown")
 """What is open while a dataset grows."""

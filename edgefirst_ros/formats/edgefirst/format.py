@@ -6,20 +6,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.findings import EVERYTHING, Look
-from edgefirst_ros.formats.format import Format, Target, below
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
+from edgefirst_ros.model.errors import DatasetNotFound
+from edgefirst_ros.model.untrusted import REPORT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from edgefirst_ros.formats.crashsafe.report import Recovery
     from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
-    from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
-    from edgefirst_ros.formats.findings import Check
+    from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+    from edgefirst_ros.formats.format import Check, Recovery
 
 _TABLE, _ARCHIVE, _JOURNAL, _MANIFEST = ".arrow", ".zip", ".journal.part", ".manifest"
 _QUALITY = "quality.arrow"
@@ -36,7 +34,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""
-        from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+        from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 
         return EdgeFirstWriter(target.root, target.dataset, options, overwrite=target.overwrite)
 
@@ -48,9 +46,9 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def recover(self, path: Path, *, complete: bool = False) -> Recovery:
         """Finish the dataset in a folder; a table or a report alone needs no finishing."""
-        from edgefirst_ros.formats.crashsafe.report import Recovery
         from edgefirst_ros.formats.edgefirst.recover import recover
-        from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
+        from edgefirst_ros.formats.edgefirst.store.archive import DatasetPaths
+        from edgefirst_ros.formats.format import Recovery
 
         paths = DatasetPaths(path)
         is_there = any(each.exists() for each in (*paths.finished(), *paths.unfinished()))
@@ -76,14 +74,14 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal, and the report of a run whose datasets get their names."""
-        from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
+        from edgefirst_ros.formats.edgefirst.store.archive import DatasetPaths
 
         folder = path if path.is_dir() else path.parent
         return (DatasetPaths(folder).journal, part_path(folder / REPORT))
 
     def read(self, path: Path) -> pa.Table:
         """The annotation table, a row an annotation."""
-        from edgefirst_ros.formats.edgefirst.finish.table import read_table
+        from edgefirst_ros.formats.edgefirst.finish import read_table
 
         table = path / f"{path.name}{_TABLE}" if path.is_dir() else path
         if not table.exists():

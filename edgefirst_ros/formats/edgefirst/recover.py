@@ -8,19 +8,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefirst_ros.errors import EdgeFirstError, RecordingNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.names import move_aside, part_path
-from edgefirst_ros.formats.crashsafe.replacing import forget, forget_unfinished, restore_old
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.edgefirst.finish.dataset import complete_dataset, publish_dataset
-from edgefirst_ros.formats.edgefirst.finish.table import count_samples
+from edgefirst_ros.formats.crashsafe.names import (
+    forget,
+    forget_unfinished,
+    move_aside,
+    part_path,
+    refuse_links,
+    restore_old,
+)
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.edgefirst.finish import complete_dataset, count_samples, publish_dataset
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.store.archive import Archive, open_archive
+from edgefirst_ros.formats.edgefirst.store.archive import Archive, DatasetPaths, open_archive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.store.paths import DatasetPaths
-from edgefirst_ros.naming import PAGE, REPORT
+from edgefirst_ros.formats.format import Recovery
+from edgefirst_ros.model.errors import EdgeFirstError, RecordingNotFound, WriteError
+from edgefirst_ros.model.untrusted import PAGE, REPORT
 
 
 def recover(dataset_folder: Path, *, complete: bool = False) -> Recovery:

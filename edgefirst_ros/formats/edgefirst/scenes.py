@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.edgefirst.finish.table import read_table
+from edgefirst_ros.formats.edgefirst.finish import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
+from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
-from edgefirst_ros.formats.edgefirst.read.pcd import positions, read_pcd
-from edgefirst_ros.formats.edgefirst.read.pictures import acquired_ns
-from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
-from edgefirst_ros.formats.edgefirst.store.quality import Quality
+from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
+from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, opened
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 
 Row = Mapping[str, Any]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgefirst_ros.formats.l5kit.options import L5KitOptions
     from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter
-    from edgefirst_ros.formats.l5kit.read.config import ReaderConfig
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-    from edgefirst_ros.formats.l5kit.read.raster import build_rasterizer
+    from edgefirst_ros.formats.l5kit.read.raster import ReaderConfig, build_rasterizer
     from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
     from edgefirst_ros.formats.l5kit.rearrange import merge, split
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
@@ -30,9 +29,8 @@ __all__ = [
 _MODULES = {
     "options": ("L5KitOptions",),
     "read.agentmask": ("AgentFilter",),
-    "read.config": ("ReaderConfig",),
     "read.dataset": ("ChunkedDataset",),
-    "read.raster": ("build_rasterizer",),
+    "read.raster": ("ReaderConfig", "build_rasterizer"),
     "read.samples": ("AgentDataset", "EgoDataset"),
     "rearrange": ("merge", "split"),
     "write.writer": ("L5KitWriter",),

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
-from edgefirst_ros.formats.findings import EVERYTHING, Look
-from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.sample import Role
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.crashsafe.report import Recovery
-    from edgefirst_ros.formats.findings import Check
+    from edgefirst_ros.formats.format import Check, Recovery
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
     from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
@@ -60,7 +58,7 @@ class L5KitFormat(Format[L5KitOptions]):
         look: Look = EVERYTHING,
     ) -> Check:
         """Arrays, chunks, intervals, times, rotations and probabilities."""
-        from edgefirst_ros.formats.l5kit.check.dataset import check
+        from edgefirst_ros.formats.l5kit.check import check
 
         return check(path, look)
 

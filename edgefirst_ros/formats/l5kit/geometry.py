@@ -7,11 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.calibration import picture_intrinsics
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.transform import Transform, bare
-from edgefirst_ros.model.rotations import matrix_of
+from edgefirst_ros.model.camera import CameraInfo, picture_intrinsics
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.transform import Transform, bare, matrix_of
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from edgefirst_ros.errors import DatasetError, OutputExists
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.store.chunks import refuse_changed
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import INTERVALS
-from edgefirst_ros.formats.l5kit.store.vouched import refuse_changed
+from edgefirst_ros.model.errors import DatasetError, OutputExists
 
 _BLOCK = 20_000
 _SUFFIX = ".zarr"

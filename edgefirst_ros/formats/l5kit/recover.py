@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DatasetNotFound, WriteError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.journal import Journal
-from edgefirst_ros.formats.crashsafe.names import finished_path, move_part, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import forget
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import StoredRows, stored_rows
+from edgefirst_ros.formats.crashsafe.names import finished_path, forget, move_part, old_path, part_path
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.format import Recovery
+from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles, differences, has_manifest
+from edgefirst_ros.formats.l5kit.store.growingarray import (
+    JOURNAL_FORMAT,
+    Commit,
+    Growth,
+    StoredRows,
+    stored_rows,
+)
 from edgefirst_ros.formats.l5kit.store.growingdataset import (
     GrowingDataset,
     forget_tails,
@@ -28,11 +30,11 @@ from edgefirst_ros.formats.l5kit.store.growingdataset import (
     scene_row,
     settle,
 )
-from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, Commit, Growth
-from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS
-from edgefirst_ros.formats.l5kit.store.vouched import differences, has_manifest
+from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS, SceneNote
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
-from edgefirst_ros.naming import PAGE, REPORT
+from edgefirst_ros.model.errors import DatasetNotFound, WriteError
+from edgefirst_ros.model.untrusted import PAGE, REPORT
+from edgefirst_ros.model.zlib_backend import crc32
 
 
 def recover(path: Path, *, complete: bool = False) -> Recovery:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
 from edgefirst_ros.formats.scene import Agent, Box3d, Detail, Frame, Moment, Points, Scene, Scenes
-from edgefirst_ros.model.rotations import angles_of
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.transform import angles_of
 from edgefirst_ros.model.untrusted import refusing
 
 MOST_AGENTS, MOST_POINTS = 2000, 500_000

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgefirst_ros.errors import DatasetNotFound, OutputExists
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.findings import EVERYTHING, Look
-from edgefirst_ros.formats.format import Format, Target, below
+from edgefirst_ros.formats.crashsafe.names import refuse_links
+from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.naming import safe_name
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.errors import DatasetNotFound, OutputExists
+from edgefirst_ros.model.sample import Role
+from edgefirst_ros.model.untrusted import safe_name
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.crashsafe.report import Recovery
-    from edgefirst_ros.formats.findings import Check
+    from edgefirst_ros.formats.format import Check, Recovery
     from edgefirst_ros.formats.ncore.scenes import NCoreDrawing, NCoreScenes
-    from edgefirst_ros.formats.ncore.store.reading import FinishedStore
+    from edgefirst_ros.formats.ncore.store.files import FinishedStore
     from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 
 
@@ -93,7 +91,7 @@ class NCoreFormat(Format[NCoreOptions]):
 
     def read(self, path: Path) -> dict[str, FinishedStore]:
         """The sequence's stores by file name: records by key, as bytes."""
-        from edgefirst_ros.formats.ncore.store.reading import Reading
+        from edgefirst_ros.formats.ncore.store.files import Reading
 
         stores = [p for p in below(path, "*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar"))]
         if not stores:

@@ -11,14 +11,11 @@ from pathlib import Path
 
 from cbor2 import CBORError
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.lock import Lock
-from edgefirst_ros.formats.crashsafe.names import PART, move_aside
-from edgefirst_ros.formats.crashsafe.replacing import forget
-from edgefirst_ros.formats.crashsafe.report import Recovery
-from edgefirst_ros.formats.ncore.finish.facts import Facts
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.crashsafe.journal import Lock
+from edgefirst_ros.formats.crashsafe.names import PART, forget, move_aside
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.format import Recovery
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import (
     complete_sequence,
     discard,
@@ -27,11 +24,10 @@ from edgefirst_ros.formats.ncore.finish.sequence import (
 )
 from edgefirst_ros.formats.ncore.options import Profile
 from edgefirst_ros.formats.ncore.store.base import Store
-from edgefirst_ros.formats.ncore.store.files import SequenceFiles, open_store
+from edgefirst_ros.formats.ncore.store.files import SequenceFiles, entry_counts, open_store
 from edgefirst_ros.formats.ncore.store.journal import read_batches
-from edgefirst_ros.formats.ncore.store.reading import entry_counts
-from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
-from edgefirst_ros.formats.ncore.write.stores import StoreSet
+from edgefirst_ros.formats.ncore.write.stores import CubePairing, HeldCubes, StoreSet
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
 _DAMAGE = (

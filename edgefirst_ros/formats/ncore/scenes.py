@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.ncore.extrinsics import edge_of
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, REFERENCE
-from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, Reading
+from edgefirst_ros.formats.ncore.poses import edge_of
+from edgefirst_ros.formats.ncore.store.base import FLAT_BOXES, REFERENCE
+from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES, Reading
 from edgefirst_ros.formats.scene import (
     Box2d,
     Box3d,
@@ -33,9 +32,9 @@ from edgefirst_ros.formats.scene import (
     opened,
 )
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.messages.calibration import Intrinsics
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.model.rotations import angles_of, quaternion_of, quaternion_of_angles
+from edgefirst_ros.model.camera import Intrinsics
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.transform import Transform, angles_of, quaternion_of, quaternion_of_angles
 from edgefirst_ros.model.untrusted import parse_json, refusing
 
 Get = Callable[[str], bytes]

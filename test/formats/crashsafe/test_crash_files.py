@@ -19,15 +19,25 @@ from pathlib import Path
 import pytest
 from zenoh_loopback import await_condition
 
-from edgefirst_ros.errors import OutputBusy, OutputExists, WriteError
-from edgefirst_ros.formats.crashsafe import lock as lock_module
+from edgefirst_ros.formats.crashsafe import journal as lock_module
 from edgefirst_ros.formats.crashsafe import sync as sync_module
-from edgefirst_ros.formats.crashsafe.appending import AppendFile, disk_errors
-from edgefirst_ros.formats.crashsafe.lock import Lock, holder
-from edgefirst_ros.formats.crashsafe.names import finished_path, free_name, move_aside, old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import forget, remove, replace_file, restore_old, take_name
+from edgefirst_ros.formats.crashsafe.journal import Lock, holder
+from edgefirst_ros.formats.crashsafe.names import (
+    finished_path,
+    forget,
+    free_name,
+    move_aside,
+    old_path,
+    part_path,
+    remove,
+    replace_file,
+    restore_old,
+    take_name,
+)
 from edgefirst_ros.formats.crashsafe.sync import (
+    AppendFile,
     Unsynced,
+    disk_errors,
     flushes_disk,
     make_folder,
     sync_file_system,
@@ -35,6 +45,7 @@ from edgefirst_ros.formats.crashsafe.sync import (
     sync_together,
     tree,
 )
+from edgefirst_ros.model.errors import OutputBusy, OutputExists, WriteError
 
 
 class Killed(Exception):
@@ -66,7 +77,7 @@ def killed_after(steps: int, act: Callable[[], object]) -> bool:
 HOLDER = """
 import sys
 from pathlib import Path
-from edgefirst_ros.formats.crashsafe.lock import Lock
+from edgefirst_ros.formats.crashsafe.journal import Lock
 lock = Lock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.crashsafe.journal import Journal, journal_format, read_journal
+from edgefirst_ros.model.errors import DatasetError, WriteError
 
 FORMAT = "test 1"
 PAYLOADS = st.lists(st.binary(max_size=40), max_size=6)

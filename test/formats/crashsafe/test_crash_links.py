@@ -15,14 +15,13 @@ from edgefirst_ros.api.coco import export_coco
 from edgefirst_ros.api.reading import open as open_dataset
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DatasetError, EdgeFirstError, WriteError
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.names import move_aside
+from edgefirst_ros.formats.crashsafe.names import move_aside, refuse_links
 from edgefirst_ros.live.recorder import FOLDER
-from edgefirst_ros.naming import safe_name
+from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError
+from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.page.make import make_page
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.view.page.make import make_page
 
 DRIVE = DriveOptions(
     seconds=1.0, fps=5, width=160, height=96, lidar_points=64, cube_hz=0.0, imu_hz=20.0, gps_hz=5.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.format import Recovery
 
 ROOT = Path("/data")
 KEPT = Counter(samples=1200, files=3, rows=4)

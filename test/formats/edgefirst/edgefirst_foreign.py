@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from PIL import Image
 
-from edgefirst_ros.codecs.png import encode_gray
+from edgefirst_ros.model.pictures import encode_gray
 
 BOX = [0.5, 0.5, 0.2, 0.4]
 

@@ -8,12 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from edgefirst_ros.messages.camera import CameraInfo, RawImage
-from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
-from edgefirst_ros.messages.measurement import Datum, Measurement
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.radar import Axis, RadarCube
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, GeoPoint, Role, Sample, SequenceInfo
+from edgefirst_ros.model.camera import CameraInfo, RawImage
+from edgefirst_ros.model.detection import Box, Detections, Mask, ModelInfo
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import Axis, RadarCube
+from edgefirst_ros.model.sample import (
+    Calibration,
+    CameraImage,
+    Datum,
+    EgoPose,
+    GeoPoint,
+    Measurement,
+    Role,
+    Sample,
+    SequenceInfo,
+)
 
 START_NS = 1_773_483_630_123_456_789
 """2026-03-14 10:20:30.123456789 UTC"""

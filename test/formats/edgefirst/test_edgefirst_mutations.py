@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 import edgefirst_ros
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.model.errors import DatasetError
 
 ROUNDS = int(os.environ.get("MUTATIONS", "6"))
 SEED = int(os.environ.get("MUTATIONS_SEED", "12"))

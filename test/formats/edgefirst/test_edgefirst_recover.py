@@ -18,14 +18,14 @@ from edgefirst_samples import SEQUENCE, full_sample, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.errors import DatasetError, RecordingNotFound, WriteError
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
-from edgefirst_ros.formats.edgefirst.finish import dataset as finish
+from edgefirst_ros.formats.edgefirst import finish
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.recover import recover
 from edgefirst_ros.formats.edgefirst.store.archive import ZipArchive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.model.errors import DatasetError, RecordingNotFound, WriteError
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
@@ -430,7 +430,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from edgefirst_samples import SEQUENCE, full_sample
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 options = EdgeFirstOptions(container=sys.argv[3], lidar_rows=4, lidar_columns=8)
 writer = EdgeFirstWriter(Path(sys.argv[2]), "ds", options)
 writer.begin(SEQUENCE)

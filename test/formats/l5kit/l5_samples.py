@@ -16,20 +16,27 @@ import numpy.typing as npt
 from oracle import NCORE_PYTHON, run_ncore
 from places import SHARED
 
-from edgefirst_ros.formats.base import Written
+from edgefirst_ros.formats.format import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, SPECS
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.detection import Box, Detections, ModelInfo
-from edgefirst_ros.messages.measurement import Datum, Measurement
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import Calibration, EgoPose, GeoPoint, Role, Sample, SequenceInfo
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, SPECS, SceneNote
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.detection import Box, Detections, ModelInfo
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import (
+    Calibration,
+    Datum,
+    EgoPose,
+    GeoPoint,
+    Measurement,
+    Role,
+    Sample,
+    SequenceInfo,
+)
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.lidar import Lidar
+from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.world import World, build
 
 CHECKER = SHARED / "tools" / "check_l5kit.py"

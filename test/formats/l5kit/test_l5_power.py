@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from l5_disk import Disk, Killed, steps
 from l5_samples import content, cut, feed, same_rows, sample, scenes, write
 
-from edgefirst_ros.errors import DatasetNotFound
-from edgefirst_ros.formats.base import CrashSafe
 from edgefirst_ros.formats.crashsafe.sync import sync_together
+from edgefirst_ros.formats.format import CrashSafe
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.model.errors import DatasetNotFound
 
 CHUNK = 4
 SAMPLES = [*scenes(5, 1, 17)]

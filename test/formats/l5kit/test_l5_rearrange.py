@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_samples import CHECKER, JUDGE, drive_samples, judged, random_dataset, sample, tree, write
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, OutputExists
 from edgefirst_ros.formats.l5kit import ChunkedDataset, merge, rearrange, split
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.sample import SequenceInfo
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, OutputExists
+from edgefirst_ros.model.sample import SequenceInfo
 
 datasets = st.lists(
     st.tuples(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.booleans()), min_size=1, max_size=3

@@ -18,19 +18,20 @@ from hypothesis import strategies as st
 from l5_disk import Killed, steps
 from l5_samples import SEQUENCE, content, cut, feed, random_dataset, same_rows, sample, scenes, write
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, merge
 from edgefirst_ros.formats.l5kit.format import L5KitFormat
 from edgefirst_ros.formats.l5kit.recover import recover
-from edgefirst_ros.formats.l5kit.store import chunkfiles, schema
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
+from edgefirst_ros.formats.l5kit.store import chunks as chunkfiles
+from edgefirst_ros.formats.l5kit.store import schema
+from edgefirst_ros.formats.l5kit.store.growingarray import JOURNAL_FORMAT
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT
+from edgefirst_ros.formats.l5kit.store.schema import SceneNote
 from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.sample import Sample
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, WriteError
+from edgefirst_ros.model.sample import Sample
 
 CHUNK = 4
 

@@ -11,7 +11,7 @@ from ncoremade import SEQUENCE, drive
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose
+from edgefirst_ros.model.sample import EgoPose
 
 
 def main() -> None:

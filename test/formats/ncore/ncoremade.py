@@ -9,25 +9,24 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.messages.camera import CameraInfo, RawImage, VideoPacket
-from edgefirst_ros.messages.detection import Box, Detections, Mask
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.measurement import Datum, Measurement
-from edgefirst_ros.messages.navsat import NavSatFix
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.radar import Axis, RadarCube, RadarInfo
-from edgefirst_ros.messages.transform import Transform
-from edgefirst_ros.sample import (
+from edgefirst_ros.model.camera import CameraInfo, RawImage, VideoPacket
+from edgefirst_ros.model.detection import Box, Detections, Mask
+from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import Axis, RadarCube, RadarInfo
+from edgefirst_ros.model.sample import (
     Calibration,
     CameraImage,
+    Datum,
     EgoPose,
     GeoPoint,
+    Measurement,
     Observation,
     PoseBasis,
     Role,
     SequenceInfo,
 )
+from edgefirst_ros.model.transform import Transform
 
 START_NS = 1_773_483_630_000_000_000
 WIDTH, HEIGHT = 64, 48

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.formats.crashsafe.report import Recovery
+from edgefirst_ros.formats.format import Recovery
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.zarr2.array import read_array
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.formats.crashsafe.journal import read_journal
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore import recover as recover_module
-from edgefirst_ros.formats.ncore.finish import boxattach, earlylabels, facts, lidarfit
+from edgefirst_ros.formats.ncore.finish import facts, lidarfit
+from edgefirst_ros.formats.ncore.finish import labels as boxattach
+from edgefirst_ros.formats.ncore.finish import labels as earlylabels
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.options import NCoreOptions
@@ -28,7 +29,8 @@ from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.store.journal import FactJournal, read_batches, read_facts
 from edgefirst_ros.formats.ncore.write import factwriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose, Observation, Role
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.model.sample import EgoPose, Observation, Role
 
 MS = 1_000_000
 STORES = [
@@ -253,7 +255,7 @@ def test_a_cube_that_found_its_scan_is_not_stored_twice(
     writer.write(writer.prepare(radar(START_NS)))
     writer.write(writer.prepare(cube(START_NS + 40 * MS)))
     with monkeypatch.context() as patched:  # killed between placing the cube and forgetting it
-        patched.setattr("edgefirst_ros.formats.ncore.write.cubes.HeldCubes.drop", lambda *_: None)
+        patched.setattr("edgefirst_ros.formats.ncore.write.stores.HeldCubes.drop", lambda *_: None)
         writer.write(writer.prepare(radar(START_NS + 50 * MS)))
     writer.abort()
     recover_all(tmp_path)

@@ -36,16 +36,15 @@ from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.ncore.extrinsics import matrix
-from edgefirst_ros.formats.ncore.finish.trajectory import enu_to_ecef
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.poses import enu_to_ecef, matrix
+from edgefirst_ros.formats.ncore.prepare.roles import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.messages.detection import Detections, Mask
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.sample import Calibration, EgoPose, Observation, Role
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.detection import Detections, Mask
+from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role
 
 SCRIPT = Path(__file__).with_name("official_conformance.py")
 START_US = START_NS // 1000

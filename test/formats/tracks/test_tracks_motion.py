@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgefirst_ros.formats.tracks.motion import TrackPath
+from edgefirst_ros.formats.tracks.solver import TrackPath
 
 S = 10**9
 

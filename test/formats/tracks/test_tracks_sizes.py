@@ -7,8 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from edgefirst_ros.formats.tracks.classes import KINDS, PRIORS, Kind, Prior, Size, class_key
-from edgefirst_ros.formats.tracks.sizes import SIGMA_M, Floats, lies_across, scatter, size_of, still
+from edgefirst_ros.formats.tracks.sizes import (
+    KINDS,
+    PRIORS,
+    SIGMA_M,
+    Floats,
+    Kind,
+    Prior,
+    Size,
+    class_key,
+    lies_across,
+    scatter,
+    size_of,
+    still,
+)
 
 BUS, CAR, UNKNOWN = PRIORS[Kind.BUS], PRIORS[Kind.CAR], PRIORS[Kind.UNKNOWN]
 NAN = math.nan

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgefirst_ros.formats.tracks.classes import PRIORS, Kind
-from edgefirst_ros.formats.tracks.sizes import Floats
+from edgefirst_ros.formats.tracks.sizes import PRIORS, Floats, Kind
 from edgefirst_ros.formats.tracks.solver import Heading, Sightings, Solved, solved
 
 HZ = 15

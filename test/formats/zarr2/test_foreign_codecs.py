@@ -19,11 +19,10 @@ from drives import simulated
 from places import REPOSITORY
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
-from edgefirst_ros.formats.zarr2.array import ArrayHeader, array_records, read_array
-from edgefirst_ros.formats.zarr2.compression import Blosc
+from edgefirst_ros.formats.l5kit.store.chunks import Files
+from edgefirst_ros.formats.zarr2.array import ArrayHeader, Blosc, array_records, read_array
 from edgefirst_ros.formats.zarr2.metadata import dtype_of, fill_of, json_bytes
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

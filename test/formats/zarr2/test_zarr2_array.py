@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgefirst_ros.formats.zarr2.array import ArraySpec, array_records, blob_records, read_array
-from edgefirst_ros.formats.zarr2.compression import Blosc, Shuffle
+from edgefirst_ros.formats.zarr2.array import (
+    ArraySpec,
+    Blosc,
+    Shuffle,
+    array_records,
+    blob_records,
+    read_array,
+)
 from edgefirst_ros.formats.zarr2.metadata import dtype_json, fill_json, group, is_metadata, json_bytes
 
 LZ4 = Blosc()

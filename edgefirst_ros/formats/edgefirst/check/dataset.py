@@ -8,19 +8,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST, Comparison
-from edgefirst_ros.formats.edgefirst.check.container import File, folder_files, zip_files
-from edgefirst_ros.formats.edgefirst.check.files import SensorFiles, check_files
+from edgefirst_ros.formats.edgefirst.check.files import (
+    File,
+    SensorFiles,
+    check_files,
+    folder_files,
+    zip_files,
+)
 from edgefirst_ros.formats.edgefirst.check.samples import FILES, Samples
 from edgefirst_ros.formats.edgefirst.check.table import check_table
-from edgefirst_ros.formats.edgefirst.finish.dataset import MADE_BY
+from edgefirst_ros.formats.edgefirst.finish import MADE_BY
 from edgefirst_ros.formats.edgefirst.read.dataset import ANNOTATIONS, EdgeFirstDataset
-from edgefirst_ros.formats.edgefirst.store.paths import MANIFEST, QUALITY, TABLE
-from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look, concluded, reading
-from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular
-from edgefirst_ros.naming import REPORT
+from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
+from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
+from edgefirst_ros.model.errors import DatasetNotFound
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, REPORT, parse_json, read_regular
+from edgefirst_ros.model.zlib_backend import crc32
 
 _KIND_OF = {
     "radar_targets": "radar.pcd",

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked
 from edgefirst_ros.formats.masks import class_outlines, instance_outline
-from edgefirst_ros.messages.boxes3d import BoxAxes
-from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
-from edgefirst_ros.sample import Role, Sample
+from edgefirst_ros.model.detection import Box, BoxAxes, Detections, Mask, ModelInfo
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import Role, Sample
 
 ANNOTATION_ROLES = frozenset({Role.MODEL, Role.MASK, Role.BOXES_3D})
 """Roles whose messages become rows."""

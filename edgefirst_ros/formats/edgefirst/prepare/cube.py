@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.codecs.pictures import check_size
-from edgefirst_ros.codecs.png import encode_gray, read_header
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import check_size, encode_gray, read_header
+from edgefirst_ros.model.radar import Axis, RadarCube
 from edgefirst_ros.model.untrusted import refusing
 
 OFFSET = 32768

@@ -16,13 +16,11 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 from PIL.TiffImagePlugin import IFDRational
 
-from edgefirst_ros.codecs.pictures import SOS, jpeg_segments
-from edgefirst_ros.codecs.png import chunk, chunks
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.options import AUTO, EdgeFirstOptions
-from edgefirst_ros.messages.calibration import picture_intrinsics
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.sample import CameraImage, GeoPoint
+from edgefirst_ros.model.camera import CameraInfo, picture_intrinsics
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import SOS, chunk, chunks, jpeg_segments
+from edgefirst_ros.model.sample import CameraImage, GeoPoint
 
 EXIF_HEADER = b"Exif\0\0"
 FULL_FRAME_DIAGONAL_MM = math.hypot(36.0, 24.0)

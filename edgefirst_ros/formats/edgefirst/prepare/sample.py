@@ -1,32 +1,106 @@
-"""Encodes the files and rows of a sample."""
+"""Encodes the files and rows of a sample.
+
+What messages are encoded to, once for all samples that have them: a lidar is slower than a camera.
+"""
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import EMPTY, NO_FILE, NoPlace
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.annotations import ANNOTATION_ROLES, Annotations, annotate
+from edgefirst_ros.formats.edgefirst.prepare.clouds import (
+    EncodedCloud,
+    RangeFiles,
+    RangeGrid,
+    depth_mm,
+    encode_gray_jpeg,
+    encode_lidar,
+    encode_radar,
+    range_files,
+    reflectivity,
+)
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.prepare.depthimage import depth_mm, encode_gray_jpeg, reflectivity
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
-from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
-from edgefirst_ros.formats.edgefirst.prepare.pcd import EncodedCloud, encode_lidar, encode_radar
-from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeFiles, RangeGrid, range_files
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.messages.radar import RadarCube
-from edgefirst_ros.naming import safe_name
-from edgefirst_ros.sample import EgoPose, Role, Sample
+from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import encode_gray
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import RadarCube
+from edgefirst_ros.model.sample import EgoPose, Measurement, Role, Sample
+from edgefirst_ros.model.untrusted import safe_name
+from edgefirst_ros.model.zlib_backend import crc32
+
+Made = TypeVar("Made")
+MOST_BYTES, MOST_MESSAGES = 32 << 20, 128
+"""Of messages whose results are kept for further samples, those used last: what a second of samples has. The
+newest is kept whatever its size."""
+
+
+class EncodedOnce:
+    """Encodes every message once, though several samples that have it are prepared at the same time.
+
+    Safe to use from several threads.
+
+    Attributes:
+        call: makes the costly calls.
+    """
+
+    def __init__(self, call: Call = call_here) -> None:
+        self.call = call
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, Callable[..., Any]], tuple[object, int, Future[Any]]] = {}
+        """By the datum's identity, which is its own as long as it is kept here."""
+        self._bytes = 0
+
+    def of(
+        self,
+        datum: object,
+        size: int,
+        encode: Callable[..., Made],
+        *more: Any,  # noqa: ANN401 - of any function
+        costly: bool = False,
+    ) -> Made:
+        """What a pure function makes of a message.
+
+        Args:
+            datum: the message.
+            size: how many bytes it has.
+            encode: takes the datum.
+            *more: taken by it, too; the same in all calls.
+            costly: whether to make the call through ``call``.
+
+        Raises:
+            Exception: whatever the function raises.
+        """
+        key = id(datum), encode
+        with self._lock:
+            kept = self._kept.pop(key, None)
+            made: Future[Made] = Future() if kept is None else kept[2]
+            self._kept[key] = kept or (datum, size, made)
+            if kept is None:
+                self._bytes += size
+                self._forget()
+        if kept is None:
+            try:
+                made.set_result((self.call if costly else call_here)(encode, datum, *more))
+            except BaseException as error:  # noqa: BLE001 - raised to whoever asks for the result
+                made.set_exception(error)
+        return made.result()
+
+    def _forget(self) -> None:
+        while len(self._kept) > 1 and (self._bytes > MOST_BYTES or len(self._kept) > MOST_MESSAGES):
+            _, oldest_size, _ = self._kept.pop(next(iter(self._kept)))
+            self._bytes -= oldest_size
+
 
 _Datum = TypeVar("_Datum")
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
-from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
-from edgefirst_ros.formats.edgefirst.read.stems import Entry, find_stems, in_order
-from edgefirst_ros.formats.edgefirst.store.paths import QUALITY
-from edgefirst_ros.formats.edgefirst.store.quality import Quality
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
+from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
+from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.model.untrusted import refusing
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class EdgeFirstDataset:
         with extra("polars"):
             import polars as pl
 
-        from edgefirst_ros.formats.edgefirst.finish.table import read_table
+        from edgefirst_ros.formats.edgefirst.finish import read_table
 
         table = pl.DataFrame(read_table(self._table.path, files=len(self._files.names)))
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)

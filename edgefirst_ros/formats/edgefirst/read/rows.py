@@ -1,11 +1,29 @@
 """Rows of the annotation table by sample, read from the mapped file when they are asked for.
 
 Without polars, whose threads do not survive a fork.
+
+Outlines of masks that are stored as PNG: of one object, or of a class for each value.
+
+In which order a table has the values of ``location`` and ``pose``, which depends on its schema version.
+
+============ ===================== ================= ======================================================
+version      location              pose              source
+============ ===================== ================= ======================================================
+2025.01      longitude, latitude   roll, pitch, yaw  the vendor's published article, in 64-bit floats
+2025.10      latitude, longitude   yaw, pitch, roll  the vendor's client of that time, in 32-bit floats
+2026.04      latitude, longitude   yaw, pitch, roll  the same, and DATASET_FORMAT.md, which confirms the order
+2026.10      latitude, longitude   roll, pitch, yaw  the vendor's client 2.19 (``ImuData``)
+============ ===================== ================= ======================================================
+
+A version that is not known yet is read as the newest. By the vendor's rule a table without ``schema_version``
+is of 2025.10, unless its columns say otherwise: 64-bit floats are those of the article. One edition of
+DATASET_FORMAT.md has roll first in 2025.10; the client that wrote these files never did.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,11 +34,113 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
-from edgefirst_ros.formats.edgefirst.read.orders import is_longitude_first, is_yaw_first
-from edgefirst_ros.formats.edgefirst.read.rasters import Ring, class_rings, object_rings
+from edgefirst_ros.formats.masks import outline
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.pictures import check_size, open_picture
 from edgefirst_ros.model.untrusted import refusing
+
+Ring = npt.NDArray[np.float32]
+_DEPTH_AT, _CHUNKS_AT = 24, 8
+_MOST_PIXELS, _MOST_TRACED = 1 << 23, 1 << 28
+"""Of a mask: 4K fits; and times its classes, as each outline is traced over the whole mask."""
+_PIXELS = 0
+"""The unit of an offset in pixels."""
+
+
+def object_rings(png: bytes, size: list[int] | None) -> list[Ring]:
+    """The outline of a mask of one object: pixels of at least half of the largest value are of it.
+
+    So the vendor reads masks of two values, confidences and sigmoid scores. 0 and 1 in more than one bit
+    are two values, too.
+
+    Args:
+        png: gray, of 1 to 16 bits.
+        size: width and height of the picture in pixels, if known.
+
+    Raises:
+        ValueError: it is too large, or is a part of the picture whose size is not known.
+        OSError: it is damaged.
+    """
+    values, largest = _values(png)
+    if values.size and values.max() <= 1:
+        largest = 1
+    return _placed(outline(values.astype(np.uint32) * 2 > largest), values.shape, png, size)
+
+
+def class_rings(png: bytes, size: list[int] | None) -> Iterator[tuple[int, list[Ring]]]:
+    """Each value in a mask of classes, ascending, and its outline; see ``object_rings``."""
+    values, _ = _values(png)
+    classes = np.unique(values).tolist()
+    check_size(values.shape[1], values.shape[0] * len(classes), _MOST_TRACED)
+    for value in classes:
+        yield value, _placed(outline(values == value), values.shape, png, size)
+
+
+def _values(png: bytes) -> tuple[npt.NDArray[np.uint16], int]:
+    """The values as they are stored, (height, width), and the largest that their bits can hold."""
+    with open_picture(png) as image:
+        check_size(*image.size, _MOST_PIXELS)
+        bits = png[_DEPTH_AT]
+        if image.mode in {"I;16", "I;16B", "I"}:
+            return np.asarray(image).astype(np.uint16), 65535
+        if image.mode in {"1", "P"}:
+            return np.asarray(image).astype(np.uint16), (1 << bits) - 1
+        gray = np.asarray(image.convert("L")).astype(np.uint16)
+    if image.mode == "L" and bits < 8:  # Pillow stretches them to 8 bits
+        largest = (1 << bits) - 1
+        return gray // np.uint16(255 // largest), largest
+    return gray, 255
+
+
+def _placed(rings: list[Ring], shape: tuple[int, ...], png: bytes, size: list[int] | None) -> list[Ring]:
+    """Rings of the raster as rings of the picture, of which it may be a part."""
+    offset = _offset(png)
+    if offset is None:
+        return rings
+    if size is None or not all(size):
+        raise ValueError("it is a part of the picture, and the table has no size of that")
+    pixels = np.array(shape[::-1], np.float64)
+    return [((ring * pixels + offset) / size).astype(np.float32) for ring in rings]
+
+
+def _offset(png: bytes) -> tuple[int, int] | None:
+    """Where the raster begins in the picture (x, y in pixels), by its chunk oFFs; None if that is absent."""
+    at = _CHUNKS_AT
+    while at + 8 <= len(png):
+        length, kind = struct.unpack_from(">I4s", png, at)
+        if kind == b"oFFs" and length == 9 and at + 17 <= len(png):
+            x, y, unit = struct.unpack_from(">iiB", png, at + 8)
+            return (x, y) if unit == _PIXELS else None
+        if kind == b"IDAT":
+            return None
+        at += 12 + length
+    return None
+
+
+_PUBLISHED = "2025.01"
+_YAW_FIRST = frozenset({"2025.10", "2026.04"})
+_UNSTATED = "2025.10"
+
+
+def is_longitude_first(version: str | None, *, is_double: bool) -> bool:
+    """Whether ``location`` is longitude, latitude.
+
+    Args:
+        version: the table's ``schema_version``; None if it states none.
+        is_double: whether the column has 64-bit floats.
+    """
+    return _version(version, is_double=is_double) == _PUBLISHED
+
+
+def is_yaw_first(version: str | None, *, is_double: bool) -> bool:
+    """Whether ``pose`` is yaw, pitch, roll; see ``is_longitude_first``."""
+    return _version(version, is_double=is_double) in _YAW_FIRST
+
+
+def _version(version: str | None, *, is_double: bool) -> str:
+    return version or (_PUBLISHED if is_double else _UNSTATED)
+
 
 _INDEX = ("name", "frame", "group", "label", "exclude")
 _CROWD = ("ignore", "iscrowd")

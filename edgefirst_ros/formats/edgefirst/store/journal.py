@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
+from edgefirst_ros.model.errors import DatasetError
 
 Unsigned32 = Annotated[int, Field(ge=0, lt=1 << 32)]
 Time = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.edgefirst.store.archive import (
     CENTRAL,
     END,
@@ -19,7 +17,9 @@ from edgefirst_ros.formats.edgefirst.store.archive import (
     LOCATOR,
     UTF8_NAME,
 )
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing, stored_bytes
+from edgefirst_ros.model.zlib_backend import crc32
 
 MOST_BYTES = 1 << 28
 """Larger files are not read into memory; no sensor file is as large."""
@@ -40,7 +40,7 @@ class End(NamedTuple):
     offset: int
 
 
-class Entry(NamedTuple):
+class ZipEntry(NamedTuple):
     """Where a file is in an archive; ``header`` is the offset of its local header."""
 
     name: str
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     flags: int
 
     @classmethod
-    def of(cls, info: ZipInfo) -> Entry:
+    def of(cls, info: ZipInfo) -> ZipEntry:
         """The entry of zipfile's."""
         sizes = info.compress_size, info.file_size
         return cls(info.filename, info.header_offset, *sizes, info.CRC, info.compress_type, info.flag_bits)
@@ -80,7 +80,7 @@ def read_directory(file: BinaryIO, path: Path) -> tuple[ZipFile, End]:
         return archive, end
 
 
-def read_entry(descriptor: int, entry: Entry, path: Path) -> bytes:
+def read_entry(descriptor: int, entry: ZipEntry, path: Path) -> bytes:
     """The file of an entry, whose length and CRC-32 are verified; its position in the archive is not moved.
 
     Raises:
@@ -101,7 +101,7 @@ def read_entry(descriptor: int, entry: Entry, path: Path) -> bytes:
     return data
 
 
-def differs_locally(descriptor: int, entry: Entry) -> bool:
+def differs_locally(descriptor: int, entry: ZipEntry) -> bool:
     """Whether an entry's local header has another name, method or CRC-32, by which some tools go."""
     local = LOCAL.unpack(os.pread(descriptor, LOCAL.size, entry.header))
     _, _, flags, method, _, _, crc, *_, length, _ = local

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.replacing import replace_file
+from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.window import contiguous, counts_as_agent
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.l5kit.read.sampling import contiguous, counts_as_agent
+from edgefirst_ros.formats.l5kit.store.chunks import Files
 from edgefirst_ros.formats.l5kit.store.schema import AGENTS, FRAMES, Records
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
 
 Counts = npt.NDArray[np.uint32]

@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.crashsafe.links import refuse_links_in
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote, read_attributes, scene_notes
-from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.crashsafe.names import refuse_links_in
+from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
 from edgefirst_ros.formats.l5kit.store.schema import (
     AGENT,
     AGENTS,
@@ -30,8 +27,12 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SCENES,
     SPANS,
     Records,
+    SceneNote,
+    read_attributes,
+    scene_notes,
 )
 from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 Rows = ChunkedArray | Records
 """Rows on disk, or in memory: both slice alike."""

@@ -1,18 +1,173 @@
-"""The bird's eye view of a sample: boxes that fade into the past, and sensor points."""
+"""The bird's eye view of a sample: boxes that fade into the past, and sensor points.
+
+Filled boxes and points as pixels, all at once.
+
+What samples are to look like, in the layout of L5Kit's own configuration files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from edgefirst_ros.formats.l5kit.geometry import Floats, moved, rigid
-from edgefirst_ros.formats.l5kit.read.config import RasterParams, ReaderConfig, reader_config
-from edgefirst_ros.formats.l5kit.read.fill import box_corners, fill_quads, mark_points
-from edgefirst_ros.formats.l5kit.read.window import SceneWindow, Subject, counts_as_agent, ego_poses
+from edgefirst_ros.formats.l5kit.read.sampling import SceneWindow, Subject, counts_as_agent, ego_poses
 from edgefirst_ros.formats.l5kit.store.schema import LIDAR, POINT, RADAR, Records
+from edgefirst_ros.model.errors import ConfigError, sentences
+
+MapType = Literal["py_box", "box_debug", "lidar", "stub_debug"]
+
+# L5Kit's files say more than samples need (training, satellite maps), so other keys are passed over.
+_LENIENT = ConfigDict(frozen=True, extra="ignore")
+
+
+class ModelParams(BaseModel):
+    """How much of the past and the future a sample holds, in frames."""
+
+    model_config = _LENIENT
+
+    history_num_frames: int = Field(default=0, ge=0, description="Frames before the current one.")
+    future_num_frames: int = Field(default=50, ge=0, description="Frames after the current one.")
+    step_time: float = Field(
+        default=0.1, gt=0, description="Seconds from frame to frame, which velocities are differences over."
+    )
+    render_ego_history: bool = Field(default=True, description="Draw where the sample's own agent was.")
+
+
+class RasterParams(BaseModel):
+    """The bird's eye view, which is centred on the sample's agent and turned with it."""
+
+    model_config = _LENIENT
+
+    raster_size: tuple[int, int] = Field(default=(224, 224), description="Width and height in pixels.")
+    pixel_size: tuple[float, float] = Field(default=(0.5, 0.5), description="Metres a pixel, x and y.")
+    ego_center: tuple[float, float] = Field(
+        default=(0.25, 0.5), description="Where the agent is, as a share of width and height."
+    )
+    map_type: MapType = Field(
+        default="py_box",
+        description="py_box, which L5Kit calls box_debug: agents and ego. lidar: these and the sensor points "
+        "that this package keeps beside its datasets. stub_debug: three black channels.",
+    )
+    set_origin_to_bottom: bool = Field(
+        default=True, description="y of the world is up in the picture; False mirrors it, as L5Kit did first."
+    )
+    filter_agents_threshold: float = Field(
+        default=0.5, description="Draw and choose agents whose labels CAR to ANIMAL add up to more."
+    )
+    disable_traffic_light_faces: bool = Field(default=False, description="Accepted, nothing draws them.")
+
+    @field_validator("raster_size", "pixel_size")
+    @classmethod
+    def _positive(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if min(value) <= 0:
+            raise ValueError(f"must be more than 0, found {value}")
+        return value
+
+
+class ReaderConfig(BaseModel):
+    """Configuration of EgoDataset and AgentDataset; every field has L5Kit's default."""
+
+    model_config = _LENIENT
+
+    model_params: ModelParams = ModelParams()
+    raster_params: RasterParams = RasterParams()
+    ego_extent_m: tuple[float, float, float] = Field(
+        default=(4.87, 1.85, 1.8), description="Length, width, height of the ego vehicle, which no array has."
+    )
+
+
+def reader_config(values: ReaderConfig | Mapping[str, Any]) -> ReaderConfig:
+    """A configuration from plain values, such as one of L5Kit's YAML files.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    if isinstance(values, ReaderConfig):
+        return values
+    try:
+        return ReaderConfig.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(sentences(error, ReaderConfig)) from error
+
+
+_CORNERS = np.array([[-0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [0.5, -0.5]])
+
+
+def box_corners(centroid: Floats, extent: Floats, yaw: Floats) -> Floats:
+    """Corners (N, 4, 2) of upright boxes seen from above, in order around each.
+
+    Args:
+        centroid: (N, 2).
+        extent: (N, 2), length along and width across the heading.
+        yaw: (N,).
+    """
+    c, s = np.cos(yaw), np.sin(yaw)
+    local = _CORNERS * extent[:, None]
+    turned = [c[:, None] * local[..., 0] - s[:, None] * local[..., 1]]
+    turned.append(s[:, None] * local[..., 0] + c[:, None] * local[..., 1])
+    corners: Floats = np.stack(turned, axis=-1) + centroid[:, None]
+    return corners
+
+
+def fill_quads(corners: Floats, layer: npt.NDArray[np.intp], shape: tuple[int, int, int]) -> Image:
+    """Draw convex quadrilaterals: every pixel whose centre, a whole number, is not outside.
+
+    On every row a convex outline covers one span, whose ends are where the row crosses its edges; the
+    spans of all quadrilaterals and rows are found, and set, together.
+
+    Args:
+        corners: (N, 4, 2) in pixels, x then y, in order around each.
+        layer: (N,), which layer each is drawn into.
+        shape: layers, height, width.
+
+    Returns:
+        (layers, height, width), 0 and 1.
+    """
+    _, height, width = shape
+    near = (corners.max(axis=1) >= 0).all(axis=1) & (corners.min(axis=1) <= [width - 1, height - 1]).all(
+        axis=1
+    )
+    start, layer = corners[near], layer[near]
+    end = np.roll(start, -1, axis=1)
+    rows = np.arange(height)
+    low, high = (pick(start[..., 1], end[..., 1])[..., None] for pick in (np.minimum, np.maximum))
+    crossed = (low <= rows) & (rows <= high)
+    rise = (end - start)[..., 1, None]
+    share = np.divide(rows - start[..., 1, None], rise, out=np.zeros(crossed.shape), where=rise != 0)
+    at = start[..., 0, None] + share * (end - start)[..., 0, None]
+    first = np.ceil(np.where(crossed, at, np.inf).min(axis=1))
+    last = np.floor(np.where(crossed, at, -np.inf).max(axis=1))
+    quad, row = np.nonzero((first <= last) & (first < width) & (last >= 0))
+    left = np.maximum(first[quad, row], 0).astype(np.intp)
+    right = np.minimum(last[quad, row], width - 1).astype(np.intp)
+    count = right - left + 1
+    first_pixel = (layer[quad] * height + row) * width + left
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    image = np.zeros(shape, np.float32)
+    image.reshape(-1)[np.repeat(first_pixel, count) + within] = 1.0
+    return image
+
+
+def mark_points(pixels: Floats, value: Floats, shape: tuple[int, int]) -> Image:
+    """An image (height, width) with the greatest value of the points on each pixel; 0 where there is none.
+
+    Args:
+        pixels: (N, 2), x then y; whole numbers are centres of pixels.
+        value: (N,), not negative.
+        shape: height, width.
+    """
+    height, width = shape
+    column, row = np.rint(pixels).astype(np.intp).T
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    image = np.zeros(height * width, np.float32)
+    np.maximum.at(image, row[inside] * width + column[inside], value[inside].astype(np.float32))
+    return image.reshape(height, width)
+
 
 Image = npt.NDArray[np.float32]
 """(height, width, channels), 0..1."""

@@ -9,13 +9,20 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter, cached_agent_counts
-from edgefirst_ros.formats.l5kit.read.config import ReaderConfig, reader_config
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.raster import Rasterizer, build_rasterizer
-from edgefirst_ros.formats.l5kit.read.sampling import Sample, host_id, sample_of
-from edgefirst_ros.formats.l5kit.read.window import Reach, SceneWindow, Subject, ego_poses, read_window
+from edgefirst_ros.formats.l5kit.read.raster import Rasterizer, ReaderConfig, build_rasterizer, reader_config
+from edgefirst_ros.formats.l5kit.read.sampling import (
+    Reach,
+    Sample,
+    SceneWindow,
+    Subject,
+    ego_poses,
+    host_id,
+    read_window,
+    sample_of,
+)
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 
 MIN_FRAME_HISTORY = 10

@@ -1,25 +1,98 @@
-"""One-dimensional zarr arrays that grow on disk row by row, so that a crash loses no row that was added."""
+"""One-dimensional zarr arrays that grow on disk row by row, so that a crash loses no row that was added.
+
+Records of a growing dataset's journal: which rows are committed, and what the arrays lack of scenes.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from edgefirst_ros.codecs.zlib_backend import crc32
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.appending import AppendFile
-from edgefirst_ros.formats.crashsafe.replacing import forget, hold, replace_file
-from edgefirst_ros.formats.crashsafe.sync import Unsynced
-from edgefirst_ros.formats.l5kit.store.chunkfiles import OwnFiles
-from edgefirst_ros.formats.l5kit.store.journal import NO_ROWS, Growth
-from edgefirst_ros.formats.l5kit.store.schema import Records
+from edgefirst_ros.formats.crashsafe.names import forget, hold, replace_file
+from edgefirst_ros.formats.crashsafe.sync import AppendFile, Unsynced
+from edgefirst_ros.formats.l5kit.store.chunks import OwnFiles
+from edgefirst_ros.formats.l5kit.store.schema import SPECS, Records, SceneNote
+from edgefirst_ros.formats.zarr2.metadata import json_bytes
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.model.untrusted import open_regular
+from edgefirst_ros.model.zlib_backend import crc32
+
+JOURNAL_FORMAT = "l5kit 2"
+
+
+class Growth(NamedTuple):
+    """How far an array has grown: its rows so far, and the CRC-32 of those that are new."""
+
+    length: int
+    crc: int
+
+
+NO_ROWS = Growth(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One record: what was added since the record before it.
+
+    Attributes:
+        rows: by array that has grown.
+        notes: of the scenes that are new.
+        scene: host and start time, in nanoseconds, of the scene that begins with the next frame.
+        extends: all this is of the finished dataset that is continued.
+        complete: the disk holds the whole dataset, which lacks its name only; rows of agents may be others
+            than those that were committed.
+    """
+
+    rows: Mapping[str, Growth] = field(default_factory=dict)
+    notes: tuple[SceneNote, ...] = ()
+    scene: tuple[str, int] | None = None
+    extends: bool = False
+    complete: bool = False
+
+    def to_json(self) -> bytes:
+        """The record's payload."""
+        record: dict[str, object] = {"rows": self.rows}
+        if self.notes:
+            record["notes"] = [[note.name, _coordinates(note.origin)] for note in self.notes]
+        if self.scene:
+            record["scene"] = self.scene
+        if self.extends:
+            record["extends"] = True
+        if self.complete:
+            record["complete"] = True
+        return json_bytes(record)
+
+    @classmethod
+    def from_json(cls, payload: bytes) -> Commit | None:
+        """The inverse; None of what no writer has written."""
+        try:
+            record = json.loads(payload)
+            rows = {name: Growth(*map(index, growth)) for name, growth in record["rows"].items()}
+            notes = tuple(SceneNote.of(*note) for note in record.get("notes", ()))
+            scene = record.get("scene")
+            if scene is not None:
+                host, start_ns = scene
+                scene = (str(host), int(np.int64(index(start_ns))))
+            extends = bool(record.get("extends"))
+            complete = bool(record.get("complete"))
+            return cls(rows, notes, scene, extends, complete) if rows.keys() <= SPECS.keys() else None
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
+            return None
+
+
+def _coordinates(origin: GeoPoint | None) -> list[float] | None:
+    return None if origin is None else [origin.latitude_deg, origin.longitude_deg, origin.altitude_m]
+
 
 _MOST_WAYS = 16
 """Rows committed together lie in a chunk or two, each there twice at most; a stranger's may lie in more."""
@@ -53,13 +126,13 @@ class GrowingArray:
         number, self._filled = divmod(self.length, files.chunk)
         self._rows[: self._filled] = _stored(files, number, self._filled)
         files.files.folder.mkdir(exist_ok=True)
-        for index, _ in files.files.tails():
-            if index < number:  # a crash came before its chunk was there
-                files.write_chunk(index, _stored(files, index, files.chunk))
+        for chunk, _ in files.files.tails():
+            if chunk < number:  # a crash came before its chunk was there
+                files.write_chunk(chunk, _stored(files, chunk, files.chunk))
         tail = files.files.tail(number)
         replace_file(tail, self._rows[: self._filled].tobytes(), sync=self.length > 0)
-        beyond = [path for index, path in files.files.chunks() if index >= number]
-        forget(*(path for index, path in files.files.tails() if index != number), *beyond)
+        beyond = [path for chunk, path in files.files.chunks() if chunk >= number]
+        forget(*(path for chunk, path in files.files.tails() if chunk != number), *beyond)
         self._tail = AppendFile(tail)
         self._synced_length = -1
         self._keeps_tails = False

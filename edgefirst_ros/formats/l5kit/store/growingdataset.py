@@ -11,29 +11,29 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.manifest import Entry, measured, write_manifest
-from edgefirst_ros.formats.crashsafe.names import old_path, part_path
-from edgefirst_ros.formats.crashsafe.replacing import (
+from edgefirst_ros.formats.crashsafe.names import (
     NEW,
     forget,
     forget_unfinished,
+    old_path,
+    part_path,
     remove,
     replace_file,
     restore_old,
     take_name,
 )
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_paths, tree
-from edgefirst_ros.formats.l5kit.store.attributes import (
-    SceneNote,
-    read_attributes,
-    scene_notes,
-    write_attributes,
+from edgefirst_ros.formats.l5kit.store.chunks import MADE_BY, Files, OwnFiles, refuse_changed
+from edgefirst_ros.formats.l5kit.store.growingarray import (
+    JOURNAL_FORMAT,
+    NO_ROWS,
+    Commit,
+    GrowingArray,
+    Growth,
+    stored_crc,
 )
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, stored_crc
-from edgefirst_ros.formats.l5kit.store.journal import JOURNAL_FORMAT, NO_ROWS, Commit, Growth
 from edgefirst_ros.formats.l5kit.store.schema import (
     AGENTS,
     FRAMES,
@@ -46,9 +46,13 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SPANS,
     SPECS,
     Records,
+    SceneNote,
+    read_attributes,
+    scene_notes,
+    write_attributes,
 )
-from edgefirst_ros.formats.l5kit.store.vouched import MADE_BY, refuse_changed
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
+from edgefirst_ros.model.errors import DatasetError
 
 Extent = tuple[float, float, float]
 

@@ -13,9 +13,8 @@ import numpy as np
 from edgefirst_ros.formats.l5kit.geometry import rigid, yaw_of
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
-from edgefirst_ros.formats.l5kit.write.egopath import EgoPath
-from edgefirst_ros.formats.l5kit.write.points import seen_from
-from edgefirst_ros.formats.l5kit.write.prepare import Cloud, Pose, PreparedFrame
+from edgefirst_ros.formats.l5kit.write.clusters import seen_from
+from edgefirst_ros.formats.l5kit.write.prepare import Cloud, EgoPath, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
 
 BRIDGED_NS = 300_000_000

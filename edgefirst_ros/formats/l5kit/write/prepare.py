@@ -1,36 +1,45 @@
-"""One sample to the parts of a frame that depend on no other sample."""
+"""One sample to the parts of a frame that depend on no other sample.
+
+The ego pose, interpolated between the samples.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.base import NO_FILE
+from edgefirst_ros.formats.format import NO_FILE
 from edgefirst_ros.formats.l5kit.geometry import Floats
-from edgefirst_ros.formats.l5kit.labels import status_row
-from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source
+from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source, status_row
 from edgefirst_ros.formats.l5kit.store.schema import FACE, LIDAR, RADAR, Records
 from edgefirst_ros.formats.l5kit.write.boxes import (
     Boxes,
     PlacedBoxes,
+    PlacedDetections,
     Setting,
     boxes_of,
     identified,
     place_model,
     place_solid,
+    repeats,
+    shown_by,
+    track_key,
 )
-from edgefirst_ros.formats.l5kit.write.candidates import PlacedDetections, repeats, shown_by, track_key
-from edgefirst_ros.formats.l5kit.write.clusters import place_clusters, place_fused
-from edgefirst_ros.formats.l5kit.write.points import check_points, sensor_points
-from edgefirst_ros.formats.tracks.classes import class_key
-from edgefirst_ros.messages.detection import Detections
-from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.model.rotations import matrix_of
-from edgefirst_ros.sample import EgoPose, GeoPoint, Role, Sample
+from edgefirst_ros.formats.l5kit.write.clusters import (
+    check_points,
+    place_clusters,
+    place_fused,
+    sensor_points,
+)
+from edgefirst_ros.formats.tracks.sizes import class_key
+from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import EgoPose, GeoPoint, Measurement, Role, Sample
+from edgefirst_ros.model.transform import between, matrix_of, quaternion_of
 
 NO_POSE = "no ego pose at the frame's time"
 _COLORS = ("red", "yellow", "amber", "green")
@@ -242,3 +251,89 @@ def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cl
         account.topics.add(measurement.topic)
         clouds[sensor] = Cloud(measurement, sensor, setting)
     return clouds
+
+
+_BEYOND_NS = 50_000_000
+"""How far a known pose is extrapolated, for measurements a little before or after it."""
+
+
+class EgoPath:
+    """Ego poses of the samples in order of time; None where a sample has none.
+
+    Between two poses the position follows a cubic, whose slope at each is that of the parabola through it and
+    its neighbours; the rotation turns at a constant rate. Next to a sample without a pose, the pose is known
+    within 50 ms of a known one only.
+    """
+
+    def __init__(self) -> None:
+        self._times_ns: list[int] = []
+        self._poses: list[Pose | None] = []
+
+    def add(self, time_ns: int, pose: Pose | None) -> None:
+        """Append the pose of the next sample."""
+        self._times_ns.append(time_ns)
+        self._poses.append(pose)
+
+    def forget(self, before_ns: int) -> None:
+        """Drop poses that interpolation from this time on does not need."""
+        count = max(bisect_right(self._times_ns, before_ns) - 2, 0)
+        del self._times_ns[:count]
+        del self._poses[:count]
+
+    def at(self, time_ns: int, *, beyond: bool = False) -> Pose | None:
+        """The pose at a time.
+
+        Args:
+            time_ns: when.
+            beyond: extrapolate by up to 50 ms where there is a pose on one side only.
+        """
+        times = self._times_ns
+        after = bisect_left(times, time_ns)
+        if after < len(times) and times[after] == time_ns:
+            return self._poses[after]
+        if self._known(after - 1) and self._known(after):
+            return self._between(after, time_ns)
+        if not beyond:
+            return None
+        for near, pair in ((after - 1, after - 1), (after, after + 1)):
+            if self._known(near) and abs(time_ns - times[near]) <= _BEYOND_NS:
+                if self._known(pair - 1) and self._known(pair):
+                    return self._between(pair, time_ns)
+                return self._poses[near]
+        return None
+
+    def _known(self, index: int) -> bool:
+        return 0 <= index < len(self._poses) and self._poses[index] is not None
+
+    def _between(self, after: int, time_ns: int) -> Pose:
+        """The pose on the curve between two poses; beyond its ends, on a straight line."""
+        start, end = self._poses[after - 1], self._poses[after]
+        if start is None or end is None:
+            raise ValueError(f"no pose on both sides of {time_ns}")
+        step_s = (self._times_ns[after] - self._times_ns[after - 1]) / 1e9
+        share = (time_ns - self._times_ns[after - 1]) / (self._times_ns[after] - self._times_ns[after - 1])
+        first, last = quaternion_of(np.stack([start.rotation, end.rotation]))
+        rotation = matrix_of(between(first, last, share))
+        chord = end.position_m - start.position_m
+        if not 0 <= share <= 1:
+            return Pose(rotation, start.position_m + share * chord, start.origin)
+        slopes = self._slope(after - 1), self._slope(after)
+        before = chord / step_s if slopes[0] is None else slopes[0]
+        behind = chord / step_s if slopes[1] is None else slopes[1]
+        left, right = before * step_s - chord, chord - behind * step_s
+        bend = share * (1 - share) * ((1 - share) * left + share * right)
+        return Pose(rotation, start.position_m + share * chord + bend, start.origin)
+
+    def _slope(self, index: int) -> Floats | None:
+        """m/s at a pose by the parabola through it and its neighbours; None where one is not known."""
+        before, here, behind = (
+            self._poses[i] if self._known(i) else None for i in (index - 1, index, index + 1)
+        )
+        if before is None or here is None or behind is None:
+            return None
+        first_s = (self._times_ns[index] - self._times_ns[index - 1]) / 1e9
+        second_s = (self._times_ns[index + 1] - self._times_ns[index]) / 1e9
+        first = (here.position_m - before.position_m) / first_s
+        second = (behind.position_m - here.position_m) / second_s
+        slope: Floats = (first * second_s + second * first_s) / (first_s + second_s)
+        return slope

@@ -15,10 +15,19 @@ import numpy.typing as npt
 from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
-from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS
-from edgefirst_ros.formats.tracks.classes import Prior, Size
-from edgefirst_ros.formats.tracks.motion import Place, Spot, TrackPath
-from edgefirst_ros.formats.tracks.solver import Sightings, Solved, interpolated, motion, nearest, solved
+from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS
+from edgefirst_ros.formats.tracks.sizes import Prior, Size
+from edgefirst_ros.formats.tracks.solver import (
+    Place,
+    Sightings,
+    Solved,
+    Spot,
+    TrackPath,
+    interpolated,
+    motion,
+    nearest,
+    solved,
+)
 
 REACH_NS = 50_000_000
 """How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""

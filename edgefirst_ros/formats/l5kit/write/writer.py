@@ -10,13 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefirst_ros.errors import EdgeFirstError, OutputExists, WriteError
-from edgefirst_ros.formats.base import LeftOut, NoPlace, Written
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
+from edgefirst_ros.formats.format import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import (
     AGENTS,
@@ -28,12 +26,14 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     POINTS,
     SPANS,
     Records,
+    SceneNote,
 )
 from edgefirst_ros.formats.l5kit.write.grid import Frame, FrameGrid, Held
 from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
-from edgefirst_ros.naming import safe_name
-from edgefirst_ros.sample import EgoPose, Sample, SequenceInfo
+from edgefirst_ros.model.errors import EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.model.sample import EgoPose, Sample, SequenceInfo
+from edgefirst_ros.model.untrusted import safe_name
 
 _HOST_LENGTH = 16
 _NO_HOST = "unknown"

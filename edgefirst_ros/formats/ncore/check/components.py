@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgefirst_ros.formats.findings import Findings, reading
+from edgefirst_ros.formats.format import Findings, reading
 from edgefirst_ros.formats.ncore.check.frames import (
     Instance,
     check_boxes,

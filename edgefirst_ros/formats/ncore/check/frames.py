@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.codecs.pictures import open_picture
-from edgefirst_ros.formats.findings import Findings, reading
-from edgefirst_ros.formats.ncore.store.marks import BOX_ARRAYS, FLAT_BOXES
-from edgefirst_ros.formats.ncore.store.reading import MOST_RAY_BYTES, FinishedStore
+from edgefirst_ros.formats.format import Findings, reading
+from edgefirst_ros.formats.ncore.store.base import BOX_ARRAYS, FLAT_BOXES
+from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES, FinishedStore
 from edgefirst_ros.formats.zarr2.array import MOST_BYTES, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY
+from edgefirst_ros.model.pictures import open_picture
 
 _UNIT_TOLERANCE = 1e-4
 

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.findings import Findings, reading
+from edgefirst_ros.formats.format import Findings, reading
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.check.frames import Instance
-from edgefirst_ros.formats.ncore.extrinsics import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL, edge_of
-from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED
-from edgefirst_ros.naming import displayed
+from edgefirst_ros.formats.ncore.poses import (
+    ASSUMED,
+    GLOBAL_DTYPE,
+    POSE_DTYPE,
+    RIG,
+    WORLD,
+    WORLD_GLOBAL,
+    edge_of,
+)
+from edgefirst_ros.model.untrusted import displayed
 
 _ORTHONORMAL = {"float32": 1e-4, "float64": 1e-9}
 _LARGEST_GAP_US = 200_000

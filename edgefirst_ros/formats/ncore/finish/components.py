@@ -11,39 +11,35 @@ import numpy.typing as npt
 from PIL import Image
 
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
-from edgefirst_ros.formats.ncore.extrinsics import (
+from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
+from edgefirst_ros.formats.ncore.finish.cuboids import solved
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
+from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model
+from edgefirst_ros.formats.ncore.poses import (
+    ASSUMED,
+    BASES,
     GLOBAL_DTYPE,
     POSE_DTYPE,
     RIG,
     WORLD,
     WORLD_GLOBAL,
     Pose,
-    sensor_edges,
-    whole_camera,
-)
-from edgefirst_ros.formats.ncore.finish.cuboidtracks import META as CUBOIDS_META
-from edgefirst_ros.formats.ncore.finish.cuboidtracks import solved
-from edgefirst_ros.formats.ncore.finish.facts import Facts
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
-from edgefirst_ros.formats.ncore.finish.trajectory import (
-    ASSUMED,
-    BASES,
     RigPoses,
     cover,
     enu_to_ecef,
     filled,
     rig_to_world,
+    sensor_edges,
     thin,
+    whole_camera,
 )
-from edgefirst_ros.formats.ncore.prepare import cuboids
+from edgefirst_ros.formats.ncore.prepare import boxes as cuboids
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
-from edgefirst_ros.formats.ncore.store.marks import EntryTimes, Instance
-from edgefirst_ros.formats.ncore.store.meta import VERSION
-from edgefirst_ros.formats.ncore.store.packed import JsonPayload
+from edgefirst_ros.formats.ncore.store.base import VERSION, EntryTimes, Instance
+from edgefirst_ros.formats.ncore.store.journal import JsonPayload
 from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
-from edgefirst_ros.messages.transform import bare
+from edgefirst_ros.model.transform import bare
 
 DEFAULT = "default"
 NAMES = ("poses", "intrinsics", "masks", "cuboids")

@@ -1,4 +1,7 @@
-"""What a journal says about a sequence: everything that is written only when the sequence is finished."""
+"""What a journal says about a sequence: everything that is written only when the sequence is finished.
+
+Warnings and notes about the sequences, for the user.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.extrinsics import TransformRow
-from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
-from edgefirst_ros.formats.ncore.finish.trajectory import RigPoses
+from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
+from edgefirst_ros.formats.ncore.poses import RigPoses, TransformRow
 from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
+from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.store.marks import Instance
 
 
 @dataclass(slots=True)
@@ -219,3 +221,21 @@ def _joined(span: tuple[int, int] | None, time_us: int) -> tuple[int, int]:
 
 def _ends(times: array[int]) -> tuple[int, int]:
     return min(times), max(times)
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Sentences in the order in which they were found, each once."""
+
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Add a warning: the data are not what a reader would assume."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def note(self, text: str) -> None:
+        """Add a note: something was done to the data."""
+        if text not in self.notes:
+            self.notes.append(text)

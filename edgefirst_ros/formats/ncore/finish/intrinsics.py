@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.messages.calibration import Intrinsics, Tile, picture_intrinsics
-from edgefirst_ros.messages.camera import CameraInfo
+from edgefirst_ros.model.camera import CameraInfo, Intrinsics, Tile, picture_intrinsics
 
 _PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
 _FISHEYE = {"equidistant", "fisheye", "kannala_brandt"}

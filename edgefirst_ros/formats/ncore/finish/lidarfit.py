@@ -17,11 +17,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid, RowModel, Sweeps
+from edgefirst_ros.formats.ncore.prepare.lidar import CloudGrid, RowModel, Sweeps
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json
-from edgefirst_ros.formats.ncore.store.base import Store
+from edgefirst_ros.formats.ncore.store.base import Instance, Store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
-from edgefirst_ros.formats.ncore.store.marks import Instance
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.zarr2.array import array_records, read_array
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, Record, under

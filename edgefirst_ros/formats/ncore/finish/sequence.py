@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from edgefirst_ros.errors import DatasetError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.names import part_path
-from edgefirst_ros.formats.crashsafe.replacing import (
+from edgefirst_ros.formats.crashsafe.names import (
     forget,
     forget_unfinished,
+    part_path,
     remove,
     replace_file,
     take_name,
 )
-from edgefirst_ros.formats.crashsafe.sync import sync_paths
-from edgefirst_ros.formats.ncore.extrinsics import whole_camera
-from edgefirst_ros.formats.ncore.finish.boxattach import UNPAIRED_META, Camera, attach_boxes, read_flat_boxes
+from edgefirst_ros.formats.crashsafe.sync import disk_errors, sync_paths
 from edgefirst_ros.formats.ncore.finish.components import (
     COMPONENT_VERSION,
     DEFAULT,
@@ -30,18 +26,30 @@ from edgefirst_ros.formats.ncore.finish.components import (
     root_attributes,
     sequence_meta,
 )
-from edgefirst_ros.formats.ncore.finish.earlylabels import settle_labels
-from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
+from edgefirst_ros.formats.ncore.finish.labels import (
+    UNPAIRED_META,
+    Camera,
+    attach_boxes,
+    read_flat_boxes,
+    settle_labels,
+)
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.options import StoreType
+from edgefirst_ros.formats.ncore.poses import whole_camera
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.formats.ncore.store.base import Store, new_groups
+from edgefirst_ros.formats.ncore.store.base import (
+    FLAT_BOXES,
+    EntryTimes,
+    Instance,
+    Store,
+    new_groups,
+    write_meta,
+)
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
-from edgefirst_ros.formats.ncore.store.marks import FLAT_BOXES, EntryTimes, Instance
-from edgefirst_ros.formats.ncore.store.meta import write_meta
 from edgefirst_ros.formats.pace import rest
-from edgefirst_ros.messages.transform import bare
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.transform import bare
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, read_regular
 
 COMMON = ""

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Json, generic_data
-from edgefirst_ros.formats.ncore.store.marks import SIZE
+from edgefirst_ros.formats.ncore.store.base import SIZE
 from edgefirst_ros.formats.zarr2.array import array_records, blob_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.messages.detection import Detections, Mask
-from edgefirst_ros.sample import Observation
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.detection import Detections, Mask
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import Observation
 
 
 def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:

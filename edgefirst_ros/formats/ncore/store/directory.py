@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from edgefirst_ros.codecs.zlib_backend import crc32_of
-from edgefirst_ros.errors import DatasetError, WriteError
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.replacing import remove
-from edgefirst_ros.formats.crashsafe.sync import Unsynced, sync_paths, tree
-from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch
-from edgefirst_ros.formats.ncore.store.marks import Contents, take_mark
-from edgefirst_ros.formats.ncore.store.meta import md5_of
-from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
+from edgefirst_ros.formats.crashsafe.names import remove
+from edgefirst_ros.formats.crashsafe.sync import Unsynced, disk_errors, sync_paths, tree
+from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch, Contents, md5_of, take_mark
+from edgefirst_ros.formats.ncore.store.journal import KEY, consolidate
 from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import read_regular
+from edgefirst_ros.model.zlib_backend import crc32_of
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 

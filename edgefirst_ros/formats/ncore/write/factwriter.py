@@ -10,22 +10,27 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.extrinsics import node
-from edgefirst_ros.formats.ncore.finish.earlylabels import KIND as EARLY_LABEL
-from edgefirst_ros.formats.ncore.finish.earlylabels import label_json
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.intrinsics import camera_info_json
-from edgefirst_ros.formats.ncore.finish.trajectory import ASSUMED, BASES
+from edgefirst_ros.formats.ncore.finish.labels import KIND as EARLY_LABEL
+from edgefirst_ros.formats.ncore.finish.labels import label_json
 from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.parts import ComponentEntry, Cuboids, FlatBoxes, Json, SeriesValue
+from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
+from edgefirst_ros.formats.ncore.prepare.parts import (
+    ComponentEntry,
+    Cuboids,
+    FlatBoxes,
+    Json,
+    SeriesValue,
+    safe_name,
+)
 from edgefirst_ros.formats.ncore.prepare.radar import radar_info_meta
-from edgefirst_ros.formats.ncore.prepare.rays import safe_name
+from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.ncore.store.marks import Instance
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.radar import RadarInfo
-from edgefirst_ros.messages.transform import Transform, bare
-from edgefirst_ros.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.radar import RadarInfo
+from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
+from edgefirst_ros.model.transform import Transform, bare
 
 SWEEP = "sweep"
 _KEPT_BYTES = 128_000_000

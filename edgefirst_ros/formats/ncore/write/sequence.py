@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from edgefirst_ros.formats.base import EMPTY, Written
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_path
-from edgefirst_ros.formats.ncore.finish.earlylabels import descriptor_of, snapped
-from edgefirst_ros.formats.ncore.finish.facts import Facts
+from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
+from edgefirst_ros.formats.format import EMPTY, Written
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
+from edgefirst_ros.formats.ncore.finish.labels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.lidarmodel import CloudGrid
+from edgefirst_ros.formats.ncore.prepare.lidar import CloudGrid
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
     Cube,
@@ -32,18 +30,14 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
 )
 from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
-from edgefirst_ros.formats.ncore.store.base import ADVICE
+from edgefirst_ros.formats.ncore.store.base import ADVICE, BOX_ARRAYS, Instance
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.ncore.store.marks import BOX_ARRAYS, Instance
-from edgefirst_ros.formats.ncore.write.cubes import CubePairing, HeldCubes
 from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
-from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
-from edgefirst_ros.formats.ncore.write.masks import EgoMasks
-from edgefirst_ros.formats.ncore.write.names import InstanceNames
-from edgefirst_ros.formats.ncore.write.stores import StoreSet
+from edgefirst_ros.formats.ncore.write.sensors import EgoMasks, InstanceNames, LidarScales
+from edgefirst_ros.formats.ncore.write.stores import CubePairing, HeldCubes, StoreSet
 from edgefirst_ros.formats.zarr2.metadata import Record
-from edgefirst_ros.sample import EgoPose, SequenceInfo
+from edgefirst_ros.model.sample import EgoPose, SequenceInfo
 
 ITAR_RECORD, FILE_RECORD = 1024, 8192
 """What a small record takes: header and block of a tar file; a file's block, and its part of a folder's."""

@@ -12,25 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.errors import OutputExists
-from edgefirst_ros.formats.base import Written
-from edgefirst_ros.formats.crashsafe.appending import disk_errors
-from edgefirst_ros.formats.crashsafe.links import refuse_links
-from edgefirst_ros.formats.crashsafe.lock import Lock, refuse_busy
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.crashsafe.journal import Lock, refuse_busy
+from edgefirst_ros.formats.crashsafe.names import refuse_links
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.format import Written
+from edgefirst_ros.formats.ncore.finish.facts import Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence, remove_unfinished
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.component import Component, check_components
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
-from edgefirst_ros.formats.ncore.prepare.roles import prepare
+from edgefirst_ros.formats.ncore.prepare.roles import Component, check_components, prepare
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.ncore.write.lidarscale import LidarScales
-from edgefirst_ros.formats.ncore.write.masks import EgoMasks
-from edgefirst_ros.formats.ncore.write.names import InstanceNames
+from edgefirst_ros.formats.ncore.write.sensors import EgoMasks, InstanceNames, LidarScales
 from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
 from edgefirst_ros.formats.pace import Pace, pace_here
-from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
+from edgefirst_ros.model.errors import OutputExists
+from edgefirst_ros.model.sample import EgoPose, Observation, SequenceInfo
 
 _LATE_US = 2_000_000
 """How long after a split what was measured before it may still come: poses, and pictures that were paired."""

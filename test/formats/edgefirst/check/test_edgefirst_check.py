@@ -20,16 +20,16 @@ from edgefirst_samples import SEQUENCE, full_sample, jpeg, lidar_points, radar_c
 from PIL import Image
 
 import edgefirst_ros
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.errors import DatasetNotFound
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
-from edgefirst_ros.formats.edgefirst.check.container import zip_files
 from edgefirst_ros.formats.edgefirst.check.dataset import check
+from edgefirst_ros.formats.edgefirst.check.files import zip_files
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
+from edgefirst_ros.formats.edgefirst.prepare.clouds import encode_lidar
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
-from edgefirst_ros.formats.findings import Check, Findings, Look
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.format import Check, Findings, Look
+from edgefirst_ros.model.errors import DatasetNotFound
+from edgefirst_ros.model.pictures import encode_gray
 
 NAME = SEQUENCE.name
 FRAMES = 6

@@ -20,8 +20,8 @@ from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.datasets import find
 from edgefirst_ros.formats.edgefirst.check.dataset import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.write.writer import EdgeFirstWriter
-from edgefirst_ros.formats.findings import Check
+from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
+from edgefirst_ros.formats.format import Check
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
 

@@ -16,11 +16,11 @@ import pytest
 from edgefirst_samples import START_NS
 from PIL import Image
 
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.formats.edgefirst.finish import table
-from edgefirst_ros.formats.edgefirst.finish.table import write_table
+from edgefirst_ros.formats.edgefirst import finish as table
+from edgefirst_ros.formats.edgefirst.finish import write_table
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, SampleJournal, SampleRecord
+from edgefirst_ros.model.pictures import encode_gray
 
 SQUARE = np.array([0.1, 0.1, 0.2, 0.1, 0.2, 0.2, 0.1, 0.2], "<f4")
 TRIANGLE = np.array([0.5, 0.5, 0.75, 0.5, 0.5, 1.0], "<f4")

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.formats.edgefirst.prepare.annotations import Annotations, annotate
-from edgefirst_ros.messages.detection import Box, Detections, Mask
-from edgefirst_ros.messages.measurement import Datum
-from edgefirst_ros.sample import Role
+from edgefirst_ros.model.detection import Box, Detections, Mask
+from edgefirst_ros.model.sample import Datum, Role
 
 INSTANCE = Mask(np.full((4, 4, 1), 255, np.uint8), boxed=True)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
-from edgefirst_ros.codecs.png import encode_gray
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube, read_cube
-from edgefirst_ros.messages.radar import Axis, RadarCube
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import encode_gray
+from edgefirst_ros.model.radar import Axis, RadarCube
 
 LAYOUTS = st.lists(st.sampled_from(Axis), max_size=5).map(tuple)
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, insert_exif
-from edgefirst_ros.sample import CameraImage, GeoPoint
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import CameraImage, GeoPoint
 
 PLACE = GeoPoint(-33.8567844, 151.2152967, -12.345)
 

@@ -12,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.prepare.depthimage import depth_mm, encode_gray_jpeg, reflectivity
-from edgefirst_ros.formats.edgefirst.prepare.rangeimage import RangeGrid, project
-from edgefirst_ros.messages.camera import RawImage
+from edgefirst_ros.formats.edgefirst.prepare.clouds import (
+    RangeGrid,
+    depth_mm,
+    encode_gray_jpeg,
+    project,
+    reflectivity,
+)
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.errors import DecodeError
 
 GRID = RangeGrid(rows=4, columns=8, elevation_min_deg=-40.0, elevation_max_deg=40.0)
 

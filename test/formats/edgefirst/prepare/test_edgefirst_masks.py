@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
-from edgefirst_ros.errors import DecodeError
 from edgefirst_ros.formats.masks import Outline, class_outlines, instance_outline
-from edgefirst_ros.messages.detection import Mask
+from edgefirst_ros.model.detection import Mask
+from edgefirst_ros.model.errors import DecodeError
 
 
 def rings(outline: Outline) -> list[npt.NDArray[np.float32]]:

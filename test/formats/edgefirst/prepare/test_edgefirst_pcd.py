@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.prepare.pcd import encode_lidar, encode_radar
-from edgefirst_ros.messages.pointcloud import FARTHEST_M, PointCloud
+from edgefirst_ros.formats.edgefirst.prepare.clouds import encode_lidar, encode_radar
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pointcloud import FARTHEST_M, PointCloud
 
 TYPES = ["u1", "i1", "<u2", ">u2", "<i2", ">i4", "<u4", "<f4", ">f4", "<f8", ">f8"]
 NAMES = st.text(st.characters(codec="utf-8"), max_size=8).filter(lambda name: name not in {"x", "y", "z"})

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.errors import DecodeError
-from edgefirst_ros.formats.edgefirst.prepare import once
-from edgefirst_ros.formats.edgefirst.prepare.once import EncodedOnce
+from edgefirst_ros.formats.edgefirst.prepare import sample as once
+from edgefirst_ros.formats.edgefirst.prepare.sample import EncodedOnce
+from edgefirst_ros.model.errors import DecodeError
 
 
 def test_a_message_is_encoded_once_by_each_function() -> None:

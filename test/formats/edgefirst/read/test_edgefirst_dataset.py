@@ -14,8 +14,8 @@ from readable import CONTAINERS, MASK, NAME, SCHEMAS, dataset, truth
 from written import burnt_in_number
 
 import edgefirst_ros
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.edgefirst.read.dataset import KEYS
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.simulation.camera import LABELS
 from edgefirst_ros.simulation.world import inverse, transform
 

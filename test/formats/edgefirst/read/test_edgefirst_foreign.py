@@ -14,8 +14,8 @@ import pytest
 from edgefirst_foreign import BOX, boxes, foreign, picture, png
 
 import edgefirst_ros
-from edgefirst_ros.errors import ConfigError, DatasetError
-from edgefirst_ros.formats.edgefirst.read.stems import find_stems
+from edgefirst_ros.formats.edgefirst.read.files import find_stems
+from edgefirst_ros.model.errors import ConfigError, DatasetError
 
 Type = type[pl.DataType]
 PLACES = [f"s/s_{n:03d}.camera.jpeg" for n in range(1, 6)]

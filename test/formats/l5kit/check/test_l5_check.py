@@ -15,18 +15,17 @@ import numpy as np
 import pytest
 from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.findings import Check
-from edgefirst_ros.formats.l5kit.check.dataset import check
+from edgefirst_ros.formats.format import Check
+from edgefirst_ros.formats.l5kit.check import check
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, summary
 from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.rearrange import merge, split
 from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
+from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS
+from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS, SceneNote
 from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 FRAMES = 3
 Change = Callable[[Path], None]

@@ -11,7 +11,6 @@ import pytest
 from l5_samples import drive_samples, tree, write
 from test_l5_check import Change, attribute, made, put, remove, row, said
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.l5kit import (
     AgentDataset,
@@ -22,9 +21,10 @@ from edgefirst_ros.formats.l5kit import (
     merge,
     split,
 )
-from edgefirst_ros.formats.l5kit.check.dataset import check
-from edgefirst_ros.formats.l5kit.read.config import ReaderConfig
-from edgefirst_ros.sample import SequenceInfo
+from edgefirst_ros.formats.l5kit.check import check
+from edgefirst_ros.formats.l5kit.read.raster import ReaderConfig
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.sample import SequenceInfo
 
 CONFIG = ReaderConfig(history_num_frames=2, future_num_frames=2)
 SIZE, CONTENT = "of another size than it says", "of another CRC-32 than it says"

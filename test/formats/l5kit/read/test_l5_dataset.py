@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_samples import drive_samples, random_dataset, sample, tree, write
 
-from edgefirst_ros.errors import ConfigError, DatasetError, DatasetNotFound
 from edgefirst_ros.formats.l5kit import AgentDataset, AgentFilter, ChunkedDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.read.dataset import Rows
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
 
 CONFIG: dict[str, Any] = {
     "model_params": {"history_num_frames": 3, "future_num_frames": 4},

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from l5_samples import box, boxes, cloud, sample, write
 
 from edgefirst_ros.formats.l5kit import AgentDataset, ChunkedDataset, EgoDataset, build_rasterizer
-from edgefirst_ros.formats.l5kit.read.fill import box_corners, fill_quads, mark_points
-from edgefirst_ros.sample import Role
+from edgefirst_ros.formats.l5kit.read.raster import box_corners, fill_quads, mark_points
+from edgefirst_ros.model.sample import Role
 
 numbers = st.floats(-10, 40, allow_nan=False)
 

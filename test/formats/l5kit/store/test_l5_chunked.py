@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_samples import random_rows
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.formats.l5kit.store.chunkedarray import ChunkCache, ChunkedArray
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files
+from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
 from edgefirst_ros.formats.l5kit.store.schema import AGENT
-from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.formats.zarr2.compression import Blosc
+from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 ROWS, CHUNK = 37, 8
 

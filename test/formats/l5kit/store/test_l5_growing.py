@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_samples import random_rows, tree
 
-from edgefirst_ros.errors import DatasetError
 from edgefirst_ros.formats.l5kit.store import schema
-from edgefirst_ros.formats.l5kit.store.chunkfiles import Files, OwnFiles
-from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, StoredRows, stored_rows
-from edgefirst_ros.formats.l5kit.store.journal import Growth
+from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
+from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, Growth, StoredRows, stored_rows
 from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.model.errors import DatasetError
 
 SMALL = 5
 

@@ -13,13 +13,13 @@ import pytest
 from l5_samples import SEQUENCE, START_NS, STEP_NS, box, boxes, cloud, drive_samples, hand_over, sample, write
 from test_l5_drive import compare
 
-from edgefirst_ros.formats.base import LooksAhead, Written
+from edgefirst_ros.formats.format import LooksAhead, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.recover import recover
-from edgefirst_ros.formats.l5kit.write.candidates import track_key
+from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.l5kit.write.grid import FrameGrid
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
 MS = 1_000_000
 

@@ -9,9 +9,8 @@ import pytest
 from l5_samples import ORIGIN, START_NS, STEP_NS, agent
 
 from edgefirst_ros.formats.l5kit import AgentDataset, ChunkedDataset, EgoDataset
-from edgefirst_ros.formats.l5kit.store.attributes import SceneNote
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import FRAME
+from edgefirst_ros.formats.l5kit.store.schema import FRAME, SceneNote
 
 QUARTER = np.pi / 2
 LEFT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])

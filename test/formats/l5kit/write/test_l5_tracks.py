@@ -10,10 +10,10 @@ from l5_samples import SEQUENCE, STEP_NS, box, boxes, cloud, sample, write
 
 from edgefirst_ros.formats.l5kit import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import LABELS
-from edgefirst_ros.formats.l5kit.write.candidates import CLUSTER_KEYS, track_key
+from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS, track_key
 from edgefirst_ros.formats.l5kit.write.tracks import Sighting, Tracks
-from edgefirst_ros.messages.detection import Detections
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
 START = 10**18
 

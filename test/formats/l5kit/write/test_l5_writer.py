@@ -31,18 +31,17 @@ from l5_samples import (
 )
 from pydantic import ValidationError
 
-from edgefirst_ros.errors import OutputExists, WriteError
-from edgefirst_ros.formats.base import LeftOut, MeasurementWriter, SampleWriter, Written
+from edgefirst_ros.formats.format import LeftOut, MeasurementWriter, SampleWriter, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import Records
 from edgefirst_ros.formats.l5kit.write import prepare
 from edgefirst_ros.formats.l5kit.write.boxes import Setting
-from edgefirst_ros.formats.l5kit.write.points import highest, sensor_points
+from edgefirst_ros.formats.l5kit.write.clusters import highest, sensor_points
 from edgefirst_ros.formats.zarr2.array import ArraySpec
-from edgefirst_ros.messages.measurement import Measurement
-from edgefirst_ros.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.model.errors import OutputExists, WriteError
+from edgefirst_ros.model.sample import Measurement, Role, Sample, SequenceInfo
 
 needs_judge = pytest.mark.skipif(
     not (JUDGE.is_file() and CHECKER.is_file()),

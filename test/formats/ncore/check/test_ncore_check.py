@@ -18,19 +18,19 @@ import pytest
 from ncoremade import CALIBRATION, SEQUENCE, START_NS, camera, cloud, drive, lidar, observation, points, pose
 from ncoreread import Sequence
 
-from edgefirst_ros.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.findings import EVERYTHING, Check, Findings, Look
-from edgefirst_ros.formats.ncore.check import official
+from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look
+from edgefirst_ros.formats.ncore.check import sequence as official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.scenes import NCoreScenes
-from edgefirst_ros.formats.ncore.store.meta import md5_of
-from edgefirst_ros.formats.ncore.store.packed import KEY, consolidate
-from edgefirst_ros.formats.ncore.store.reading import FinishedDirectory
+from edgefirst_ros.formats.ncore.store.base import md5_of
+from edgefirst_ros.formats.ncore.store.files import FinishedDirectory
+from edgefirst_ros.formats.ncore.store.journal import KEY, consolidate
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import is_metadata
-from edgefirst_ros.sample import EgoPose, PoseBasis, Role
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.sample import EgoPose, PoseBasis, Role
 
 MS = 1_000_000
 START_US = START_NS // 1000

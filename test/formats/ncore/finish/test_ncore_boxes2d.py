@@ -17,8 +17,8 @@ from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.messages.detection import Box, Detections, Mask, ModelInfo
-from edgefirst_ros.sample import Observation, Role
+from edgefirst_ros.model.detection import Box, Detections, Mask, ModelInfo
+from edgefirst_ros.model.sample import Observation, Role
 
 MS = 1_000_000
 START_US = START_NS // 1000

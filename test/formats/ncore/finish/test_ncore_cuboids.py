@@ -15,14 +15,14 @@ from ncoremade import CALIBRATION, ORIGIN, SEQUENCE, START_NS, observation
 from ncoreread import Sequence as Read
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.finish.cuboidtable import CuboidTable
+from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.tracks.solver import Heading
 from edgefirst_ros.formats.zarr2.metadata import json_bytes
-from edgefirst_ros.messages.detection import Box, Detections, ModelInfo
-from edgefirst_ros.sample import Calibration, EgoPose, Role
+from edgefirst_ros.model.detection import Box, Detections, ModelInfo
+from edgefirst_ros.model.sample import Calibration, EgoPose, Role
 
 TO_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
 """Forward, left, up of the camera's body to right, down, ahead."""

@@ -12,30 +12,28 @@ from hypothesis import strategies as st
 from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.extrinsics import (
-    frames_in_rig,
-    inverse,
-    matrix,
-    node,
-    sensor_edges,
-)
 from edgefirst_ros.formats.ncore.finish.intrinsics import (
     camera_info_json,
     camera_model,
     fisheye_max_angle_rad,
 )
-from edgefirst_ros.formats.ncore.finish.trajectory import (
+from edgefirst_ros.formats.ncore.poses import (
     BASES,
     RigPoses,
     cover,
     enu_to_ecef,
     filled,
+    frames_in_rig,
+    inverse,
+    matrix,
+    node,
     rig_to_world,
+    sensor_edges,
     thin,
 )
-from edgefirst_ros.messages.camera import CameraInfo
-from edgefirst_ros.messages.transform import bare
-from edgefirst_ros.sample import PoseBasis
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.sample import PoseBasis
+from edgefirst_ros.model.transform import bare
 
 COEFFICIENTS = st.floats(-0.2, 0.2)
 POINTS = np.random.default_rng(1).uniform(-0.6, 0.6, (50, 2))

@@ -15,10 +15,10 @@ from ncoreread import Sequence, recover_all, tree
 
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.lidarmodel import Sweeps, grid_of
-from edgefirst_ros.formats.ncore.prepare.rays import rays_of
+from edgefirst_ros.formats.ncore.prepare.lidar import Sweeps, grid_of
+from edgefirst_ros.formats.ncore.prepare.parts import rays_of
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import Observation, Role
+from edgefirst_ros.model.sample import Observation, Role
 
 START_US = START_NS // 1000
 POINT = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1"), ("ring", "<u2")])

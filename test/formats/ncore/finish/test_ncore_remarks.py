@@ -23,11 +23,11 @@ from ncoremade import (
 from ncoreread import Sequence
 from PIL import Image
 
-from edgefirst_ros.errors import ConfigError
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.sample import Calibration, Observation, Role
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import Calibration, Observation, Role
 
 MS = 1_000_000
 START_US = START_NS // 1000

@@ -39,11 +39,11 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
 )
 from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.messages.detection import Box, Detections, Mask
-from edgefirst_ros.messages.imu import Imu
-from edgefirst_ros.messages.pointcloud import PointCloud
-from edgefirst_ros.sample import Calibration, Observation, Role
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.detection import Box, Detections, Mask
+from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Calibration, Observation, Role
 
 DEFAULT = NCoreOptions()
 

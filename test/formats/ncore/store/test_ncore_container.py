@@ -16,16 +16,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.errors import DatasetError, WriteError
 from edgefirst_ros.formats.ncore.store import directory
-from edgefirst_ros.formats.ncore.store.base import Batch, Store, new_groups
+from edgefirst_ros.formats.ncore.store.base import Batch, Store, new_groups, take_mark
 from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
-from edgefirst_ros.formats.ncore.store.itar import header, members, parse_header, read_index
-from edgefirst_ros.formats.ncore.store.marks import take_mark
-from edgefirst_ros.formats.ncore.store.packed import cbor_head, cbor_uints, consolidate, unxz
-from edgefirst_ros.formats.ncore.store.reading import FinishedTar
-from edgefirst_ros.formats.ncore.store.tarfile import TarStore
+from edgefirst_ros.formats.ncore.store.files import FinishedTar
+from edgefirst_ros.formats.ncore.store.itar import TarStore, header, members, parse_header, read_index
+from edgefirst_ros.formats.ncore.store.journal import cbor_head, cbor_uints, consolidate, unxz
 from edgefirst_ros.formats.zarr2.metadata import Record, group, is_metadata
+from edgefirst_ros.model.errors import DatasetError, WriteError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from edgefirst_ros.formats.ncore.store.digest import StreamDigest
+from edgefirst_ros.formats.ncore.store.itar import StreamDigest
 
 
 @pytest.mark.parametrize("largest", [10, 100_000, 3_000_000])

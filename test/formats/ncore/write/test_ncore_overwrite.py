@@ -14,13 +14,13 @@ from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
 from oracle import run_forked
 
-from edgefirst_ros.errors import WriteError
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose, Observation
+from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.sample import EgoPose, Observation
 
 NAME = SEQUENCE.name
 BESIDE = f"{NAME}_recovered"
@@ -227,7 +227,7 @@ from ncoremade import SEQUENCE, drive
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose
+from edgefirst_ros.model.sample import EgoPose
 
 root, store, entries, renames = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 writer = NCoreWriter(root, NCoreOptions(store=store), overwrite=True)

@@ -16,15 +16,15 @@ from ncorekill import collect
 from ncoremade import SEQUENCE, START_NS, camera, cube, drive, lidar, pose, radar
 from ncoreread import Sequence, recover_all, tree
 
-from edgefirst_ros.errors import WriteError
-from edgefirst_ros.formats.base import CrashSafe
 from edgefirst_ros.formats.crashsafe import sync as sync_module
 from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.format import CrashSafe
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write import writer as writer_module
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.sample import EgoPose, Observation, SequenceInfo
+from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.sample import EgoPose, Observation, SequenceInfo
 
 MS = 1_000_000
 FOLDER = SEQUENCE.name

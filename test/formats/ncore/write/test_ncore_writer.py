@@ -38,20 +38,20 @@ from ncoreread import Sequence, recover_all, tree
 from PIL import Image
 from pydantic import ValidationError
 
-from edgefirst_ros.errors import ConfigError, WriteError
-from edgefirst_ros.formats.base import MeasurementWriter, Written
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.format import MeasurementWriter, Written
 from edgefirst_ros.formats.ncore.finish import sequence as finish
-from edgefirst_ros.formats.ncore.finish.remarks import Remarks
+from edgefirst_ros.formats.ncore.finish.facts import Remarks
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.component import Component, OwnRecord
+from edgefirst_ros.formats.ncore.prepare.roles import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.pace import pace_here
-from edgefirst_ros.messages.camera import RawImage
-from edgefirst_ros.messages.detection import Detections, Mask
-from edgefirst_ros.messages.odometry import Odometry
-from edgefirst_ros.sample import Calibration, CameraImage, EgoPose, Observation, Role
+from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.detection import Detections, Mask
+from edgefirst_ros.model.errors import ConfigError, WriteError
+from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role
 
 START_US = START_NS // 1000
 MS = 1_000_000

@@ -1,1 +1,0 @@
-"""zlib streams and PNG."""

@@ -1,0 +1,291 @@
+"""Which topic has which role: names of several device generations, prefixes, regular expressions, types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+
+from edgefirst_ros.config.model import Config, TopicRule
+from edgefirst_ros.config.names import fits, is_full, is_pattern
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
+
+TF = "tf2_msgs/msg/TFMessage"
+TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
+"""Message types that a role may have; messages of other types are refused."""
+CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
+"""Roles whose latest message describes other sensors."""
+EGO_ROLES = roles_of(SensorKind.MOTION)
+COMPANION_ROLES = roles_of(SensorKind.COMPANION)
+LABEL_ROLES = frozenset({Role.MODEL, Role.MASK})
+"""Roles whose messages say what is in a picture, be it nothing; boxes in space need none."""
+MAX_UNUSED = 64
+"""Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
+OTHER_TOPICS = "(other topics)"
+SHOWN_TOPICS = 12
+"""Messages to the user name at most this many topics."""
+
+
+@cache
+def full_type(schema: str) -> str:
+    """``pkg/msg/Type`` for a type that is given as that or as ``pkg/Type``; recorders write either."""
+    package, _, name = schema.partition("/")
+    return schema if "/" in name or not name else f"{package}/msg/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a topic is used for.
+
+    Attributes:
+        topic: the topic, as its source names it.
+        name: the entry of ``config.topics`` that it matches.
+        rule: role and rules of that entry.
+        replaced_by: the topic that the entry takes instead of this one; empty if it takes this one.
+    """
+
+    topic: str
+    name: str
+    rule: TopicRule
+    replaced_by: str = ""
+
+
+def _prefix_of(topic: str, relative: str) -> str | None:
+    bare, relative = topic.strip("/"), relative.strip("/")
+    if bare == relative:
+        return ""
+    return bare.removesuffix("/" + relative) if bare.endswith("/" + relative) else None
+
+
+def find_prefix(topics: Iterable[str], config: Config) -> str:
+    """The prefix of the device's topics: the configured one, else that of most topics; empty for none.
+
+    Names with the prefix ``rt`` and without prefix may be of the same device: one generation mixes them.
+
+    Raises:
+        ConfigError: two prefixes have equally many topics; the message names them.
+    """
+    if config.prefix is not None:
+        return config.prefix.strip("/")
+    known = list(topics)
+    votes: Counter[str] = Counter()
+    for rule in config.topics.values():
+        for name in rule.plain_names:
+            if not name.startswith("/"):
+                votes.update({p for t in known if (p := _prefix_of(t, name)) is not None})
+    if votes["rt"] and votes[""]:
+        votes["rt"] += votes.pop("")
+    ranked = votes.most_common()
+    if not ranked:
+        return ""
+    tied = sorted(prefix for prefix, count in ranked if count == ranked[0][1])
+    if len(tied) > 1:
+        shown = ", ".join(repr(p) for p in tied[:SHOWN_TOPICS]) + ", …" * (len(tied) > SHOWN_TOPICS)
+        raise ConfigError([f"topics of more than one device: prefixes {shown}; choose one with --prefix"])
+    return tied[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """An entry of ``config.topics`` that a topic matches, and the index of the name by which it does."""
+
+    entry: str
+    rule: TopicRule
+    place: int
+
+
+class TopicMap:
+    """Finds the route of each topic.
+
+    An entry of ``config.topics`` takes one topic. If it has several names or a regular expression, several
+    topics may match. It then takes the first in this order, whichever is received first: topics of a type
+    that the role may have, the reference, the order of the entry's names, alphabetical order. A topic that
+    an entry names in full belongs to that entry, even if regular expressions of other entries match.
+
+    Args:
+        config: the configuration.
+        prefix: prefix of the device's topics.
+        known: (topic, type) of all topics, if they are known; otherwise call ``choose``.
+
+    Attributes:
+        notes: a sentence for every entry that several topics match: the one taken, and why.
+    """
+
+    def __init__(self, config: Config, prefix: str, known: Iterable[tuple[str, str]] | None = None) -> None:
+        self.prefix = prefix
+        self.notes: list[str] = []
+        self._reference = config.reference.strip("/")
+        self._plain: dict[str, _Match] = {}
+        self._patterns: list[tuple[str, _Match]] = []
+        self._types: dict[str, str] = {}
+        self._found: dict[tuple[str, str], _Match | None] = {}
+        self._taken: dict[str, str] = {}
+        for entry, rule in config.topics.items():
+            for place, name in enumerate(rule.names):
+                self._add(name, _Match(entry, rule, place))
+        if known is not None:
+            self.choose(known)
+
+    def route(self, topic: str, schema: str = "") -> Route | None:
+        """The route of a topic; None if it matches no entry.
+
+        Regular expressions match topics of the role's types only; the type is remembered for later calls.
+        """
+        if schema:
+            self._types[topic] = schema
+        match = self._match(topic, schema or self._types.get(topic, ""))
+        if match is None:
+            return None
+        taken = self._taken.get(match.entry, topic)
+        return Route(topic, match.entry, match.rule, "" if taken.strip("/") == topic.strip("/") else taken)
+
+    def has_chosen(self, entry: str) -> bool:
+        """Whether an entry that several topics may match has taken one."""
+        return entry in self._taken
+
+    def choose(self, topics: Iterable[tuple[str, str]]) -> None:
+        """Choose one of these (topic, type) for every entry that several topics may match, once for each."""
+        fitting: dict[str, list[tuple[tuple[bool, bool, int, str], str]]] = {}
+        rules: dict[str, TopicRule] = {}
+        for topic, kind in dict.fromkeys(topics):
+            schema = full_type(kind) or self._types.get(topic, "")
+            if schema:
+                self._types[topic] = schema
+            match = self._match(topic, schema)
+            if match is not None and match.rule.is_choice and match.entry not in self._taken:
+                bare = topic.strip("/")
+                is_wrong = bool(schema) and schema not in TYPES[match.rule.role]
+                rank = (is_wrong, bare != self._reference, match.place, bare)
+                fitting.setdefault(match.entry, []).append((rank, topic))
+                rules[match.entry] = match.rule
+        for entry, ranked in fitting.items():
+            ranked.sort()
+            (best, self._taken[entry]), *others = ranked
+            if others:
+                self.notes.append(choice_note(entry, [t for _, t in ranked], _reason(best, others[0][0])))
+
+    def _add(self, name: str, match: _Match) -> None:
+        if is_pattern(name):
+            self._patterns.append((name, match))
+            return
+        bare = name.strip("/")
+        if name.startswith("/"):
+            self._plain[bare] = match
+            return
+        self._plain[f"{self.prefix}/{bare}" if self.prefix else bare] = match
+        if self.prefix == "rt":
+            self._plain.setdefault(bare, match)
+
+    def _match(self, topic: str, schema: str) -> _Match | None:
+        key = (topic, schema)
+        if key not in self._found:
+            self._found[key] = self._plain.get(topic.strip("/")) or self._pattern(topic.strip("/"), schema)
+        return self._found[key]
+
+    def _pattern(self, bare: str, schema: str) -> _Match | None:
+        under = self.prefix + "/"
+        relative = {bare.removeprefix(under)} if self.prefix and bare.startswith(under) else set()
+        if self.prefix in {"", "rt"}:
+            relative.add(bare)
+        for name, match in self._patterns:
+            names = {bare} if is_full(name) else relative
+            if (not schema or schema in TYPES[match.rule.role]) and any(fits(name, each) for each in names):
+                return match
+        return None
+
+
+def _reason(best: tuple[bool, bool, int, str], other: tuple[bool, bool, int, str]) -> str:
+    if best[0] != other[0]:
+        return "whose type fits"
+    if best[1] != other[1]:
+        return "which is the reference"
+    return "which is named first" if best[2] != other[2] else "the first by name"
+
+
+def choice_note(entry: str, topics: Sequence[str], reason: str) -> str:
+    """The note about an entry that several topics match, of which it takes the first."""
+    others = ", ".join(topics[1 : SHOWN_TOPICS + 1]) + ", …" * (len(topics) > SHOWN_TOPICS + 1)
+    return (
+        f"topics.{entry} takes {topics[0]}, {reason}; it fits {others} as well: "
+        "give each that you want an entry of its own, with its role"
+    )
+
+
+def refers_to(wanted: str, entry: str, rule: TopicRule, topic: str = "") -> bool:
+    """Whether ``wanted``, the name of a topic, an entry or a role, is this entry's or this topic's."""
+    plain = [name.strip("/") for name in rule.names]
+    if wanted in (topic.strip("/") or None, entry, rule.role, *plain):
+        return True
+    return not topic and any(fits(name, wanted) for name in rule.names if is_pattern(name))
+
+
+def reference_role(config: Config) -> Role:
+    """The role of the reference by the configuration alone, for a capture before its first message.
+
+    Raises:
+        ConfigError: ``config.reference`` names no entry that can be the reference; the message lists those.
+    """
+    wanted = config.reference.strip("/")
+    possible = {n: r for n, r in config.topics.items() if r.topic and r.role in COMPANION_ROLES}
+    for entry, rule in possible.items():
+        if refers_to(wanted, entry, rule):
+            return rule.role
+    head = f"no topic for the reference {config.reference!r}"
+    raise ConfigError([f"{head}; name one with --reference: {', '.join(sorted(possible))}"])
+
+
+def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) -> tuple[Role, frozenset[str]]:
+    """The reference's role and its topics: one, or the four tiles of one picture.
+
+    ``config.reference`` is a topic, an entry of ``config.topics`` or a role. Of several topics of that role,
+    the one whose entry comes first in ``config.topics`` is taken.
+
+    Args:
+        config: the configuration.
+        topics: all topics of the recording.
+        routes: their routes.
+
+    Raises:
+        ConfigError: no topic can be the reference; the message lists the topics.
+    """
+    wanted = config.reference.strip("/")
+    known = list(topics)
+    present = [r for t in known if (r := routes.route(t)) is not None and not r.replaced_by]
+    order = list(config.topics)
+    matches = sorted(
+        (r for r in present if r.rule.role in COMPANION_ROLES and refers_to(wanted, r.name, r.rule, r.topic)),
+        key=lambda r: order.index(r.name),
+    )
+    if not matches:
+        usable = ", ".join(sorted(r.topic for r in present if r.rule.role in COMPANION_ROLES))
+        head = f"no topic for the reference {config.reference!r}"
+        if usable:
+            raise ConfigError([f"{head}; name one with --reference: {usable}"])
+        under = f" with the prefix {routes.prefix!r}" if routes.prefix else ""
+        there = ", ".join(sorted(known)[:SHOWN_TOPICS]) + ", …" * (len(known) > SHOWN_TOPICS)
+        raise ConfigError([f"{head}, and no other topic can be one{under}; topics found: {there or 'none'}"])
+    first = matches[0]
+    if not first.rule.tile:
+        return first.rule.role, frozenset({first.topic})
+    tiles = frozenset(r.topic for r in present if r.rule.tile and r.rule.role is first.rule.role)
+    return first.rule.role, tiles
+
+
+def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Route:
+    """Of topics of one role, at least one, the one that samples take; see ``Routing.instead``.
+
+    A device's topics are in one namespace, so the one that shares most of its name's beginning with the
+    reference is of the same device.
+    """
+    order = list(config.topics)
+    space = reference.strip("/").split("/")[:-1]
+
+    def rank(route: Route) -> tuple[int, int]:
+        pairs = zip(space, route.topic.strip("/").split("/")[:-1], strict=False)
+        shared = list(takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return -len(shared), order.index(route.name)
+
+    return min(routes, key=rank)

@@ -1,0 +1,540 @@
+"""Completes a dataset: container, annotation table and final names.
+
+Writes the annotation table: journal to Arrow file, in batches that limit memory.
+
+Writes the table of what each sample's sensors showed, beside the dataset, from the journal.
+
+Columns of the annotation table in both schema versions: name, type and value.
+
+Splits samples into training and validation by blocks of time, which keeps similar samples together.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
+from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
+from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions, SchemaVersion
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, Archive, DatasetPaths
+from edgefirst_ros.formats.edgefirst.store.arrowfile import FINGERPRINT, LABELLED, SCHEMA, ArrowTable
+from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked, SampleJournal, SampleRecord
+from edgefirst_ros.model.errors import DatasetError, WriteError
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.model.zlib_backend import crc32
+
+GROUPS = ("train", "val")
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSplit:
+    """The split of one sequence.
+
+    Its time is divided into n equal blocks of about ``block_s``, and these into round(n × val_ratio) equal
+    strata. One block of each stratum is val, chosen by the SHA-256 of the sequence's name and the stratum's
+    number. The ratio therefore holds for the sequence and for any long part of it, and the choice is the same
+    on every machine but differs between sequences.
+
+    In short sequences the blocks are shorter, so that at least one of them is of the smaller group: 6 s at a
+    ratio of 0.2 make five blocks of 1.2 s, one of which is val.
+
+    Args:
+        sequence: name of the sequence.
+        first_ns: time of its first sample.
+        last_ns: time of its last sample.
+        val_ratio: share of val, 0 to 1.
+        block_s: intended length of a block in seconds.
+    """
+
+    sequence: str
+    first_ns: int
+    last_ns: int
+    val_ratio: float
+    block_s: float
+
+    def group(self, time_ns: int) -> str:
+        """The group of the sample at a time: train or val."""
+        blocks = self._blocks()
+        block = (time_ns - self.first_ns) * blocks // (self.last_ns - self.first_ns + 1)
+        val = round(blocks * self.val_ratio)
+        # a block can be in two strata at most, those of its two ends
+        strata = {block * val // blocks, ((block + 1) * val - 1) // blocks}
+        return GROUPS[any(self._drawn(stratum, blocks, val) == block for stratum in strata if val)]
+
+    def _blocks(self) -> int:
+        wanted = round((self.last_ns - self.first_ns) / (self.block_s * 1e9))
+        smaller = min(self.val_ratio, 1.0 - self.val_ratio)
+        least = math.ceil(1.0 / smaller - 1e-9) if smaller > 0.0 else 1
+        return max(1, wanted, least)
+
+    def _drawn(self, stratum: int, blocks: int, val: int) -> int:
+        begin, end = stratum * blocks // val, (stratum + 1) * blocks // val
+        digest = hashlib.sha256(f"{self.sequence}\0{stratum}".encode()).digest()
+        return begin + int.from_bytes(digest[:8], "big") % (end - begin)
+
+
+DEGRADATIONS = ("low", "medium", "high")
+STATUSES = ("valid", "edit")
+ENUM_NOTE = b"_PL_ENUM_VALUES2"
+"""A field's note by which polars takes an ordered dictionary for an Enum: each category after its length."""
+_TEXT, _BOX_2D, _BOX_3D = pa.large_string(), pa.list_(pa.float32(), 4), pa.list_(pa.float32(), 6)
+_OUTLINE = pa.large_list(pa.float32())
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The sample, annotation and group from which the values of a row are taken."""
+
+    record: SampleRecord
+    annotation: Annotation
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Arrow type of a column and its value in a row; if it is a dictionary, its categories and their note."""
+
+    type: Any
+    value: Callable[[TableRow], Any]
+    categories: tuple[str, ...] = ()
+    note: bytes | None = None
+
+    @property
+    def is_category(self) -> bool:
+        """Whether values are one of some texts."""
+        return bool(pa.types.is_dictionary(self.type))
+
+    def field(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """The column in a schema."""
+        return pa.field(name, self.type, metadata=None if self.note is None else {ENUM_NOTE: self.note})
+
+    def array(self, rows: Sequence[TableRow]) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """The values of rows; a dictionary has all categories, as all batches of a file must share it."""
+        values = [self.value(row) for row in rows]
+        if not self.is_category:
+            return pa.array(values, self.type)
+        codes = {category: code for code, category in enumerate(self.categories)}
+        indices = pa.array(
+            [None if value is None else codes[value] for value in values], self.type.index_type
+        )
+        dictionary = pa.array(self.categories, self.type.value_type)
+        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.type.ordered)
+
+
+def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Column]:
+    """The columns of a schema version, in order, for a dataset with these labels.
+
+    Source: for 2025.01 the vendor's published article, except that ``name`` is a String, which the vendor's
+    client needs; for 2026.10 the vendor's client. ``label_index`` is the class index of the model.
+    The extents in ``box3d`` (w, h, l in 2026.10; depth, width, height in 2025.01) are along x, y and z.
+    """
+    return _published(labels) if version == "2025.01" else _current(labels)
+
+
+def _published(labels: tuple[str, ...]) -> dict[str, Column]:
+    return {
+        "name": Column(_TEXT, lambda row: row.record.sequence),
+        "frame": Column(pa.uint64(), lambda row: row.record.frame),
+        "group": _enum(GROUPS, lambda row: row.group),
+        "label": _enum(labels, lambda row: row.annotation.label),
+        "mask": Column(_OUTLINE, lambda row: _flat(_rings(row.annotation))),
+        "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
+        "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
+        "location": Column(pa.list_(pa.float64(), 2), lambda row: _longitude_first(row.record.location)),
+        "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
+        "degradation": _enum(DEGRADATIONS, lambda _: None),
+        "status": _enum(STATUSES, lambda row: _status(row.annotation)),
+    }
+
+
+def _current(labels: tuple[str, ...]) -> dict[str, Column]:
+    return {
+        "name": Column(_TEXT, lambda row: row.record.sequence),
+        "frame": Column(pa.uint32(), lambda row: row.record.frame),
+        "object_id": Column(_TEXT, lambda row: row.annotation.object_id),
+        "label": _categorical(labels, lambda row: row.annotation.label),
+        "label_index": Column(pa.uint64(), lambda row: row.annotation.label_index),
+        "group": _categorical(GROUPS, lambda row: row.group),
+        "polygon": Column(pa.large_list(_OUTLINE), lambda row: _rings(row.annotation)),
+        "mask": Column(pa.large_binary(), lambda row: _png(row.annotation)),
+        "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
+        "box2d_score": Column(pa.float32(), lambda row: row.annotation.box2d_score),
+        "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
+        "box3d_score": Column(pa.float32(), lambda row: row.annotation.box3d_score),
+        "size": Column(pa.list_(pa.uint32(), 2), lambda row: row.record.size),
+        "location": Column(pa.list_(pa.float32(), 2), lambda row: row.record.location),
+        "pose": Column(pa.list_(pa.float32(), 3), lambda row: row.record.pose),
+    }
+
+
+def _enum(categories: tuple[str, ...], value: Callable[[TableRow], Any]) -> Column:
+    """A polars Enum, whose codes are as narrow as polars makes them: it reads others as plain texts."""
+    code = next((t for most, t in ((255, pa.uint8()), (65535, pa.uint16())) if len(categories) <= most), None)
+    lengths = ((len(text), text) for text in (each.encode() for each in categories))
+    note = b"".join(b"%d;%s" % each for each in lengths)
+    return Column(pa.dictionary(code or pa.uint32(), _TEXT, ordered=True), value, categories, note)
+
+
+def _categorical(categories: tuple[str, ...], value: Callable[[TableRow], Any]) -> Column:
+    """A polars Categorical."""
+    return Column(pa.dictionary(pa.uint32(), _TEXT), value, categories)
+
+
+def _rings(annotation: Annotation) -> list[list[float]] | None:
+    if annotation.polygons is None:
+        return None
+    return [np.frombuffer(base64.b64decode(ring), "<f4").tolist() for ring in annotation.polygons]
+
+
+def _flat(rings: list[list[float]] | None) -> list[float] | None:
+    """All rings in one list, separated by NaN."""
+    if rings is None:
+        return None
+    flat: list[float] = []
+    for ring in rings:
+        flat += [math.nan, *ring] if flat else ring
+    return flat
+
+
+def _png(annotation: Annotation) -> bytes | None:
+    return None if annotation.mask is None else base64.b64decode(annotation.mask)
+
+
+def _longitude_first(location: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if location is None else (location[1], location[0])
+
+
+def _status(annotation: Annotation) -> str | None:
+    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule)."""
+    geometry = (annotation.box2d, annotation.polygons, annotation.box3d)
+    if all(part is None for part in geometry):
+        return None
+    return "edit" if None in geometry else "valid"
+
+
+BATCH_BYTES = 8 << 20
+"""A record batch ends with the sample that reaches this many bytes of the journal."""
+ALWAYS = frozenset({"name", "frame", "group"})
+_CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What must be known before the first batch: labels, columns in use, time span of each sequence."""
+
+    labels: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    looked: set[str] = field(default_factory=set)
+    span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class TableFile(NamedTuple):
+    """What was written: number of rows, bytes, the CRC-32 of these, and ``Looked`` of all samples."""
+
+    rows: int
+    size: int
+    crc: int
+    looked: frozenset[str] = frozenset()
+
+
+def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
+    """Write the journal's samples as an Arrow IPC file.
+
+    Its metadata have the ``schema_version``. Version 2025.01 always has all columns, 2026.10 omits those that
+    are null in all rows.
+
+    Raises:
+        OSError: the file system reports an error.
+    """
+    summary = _summarise(journal)
+    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)))
+    if options.schema_version != "2025.01":
+        used = summary.used | ALWAYS
+        schema_columns = {name: column for name, column in schema_columns.items() if name in used}
+    splits = {
+        sequence: BlockSplit(sequence, first, last, options.val_ratio, options.block_s)
+        for sequence, (first, last) in summary.span_ns.items()
+    }
+    fields = [column.field(name) for name, column in schema_columns.items()]
+    schema = pa.schema(fields, {"schema_version": options.schema_version})
+    batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, splits))
+    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked))
+
+
+def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> TableFile:
+    """Write tables of one schema as an Arrow IPC file, synced.
+
+    Raises:
+        OSError: the file system reports an error.
+    """
+    rows = 0
+    remove(path)  # a link to elsewhere is not written through
+    with path.open("xb") as file:
+        summed = _Summed(file)
+        with pa.ipc.new_file(summed, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+                rows += len(table)
+        file.flush()
+        sync_file(file.fileno())
+    return TableFile(rows, summed.size, summed.crc)
+
+
+class _Summed(io.RawIOBase):
+    """Passes on what is written, and knows the size and CRC-32 of all of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = self.crc = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        self.crc = crc32(data, self.crc)
+        written = self._file.write(data)
+        self.size += written
+        return written
+
+
+def refuse_unsound(schema: pa.Schema) -> None:
+    """Refuse a schema with notes that are no text, or damaged ones for polars, on which it panics.
+
+    Raises:
+        pa.ArrowInvalid: naming the column.
+    """
+    fields = list(schema)
+    while fields:
+        field = fields.pop()
+        fields += [field.type.field(number) for number in range(field.type.num_fields)]
+        name = field.name  # of a part of a column it is decoded here first
+        for key, value in (field.metadata or {}).items():
+            try:
+                key.decode(), value.decode()
+            except UnicodeDecodeError as error:
+                raise pa.ArrowInvalid(f"column {name}: a note that is no text") from error
+            if key.startswith(b"_PL_") and not (
+                _CATEGORICAL.fullmatch(value) if key == b"_PL_CATEGORICAL2" else _are_categories(value)
+            ):
+                raise pa.ArrowInvalid(f"column {name}: damaged {key.decode(errors='replace')}")
+
+
+def _are_categories(value: bytes) -> bool:
+    """Whether they are distinct categories, each after its length in bytes and a semicolon."""
+    seen = set()
+    while value:
+        length, found, rest = value.partition(b";")
+        if not found or not re.fullmatch(rb"\d{1,9}", length) or len(rest) < int(length):
+            return False
+        category, value = rest[: int(length)], rest[int(length) :]
+        if category in seen:
+            return False
+        seen.add(category)
+    return True
+
+
+def read_table(path: Path, *wanted: str, files: int | None = None) -> pa.Table:
+    """The rows of a table, which polars takes, too; only those columns that are ``wanted``, if any are named.
+
+    Args:
+        path: the file.
+        wanted: names of columns.
+        files: how many sensor files are beside it, which bound its rows; None if they are not known.
+
+    Raises:
+        DatasetError: it is not an Arrow file, or damaged.
+    """
+    table = ArrowTable(path, files=files, columns=wanted or None)
+    with table.readable():
+        names = [name for name in table.schema.names if not wanted or name in wanted]
+        schema = pa.schema([table.schema.field(name) for name in names])
+        refuse_unsound(schema)
+        return pa.Table.from_batches([b.select(names) for b in table.batches()], schema)
+
+
+def count_samples(path: Path) -> tuple[int, int]:
+    """Number of samples and rows in a table of ``write_table``, where the rows of a sample are adjacent.
+
+    Raises:
+        WriteError: it is not an Arrow file with the columns name and frame.
+    """
+    samples = 0
+    last = None
+    what = "not an annotation table of this package"
+    try:
+        table = ArrowTable(path, columns=("name", "frame"))
+    except DatasetError as error:
+        raise WriteError(f"{what}: {error}") from error
+    with refusing(path, WriteError, what):
+        for batch in table.batches():
+            for key in zip(batch["name"].to_pylist(), batch["frame"].to_pylist(), strict=True):
+                samples += key != last
+                last = key
+    return samples, sum(table.rows)
+
+
+def _summarise(journal: SampleJournal) -> _Summary:
+    summary = _Summary()
+    for committed in journal:
+        record = committed.record
+        first, last = summary.span_ns.get(record.sequence, (record.time_ns, record.time_ns))
+        summary.span_ns[record.sequence] = (min(first, record.time_ns), max(last, record.time_ns))
+        summary.used |= _fields_in_use(record)
+        summary.looked.update(record.looked)
+        for annotation in record.annotations:
+            summary.used |= _fields_in_use(annotation)
+            if annotation.label is not None:
+                summary.labels.add(annotation.label)
+    if "polygons" in summary.used:
+        summary.used.add("polygon")
+    return summary
+
+
+def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
+    return {f.name for f in fields(record) if getattr(record, f.name) is not None}
+
+
+def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
+    """Rows in order: one per annotation, and one without annotation for a sample that has none."""
+    batch: list[TableRow] = []
+    begin = 0
+    for committed in journal:
+        record = committed.record
+        group = splits[record.sequence].group(record.time_ns)
+        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        if committed.end - begin >= BATCH_BYTES:
+            yield batch
+            batch, begin = [], committed.end
+    if batch:
+        yield batch
+
+
+def _to_arrow(rows: Sequence[TableRow], schema_columns: Mapping[str, Column], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays([column.array(rows) for column in schema_columns.values()], schema=schema)
+
+
+ROWS = 4096
+"""Of a record batch."""
+REPEATED = "camera_repeated"
+
+
+def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -> TableFile:
+    """Write the journal's measures as an Arrow IPC file.
+
+    Args:
+        journal: of the dataset.
+        path: of the file.
+        looked: ``Looked`` of all samples.
+
+    Raises:
+        OSError: the file system reports an error.
+    """
+    rows = _rows(journal, looked)
+    batches = ([first, *islice(rows, ROWS - 1)] for first in rows)
+    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches))
+
+
+def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:
+    before: tuple[str, float | None] = "", None
+    for committed in journal:
+        record = committed.record
+        measures = dict(record.quality or {})
+        fingerprint = measures.pop(FINGERPRINT, None)
+        if fingerprint is not None:
+            measures.setdefault(REPEATED, float((record.sequence, fingerprint) == before))
+        before = record.sequence, fingerprint
+        holds = labelled(record.looked, looked)
+        searched = {name: name in holds for name in LABELLED.values()}
+        key = {"name": record.sequence, "frame": record.frame, "time_ns": record.time_ns}
+        yield {**key, **searched, **measures}
+
+
+def labelled(looked: Collection[str], found: Collection[str]) -> frozenset[str]:
+    """The columns of ``LABELLED`` that hold for a sample.
+
+    Args:
+        looked: ``Looked`` of the sample.
+        found: of all samples. A model that never has boxes and has masks is one for masks, and vice versa.
+    """
+    finds_masks = Looked.MODEL_MASKS in found
+    finds_boxes = Looked.MODEL_BOXES in found or not finds_masks
+    by_model = Looked.MODEL in looked
+    holds = {
+        "boxes2d": by_model and finds_boxes,
+        "masks": Looked.MASK in looked or (by_model and finds_masks),
+        "boxes3d": Looked.BOXES_3D in looked,
+    }
+    return frozenset(LABELLED[key] for key, does in holds.items() if does)
+
+
+MADE_BY = "edgefirst"
+"""What the manifests of the format say."""
+
+
+def complete_dataset(
+    paths: DatasetPaths, archive: Archive | None, journal: SampleJournal, options: EdgeFirstOptions
+) -> int:
+    """Complete container, tables and manifest under ``.part`` names, synced; returns the table's rows.
+
+    The manifest has the sensor files as the journal has them, in the order in which they were written, which
+    is that of a ZIP's directory, and then the tables.
+
+    Args:
+        paths: paths of the dataset.
+        archive: the unfinished container; None if it has its final name already.
+        journal: journal of the dataset.
+        options: options of the dataset.
+
+    Raises:
+        OSError: the file system reports an error.
+    """
+    if archive is not None:
+        archive.finish()
+    table = write_table(journal, part_path(paths.arrow), options)
+    quality = write_quality(journal, part_path(paths.quality), table.looked)
+    write_manifest(part_path(paths.manifest), MADE_BY, _entries(journal, table, quality))
+    journal.sync()
+    sync_path(paths.folder)
+    return table.rows
+
+
+def _entries(journal: SampleJournal, table: TableFile, quality: TableFile) -> Iterator[Entry]:
+    for committed in journal:
+        for file in committed.files:
+            yield Entry(file.path, file.size, file.crc)
+    yield Entry(TABLE, table.size, table.crc)
+    yield Entry(QUALITY, quality.size, quality.crc)
+
+
+def publish_dataset(paths: DatasetPaths, journal: SampleJournal, options: EdgeFirstOptions) -> None:
+    """Give container, tables and manifest their names, and remove what they replace and the journal.
+
+    Every step can be repeated: until the journal is gone, recovery takes up wherever this was interrupted.
+
+    Raises:
+        OSError: as the file system has it.
+    """
+    container = paths.container(options.container)
+    if part_path(container).exists():
+        take_name(container)
+    take_name(paths.arrow)
+    take_name(paths.quality)
+    take_name(paths.manifest)
+    remove(paths.container("folder" if options.container == "zip" else "zip"))
+    remove(old_path(paths.container("folder")))
+    paths.journal.unlink()
+    sync_path(paths.folder)
+    journal.close()

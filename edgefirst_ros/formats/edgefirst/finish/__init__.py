@@ -1,1 +1,0 @@
-"""The end of a dataset: the annotation table made of the journal, and the final names."""

@@ -1,1 +1,0 @@
-"""What can be verified about L5Kit datasets."""

@@ -1,0 +1,130 @@
+"""2-D boxes on their way to the generic data of the picture that they were seen in.
+
+NCore has no component for them: its camera labels are aligned with the picture, [H, W] and more. A model
+answers after its picture was written, and readers look for a frame's generic data below the frame. So boxes
+go to the journal as they come, and are put to their frames when the sequence is finished (``boxattach``).
+
+3-D boxes to ``cuboids``: one observation a box, tracked where the device tracks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Cuboids, FlatBoxes, Json
+from edgefirst_ros.formats.tracks.sizes import kind_of
+from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.model.detection import Box, BoxAxes, Detections
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.sample import Observation
+from edgefirst_ros.model.transform import bare
+
+
+def flat_boxes(observation: Observation) -> tuple[FlatBoxes, tuple[str, ...]]:
+    """The boxes of a message that have an extent, and why others are left out.
+
+    Raises:
+        DecodeError: not a message of boxes.
+    """
+    measurement = observation.measurement
+    if not isinstance(measurement.datum, Detections):
+        raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
+    info = observation.calibration.model_info
+    sound = [box for box in measurement.datum.boxes if box.width > 0 and box.height > 0]
+    refused = () if len(sound) == len(measurement.datum.boxes) else ("2-D box without extent",)
+    columns = _columns(sound, info.labels if info else ())
+    packed = {name: (column.dtype.str, column.tobytes()) for name, column in columns.items()}
+    time_us = measurement.time_ns // 1000
+    masked = bool(measurement.datum.masks)
+    encoded = {name: tuple(array_records("", column, COMPRESSOR)) for name, column in columns.items() if name}
+    boxes = FlatBoxes(measurement.topic, bare(measurement.frame_id), time_us, packed, masked, encoded)
+    return boxes, refused
+
+
+def _columns(boxes: Sequence[Box], labels: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    place = np.array([(b.center_x, b.center_y, b.width, b.height) for b in boxes], np.float64).reshape(-1, 4)
+    middle, half = place[:, :2], place[:, 2:] / 2
+    classes = [_class(box.label, labels) for box in boxes]
+    return {
+        "": np.concatenate([middle - half, middle + half], axis=1),
+        "class_id": np.array([index for index, _ in classes], np.int32),
+        "label": np.array([name for _, name in classes], str),
+        "score": np.array([box.score for box in boxes], np.float32),
+        "track_id": np.array([box.track_id for box in boxes], str),
+        "distance_m": np.array([box.distance_m for box in boxes], np.float32),
+        "speed_m_s": np.array([box.speed_m_s for box in boxes], np.float32),
+    }
+
+
+def _class(label: str, labels: Sequence[str]) -> tuple[int, str]:
+    """Index and name of a class; the device sends either."""
+    if label.isascii() and label.isdigit():
+        index = int(label)
+        return (index, labels[index]) if index < len(labels) else (min(index, 2**31 - 1), label)
+    return (labels.index(label) if label in labels else -1), label
+
+
+EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
+"""Per observation, in the component's generic data: what an observation has no field for."""
+
+SOURCE = "AUTOLABEL"
+"""Label source of every cuboid."""
+
+
+def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
+    """The boxes of a message that have an extent, and why others are left out.
+
+    Their frame and axes are those of ``BoxAxes``.
+
+    Raises:
+        DecodeError: not a message of boxes.
+    """
+    measurement = observation.measurement
+    if not isinstance(measurement.datum, Detections):
+        raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
+    time_us = measurement.time_ns // 1000
+    axes = BoxAxes.of(measurement.frame_id, observation.calibration.transforms)
+    observations, extra, kinds, tracked, refused = [], [], [], [], set()
+    labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
+    for index, box in enumerate(measurement.datum.boxes):
+        if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
+            refused.add("box without extent or position")
+            continue
+        observations.append(_observation(box, time_us, index, axes))
+        is_number = box.label.isdecimal() and int(box.label) < len(labels)
+        kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
+        tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
+        extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
+    found = Cuboids(
+        frame_id=axes.frame_id,
+        time_us=time_us,
+        observations=tuple(observations),
+        extra=tuple(extra),
+        kinds=tuple(kinds),
+        tracked=tuple(tracked),
+        optical=axes.optical,
+    )
+    return found, tuple(sorted(refused))
+
+
+def _finite(box: Box) -> bool:
+    values = (box.center_x, box.center_y, box.distance_m, box.width, box.height)
+    return all(abs(value) < float("inf") for value in values)
+
+
+def _observation(box: Box, time_us: int, index: int, axes: BoxAxes) -> Json:
+    """An observation without its frame of reference, which the writer knows; dimensions as measured."""
+    centroid, dim = axes.centre_m(box), axes.extents_m(box)
+    return {
+        "track_id": box.track_id or f"untracked-{time_us}-{index}",
+        "class_id": box.label,
+        "timestamp_us": time_us,
+        "reference_frame_timestamp_us": time_us,
+        "bbox3": {"centroid": [float(v) for v in centroid], "dim": [float(v) for v in dim], "rot": [0.0] * 3},
+        "source": SOURCE,
+        "source_version": None,
+    }

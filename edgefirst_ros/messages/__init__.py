@@ -1,1 +1,0 @@
-"""CDR bytes to typed measurements: one module a sensor."""

@@ -1,0 +1,174 @@
+"""Point clouds of radar, lidar and fusion, and the full scale of their reflectivity."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from edgefirst.schemas import sensor_msgs
+
+from edgefirst_ros.model.cdr import array, decoder_of
+from edgefirst_ros.model.errors import DecodeError
+
+CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+"""numpy's type code by datatype of a sensor_msgs/PointField."""
+FARTHEST_M = 10_000.0
+"""No lidar or radar of a vehicle sees as far: a larger coordinate is a fault, as one that is not finite."""
+TOO_FAR = f"points beyond {FARTHEST_M / 1000:g} km left out"
+_MAX_POINT_STEP = 1 << 20
+_FIELD_NAME = re.compile(r"[^\W.][\w .:+-]{0,63}")
+"""Formats have files and columns of these names."""
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class PointCloud:
+    """A point cloud with the fields of its message (sensor_msgs/PointCloud2).
+
+    Attributes:
+        points: structured array (height * width,), row by row. Field names, types and counts are the
+            message's; fields may be unaligned or big-endian, ``column`` converts them.
+        height: rows; more than 1 if the cloud is organised.
+        width: points per row.
+    """
+
+    points: npt.NDArray[np.void]
+    height: int
+    width: int
+
+    def has(self, *names: str) -> bool:
+        """Whether the cloud has all these fields."""
+        return set(names) <= set(self.points.dtype.names or ())
+
+    def column(self, name: str, dtype: type[Scalar] = np.float32) -> npt.NDArray[Scalar]:  # type: ignore[assignment]
+        """One field as a new contiguous array in native byte order: (N,), or (N, count) if its count is > 1.
+
+        Raises:
+            DecodeError: the cloud has no such field.
+        """
+        if not self.has(name):
+            raise DecodeError(f"point cloud has no field {name}")
+        return np.ascontiguousarray(as_type(self.points[name], dtype))
+
+    def xyz(self) -> npt.NDArray[np.float32]:
+        """Cartesian coordinates in metres, (N, 3) float32, contiguous, native byte order.
+
+        Raises:
+            DecodeError: x, y or z is missing, or a field of several values.
+        """
+        columns = [self.column(name, np.float32) for name in ("x", "y", "z")]
+        if any(column.ndim != 1 for column in columns):
+            raise DecodeError("point cloud has more than one number in x, y or z")
+        with np.errstate(invalid="ignore"):
+            # Multiplied by 1, a NaN that would warn wherever it is used becomes one that does not.
+            return np.ascontiguousarray(np.stack(columns, axis=1) * np.float32(1))
+
+
+def has_far_points(cloud: PointCloud) -> bool:
+    """Whether a point is farther than a sensor can see; points that are not finite are padding."""
+    with np.errstate(invalid="ignore"):
+        return any(
+            bool(((np.abs(cloud.points[axis]) > FARTHEST_M) & np.isfinite(cloud.points[axis])).any())
+            for axis in "xyz"
+            if cloud.has(axis)
+        )
+
+
+def is_seen(*coordinates: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which points a sensor can have seen: finite, and up to ``FARTHEST_M``, along each axis."""
+    seen = np.ones(len(coordinates[0]), np.bool_)
+    with np.errstate(invalid="ignore"):
+        for values in coordinates:
+            seen &= np.abs(values) <= FARTHEST_M  # a NaN is not
+    return seen
+
+
+def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar]:
+    """Convert a field's values to another type, with the same result on every machine.
+
+    Floats become integers as follows, where numpy's result would depend on the processor: the fraction is cut
+    off, NaN becomes 0, and values beyond the limits of the type become these limits.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind == "f" and np.issubdtype(dtype, np.integer):
+            limits = np.iinfo(np.dtype(dtype))
+            # int64's upper limit is not a double: take the largest one below 2^63.
+            most = min(limits.max, (1 << 63) - (1 << 10))
+            values = np.nan_to_num(values.astype(np.float64)).clip(limits.min, most)
+        return values.astype(dtype)
+
+
+@decoder_of("sensor_msgs/PointCloud2")
+def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
+    """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
+
+    ``row_step`` is ignored for a single row; a field's count of 0 means 1, as in PCL. The points are a view
+    of ``data`` unless rows are padded.
+
+    Raises:
+        DecodeError: no valid message of this type, or its layout contradicts itself or its data.
+    """
+    height, width, point_step = int(message.height), int(message.width), int(message.point_step)
+    fields = tuple((str(f.name), int(f.offset), int(f.datatype), int(f.count)) for f in message.fields)
+    dtype = _point_dtype(fields, ">" if message.is_bigendian else "<", point_step)
+    if not height * width:
+        empty = np.empty(0, dtype)
+        empty.flags.writeable = False
+        return PointCloud(empty, height, width)
+    row_bytes = width * point_step
+    row_step = int(message.row_step) if height > 1 else row_bytes
+    if row_step < row_bytes:
+        raise DecodeError("point cloud rows overlap")
+    raw = array(message.data, np.uint8)
+    if len(raw) < row_step * (height - 1) + row_bytes:
+        raise DecodeError("point cloud data is shorter than declared")
+    rows: npt.NDArray[np.void] = np.ndarray((height, width), dtype, raw.data, 0, (row_step, point_step))
+    points = rows.reshape(-1)
+    points.flags.writeable = False
+    return PointCloud(points, height, width)
+
+
+@lru_cache(maxsize=64)
+def _point_dtype(
+    fields: tuple[tuple[str, int, int, int], ...], order: str, point_step: int
+) -> np.dtype[np.void]:
+    names: list[str] = []
+    formats: list[str | tuple[str, int]] = []
+    offsets: list[int] = []
+    for name, offset, datatype, many in fields:
+        count, code = many or 1, CODES.get(datatype)
+        if code is None:
+            raise DecodeError("point cloud field of an unknown datatype")
+        if not name or name in names:
+            raise DecodeError("point cloud fields without unique names")
+        if not _FIELD_NAME.fullmatch(name):
+            raise DecodeError("point cloud field whose name is unreadable")
+        if offset + count * int(code[1]) > point_step:
+            raise DecodeError("point cloud field beyond the point step")
+        names.append(name)
+        formats.append(order + code if count == 1 else (order + code, count))
+        offsets.append(offset)
+    if not names:
+        raise DecodeError("point cloud without fields")
+    if point_step > _MAX_POINT_STEP:
+        raise DecodeError("point cloud with an absurd point step")
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": point_step})
+
+
+_CONVENTIONS = (1.0, 255.0, 65535.0)
+"""Full scales of reflectivity in floats: 0 to 1, or 8-bit and 16-bit values (drivers of Velodyne, Ouster)."""
+
+
+def type_scale(dtype: np.dtype[Any]) -> float | None:
+    """The largest value of an integer type; None for floats, whose full scale the type does not show."""
+    return float(np.iinfo(dtype).max) if dtype.kind in "iu" else None
+
+
+def float_scale(largest: float) -> float:
+    """The full scale of floats up to ``largest``: the smallest usual one above that, else ``largest``."""
+    return next((scale for scale in _CONVENTIONS if largest <= scale), largest)

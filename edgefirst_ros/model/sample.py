@@ -1,0 +1,240 @@
+"""Samples, which are measurements aligned to one reference frame, and what belongs to them.
+
+Messages as they are received, and measurements: what they decode to, with topic, frame and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.detection import ModelInfo
+from edgefirst_ros.model.radar import RadarInfo
+from edgefirst_ros.model.sensors import Role
+from edgefirst_ros.model.transform import Transform
+
+Datum: TypeAlias = object
+"""What a message decodes to, such as ``Imu``: the modules that ``sensors.SENSORS`` names define the types."""
+
+
+class RawMessage(NamedTuple):
+    """One message as received, its payload still encoded; this is what sources yield.
+
+    Attributes:
+        topic: its topic, as the source names it.
+        schema: its type, ``pkg/msg/Type`` or ``pkg/Type``.
+        data: CDR with its encapsulation header.
+        receive_ns: time of receipt, in nanoseconds since 1970 of the receiver's clock.
+        publish_ns: time of publication in the same unit; the time of receipt if the source has no other.
+        arrival: running number over all messages of the source, from 0, in order of receipt.
+        definition: text of the ROS message definition; empty if the source has none (MCAP files have).
+        fault: why its bytes may be damaged, such as a wrong checksum; empty if nothing is known.
+        repeated: received before the recording began and stored at its beginning, because it is still valid.
+        vouched: a checksum or the transport vouches for its bytes.
+    """
+
+    topic: str
+    schema: str
+    data: bytes
+    receive_ns: int
+    publish_ns: int
+    arrival: int
+    definition: str = ""
+    fault: str = ""
+    repeated: bool = False
+    vouched: bool = False
+
+
+class Measurement(NamedTuple):
+    """One decoded message with its acquisition time.
+
+    Attributes:
+        topic: topic of the message.
+        time_ns: acquisition, in nanoseconds since 1970 of the recording's clock.
+        stamp_ns: the header stamp in nanoseconds, as sent, of whichever clock the sensor uses.
+        receive_ns: time of receipt, in nanoseconds since 1970 of the receiver's clock.
+        arrival: running number over all messages of the source.
+        frame_id: the coordinate frame as sent; may be empty.
+        datum: what the message decodes to; its arrays are read-only.
+    """
+
+    topic: str
+    time_ns: int
+    stamp_ns: int
+    receive_ns: int
+    arrival: int
+    frame_id: str
+    datum: Datum
+
+
+__all__ = ["Role"]  # of what is imported here
+
+
+@dataclass(frozen=True, slots=True)
+class GeoPoint:
+    """A WGS-84 position: degrees, metres above the ellipsoid."""
+
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float
+
+
+class PoseBasis(StrEnum):
+    """How a position or rotation was obtained, the best way first."""
+
+    MEASURED = "measured"
+    """Measured at this time, within the sensor's period."""
+    INTERPOLATED = "interpolated"
+    """Between two measurements that are at most ``ego.max_gap_s`` apart."""
+    DEAD_RECKONED = "dead-reckoned"
+    """Continued from a measurement with other sensors (gyroscope, accelerometer, wheels)."""
+    ASSUMED = "assumed"
+    """Unknown; the value, if there is one, is a placeholder."""
+
+
+@dataclass(frozen=True, slots=True)
+class EgoPose:
+    """Pose of the rig (x forward, y left, z up) at one time; parts that are None are unknown.
+
+    Attributes:
+        time_ns: nanoseconds since 1970 of the recording's clock.
+        location: geodetic position.
+        fix_time_ns: time of the fix that is nearest in time.
+        origin: origin of the local frame, whose axes are east, north, up; None if it is that of odometry.
+        position_m: in the local frame.
+        rotation_xyzw: unit quaternion from the rig's axes to the local frame.
+        rpy_deg: roll, pitch and yaw of this rotation, signed.
+        position_basis: how the position was obtained.
+        rotation_basis: how the rotation was obtained.
+        position_sigma_m: standard deviations along the axes of the local frame.
+        rotation_sigma_rad: standard deviations about the rig's axes.
+    """
+
+    time_ns: int
+    location: GeoPoint | None = None
+    fix_time_ns: int | None = None
+    origin: GeoPoint | None = None
+    position_m: tuple[float, float, float] | None = None
+    rotation_xyzw: tuple[float, float, float, float] | None = None
+    rpy_deg: tuple[float, float, float] | None = None
+    position_basis: PoseBasis = PoseBasis.ASSUMED
+    rotation_basis: PoseBasis = PoseBasis.ASSUMED
+    position_sigma_m: tuple[float, float, float] | None = None
+    rotation_sigma_rad: tuple[float, float, float] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both position and rotation are known."""
+        is_complete = self.position_m is not None and self.rotation_xyzw is not None
+        return is_complete and PoseBasis.ASSUMED not in {self.position_basis, self.rotation_basis}
+
+
+class Look(NamedTuple):
+    """What a picture looks like.
+
+    Attributes:
+        luminance: mean level, 0 to 255.
+        contrast: standard deviation of levels.
+        sharpness: mean difference between neighbouring pixels in the middle.
+        clipped: share of pixels that are black or white.
+        lit: share of pixels that are bright enough for something to be seen.
+        fingerprint: of its pixels; of still pictures it says nothing.
+        thumb: mean level of each of 16 x 9 fields; empty of a tiny picture.
+    """
+
+    luminance: float
+    contrast: float
+    sharpness: float
+    clipped: float
+    lit: float
+    fingerprint: int
+    thumb: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class CameraImage:
+    """An encoded camera picture without EXIF, shared by all writers.
+
+    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked.
+    """
+
+    format: str
+    data: bytes
+    width: int
+    height: int
+    look: Look | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInfo:
+    """A sequence.
+
+    Attributes:
+        name: ``hostname_date_time``, valid as a file name and unique in its dataset.
+        host: the device's host name.
+        start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
+    """
+
+    name: str
+    host: str
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The calibration in force: the latest message of each kind, and the latest transform of each frame."""
+
+    camera_info: CameraInfo | None = None
+    radar_info: RadarInfo | None = None
+    model_info: ModelInfo | None = None
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    """By child frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Measurements aligned to one reference frame.
+
+    Attributes:
+        sequence: the sequence that it belongs to.
+        frame: number of the reference frame in the sequence, from 0; frames that are left out leave gaps.
+        time_ns: acquisition of the reference frame, in nanoseconds since 1970 of the recording's clock.
+        companions: at most one measurement per role; the reference is one of them.
+        error_ns: time of each companion minus ``time_ns``.
+        ego: pose of the rig at ``time_ns``.
+        calibration: the calibration in force.
+        image: the encoded camera picture; None if the sample has none.
+        content: by role, measures of what a companion holds.
+    """
+
+    sequence: SequenceInfo
+    frame: int
+    time_ns: int
+    companions: Mapping[Role, Measurement]
+    error_ns: Mapping[Role, int]
+    ego: EgoPose
+    calibration: Calibration
+    image: CameraImage | None = None
+    content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A measurement with its role and calibration, as measurement writers take it.
+
+    Attributes:
+        role: role of its topic.
+        measurement: the measurement.
+        calibration: the calibration in force.
+        image: the encoded picture of a camera's measurement; None for other roles.
+        picture: width and height of the camera's pictures; None before the first one.
+    """
+
+    role: Role
+    measurement: Measurement
+    calibration: Calibration
+    image: CameraImage | None = None
+    picture: tuple[int, int] | None = None

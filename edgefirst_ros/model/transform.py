@@ -1,0 +1,296 @@
+"""Transforms between coordinate frames, and the quaternions and vectors of messages.
+
+Rotations as matrices, quaternions (x, y, z, w) and angles, many at once.
+
+Angles are roll, pitch and yaw in radians: the rotation is yaw about z, then pitch about the turned y, then
+roll about the turned x, which is the same as about fixed x, y and z in this order (REP 103).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from edgefirst.schemas import geometry_msgs
+
+from edgefirst_ros.model.cdr import decoder_of, header_of, repeated_decoder_of
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.untrusted import displayed, visible
+
+_ROUNDING_M = 1e-5
+_ROUNDING_DEG = 1e-2
+"""Smaller angles cannot be computed from a cosine near 1, because of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Pose of ``child`` in ``parent``: p_parent = R(rotation) p_child + translation.
+
+    ``translation_m`` is x, y, z; ``rotation_xyzw`` a unit quaternion, normalised on decoding.
+    """
+
+    parent: str
+    child: str
+    translation_m: tuple[float, float, float]
+    rotation_xyzw: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Transforms:
+    """The transforms of one message, with the stamp of each in nanoseconds, as sent.
+
+    Source: tf2_msgs/TFMessage, or geometry_msgs/TransformStamped with one transform.
+    """
+
+    transforms: tuple[Transform, ...]
+    stamps_ns: tuple[int, ...]
+
+
+class _TFMessage(Protocol):
+    transforms: list[geometry_msgs.TransformStamped]
+
+
+def bare(frame_id: str) -> str:
+    """A frame's name without surrounding blanks and the leading slash of ROS 1."""
+    return frame_id.strip().lstrip("/")
+
+
+def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
+    """Whether adding a transform to the known ones (by child) would make a frame its own ancestor."""
+    parents = {bare(child): bare(other.parent) for child, other in known.items()}
+    parents[bare(transform.child)] = frame = bare(transform.parent)
+    for _ in range(len(parents) + 1):
+        if frame == bare(transform.child):
+            return True
+        if frame not in parents:
+            return False
+        frame = parents[frame]
+    return False
+
+
+def describe_change(before: Transform, after: Transform) -> str:
+    """How a frame's pose changed, as a sentence; empty if it changed by rounding only."""
+    if bare(before.parent) != bare(after.parent):
+        return f"the parent of {after.child} changed from {before.parent} to {after.parent}"
+    moved_m = math.dist(before.translation_m, after.translation_m)
+    cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))
+    turned_deg = math.degrees(2 * math.acos(min(1.0, cosine)))
+    if moved_m < _ROUNDING_M and turned_deg < _ROUNDING_DEG:
+        return ""
+    return f"{after.child} moved by {moved_m:.3g} m and {turned_deg:.3g} degrees in {after.parent}"
+
+
+@repeated_decoder_of(
+    "geometry_msgs/TransformStamped", lambda before, stamp_ns: replace(before, stamps_ns=(stamp_ns,))
+)
+def decode_transform(message: geometry_msgs.TransformStamped) -> Transforms:
+    """Decode a geometry_msgs/TransformStamped, which the device sends as tf_static.
+
+    Raises:
+        DecodeError: no valid message of this type, or its transform is invalid (see ``decode_tf``).
+    """
+    return _stamped([message])
+
+
+@decoder_of("tf2_msgs/TFMessage", lambda message: message.transforms[0])
+def decode_tf(message: _TFMessage) -> Transforms:
+    """Decode a tf2_msgs/TFMessage; stamp and frame are those of its first transform.
+
+    Raises:
+        DecodeError: no valid message of this type, it is empty, or one of its transforms is zero, not finite,
+            impossibly long, or without two different, printable frame names.
+    """
+    if not message.transforms:
+        raise DecodeError("no transforms in the message")
+    return _stamped(message.transforms)
+
+
+def _stamped(messages: Sequence[geometry_msgs.TransformStamped]) -> Transforms:
+    stamps_ns = tuple(header_of(message)[0] for message in messages)
+    return Transforms(tuple(map(_transform, messages)), stamps_ns)
+
+
+def _transform(message: geometry_msgs.TransformStamped) -> Transform:
+    _, parent = header_of(message)
+    turn = message.transform.rotation
+    return plausible_transform(
+        parent,
+        displayed(str(message.child_frame_id)),
+        xyz(message.transform.translation),
+        (float(turn.x), float(turn.y), float(turn.z), float(turn.w)),
+    )
+
+
+def plausible_transform(
+    parent: str,
+    child: str,
+    translation: tuple[float, float, float],
+    xyzw: tuple[float, float, float, float],
+) -> Transform:
+    """The transform of these values; the quaternion may have any length.
+
+    Raises:
+        DecodeError: there is none, as ``decode_tf`` says.
+    """
+    rotation = unit(xyzw)
+    if rotation is None or not all(map(math.isfinite, translation)):
+        raise DecodeError("transform is zero or not finite")
+    if max(map(abs, translation)) > FARTHEST_M:
+        raise DecodeError("transform out of range")
+    if not bare(child) or bare(child) == bare(parent):
+        raise DecodeError("transform does not connect two frames")
+    if visible(child + parent) != child + parent:
+        raise DecodeError("transform of a frame whose name is unreadable")
+    return Transform(parent, child, translation, rotation)
+
+
+_LEAST_NORM = 1e-9
+_UNIT_WITHIN = 0.1
+"""Rounding to bytes leaves lengths within 0.01 of 1."""
+FASTEST_RAD_S = 100.0
+"""The widest range of a gyroscope is 4000 degrees, 70 radians, a second."""
+LEAST_SIGMA, MOST_SIGMA = 1e-6, 1e6
+"""Standard deviations beyond these, in metres or radians, are no sensor's, and would overflow later."""
+FARTHEST_M = 1e8
+"""No frame on earth has larger coordinates: they come from damage, and would overflow later."""
+
+
+def unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, float] | None:
+    """The unit quaternion of one of any length; None if it is zero or not finite.
+
+    Devices send mounts as they were typed in, such as -1, 1, -1, 1.
+    """
+    norm = math.hypot(*xyzw)
+    if not _LEAST_NORM < norm < math.inf:
+        return None
+    x, y, z, w = xyzw
+    return x / norm, y / norm, z / norm, w / norm
+
+
+def measured_unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float, float, float] | None:
+    """As ``unit``, of an orientation that was measured, and is of unit length.
+
+    Raises:
+        DecodeError: its length is another, so that a component is wrong.
+    """
+    found = unit(xyzw)
+    if found is not None and abs(math.hypot(*xyzw) - 1) > _UNIT_WITHIN:
+        raise DecodeError("the orientation is not a unit quaternion")
+    return found
+
+
+def known(values: tuple[float, float, float], most: float, what: str) -> tuple[float, float, float]:
+    """A vector's components; all NaN, which means unknown, if one of them is.
+
+    Raises:
+        DecodeError: a component of ``what`` is larger than ``most``, which nothing can measure.
+    """
+    x, y, z = values
+    if abs(x) <= most and abs(y) <= most and abs(z) <= most:
+        return values
+    if any(abs(value) > most for value in values):
+        raise DecodeError(f"{what} of more than {most:g}, which nothing measures")
+    return (math.nan,) * 3
+
+
+def xyz(vector: geometry_msgs.Vector3 | geometry_msgs.Point) -> tuple[float, float, float]:
+    """The components of a geometry_msgs/Vector3 or Point."""
+    return float(vector.x), float(vector.y), float(vector.z)
+
+
+Floats = npt.NDArray[np.float64]
+
+_LOCKED = 1e-7
+"""Where the cosine of the pitch is smaller, roll and yaw turn about the same axis."""
+
+
+def matrix_of(xyzw: npt.ArrayLike) -> Floats:
+    """The matrices (..., 3, 3) of quaternions (..., 4) of any length; one of length 0 turns nothing."""
+    x, y, z, w = np.moveaxis(_unit(np.asarray(xyzw, np.float64)), -1, 0)
+    rows = (
+        (x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)),
+        (2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)),
+        (2 * (x * z - y * w), 2 * (y * z + x * w), -x * x - y * y + z * z + w * w),
+    )
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def quaternion_of(matrices: Floats) -> Floats:
+    """The unit quaternions (..., 4) of matrices (..., 3, 3)."""
+    m = matrices
+    # Four times the products of the quaternion's parts; the row of the largest is the most accurate.
+    products = np.empty((*m.shape[:-2], 4, 4))
+    trace = np.trace(m, axis1=-2, axis2=-1)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        products[..., i, i] = 1 - trace + 2 * m[..., i, i]
+        products[..., i, j] = products[..., j, i] = m[..., j, i] + m[..., i, j]
+        products[..., i, 3] = products[..., 3, i] = m[..., k, j] - m[..., j, k]
+    products[..., 3, 3] = 1 + trace
+    largest = np.argmax(np.diagonal(products, axis1=-2, axis2=-1), axis=-1)
+    chosen: Floats = np.take_along_axis(products, largest[..., None, None], axis=-2)[..., 0, :]
+    return _unit(chosen)
+
+
+def quaternion_of_angles(rpy_rad: npt.ArrayLike) -> Floats:
+    """The quaternions (..., 4) of angles (..., 3)."""
+    half = np.asarray(rpy_rad, np.float64) / 2
+    about = np.zeros((3, *half.shape[:-1], 4))
+    for axis in range(3):
+        about[axis, ..., axis], about[axis, ..., 3] = np.sin(half[..., axis]), np.cos(half[..., axis])
+    return product(product(about[2], about[1]), about[0])
+
+
+def angles_of(matrices: Floats) -> Floats:
+    """The angles (..., 3) of matrices (..., 3, 3); where roll and yaw turn about the same axis, yaw is 0."""
+    m = matrices
+    level = np.hypot(m[..., 0, 0], m[..., 1, 0])
+    locked = level < _LOCKED
+    roll = np.where(locked, np.arctan2(-m[..., 1, 2], m[..., 1, 1]), np.arctan2(m[..., 2, 1], m[..., 2, 2]))
+    yaw = np.where(locked, 0.0, np.arctan2(m[..., 1, 0], m[..., 0, 0]))
+    return np.stack([roll, np.arctan2(-m[..., 2, 0], level), yaw], axis=-1)
+
+
+def quaternion_of_vector(vectors_rad: npt.ArrayLike) -> Floats:
+    """The quaternions (..., 4) of turns about vectors (..., 3) by their length."""
+    vectors = np.asarray(vectors_rad, np.float64)
+    half = np.linalg.norm(vectors, axis=-1, keepdims=True) / 2
+    return np.concatenate([vectors * np.sinc(half / np.pi) / 2, np.cos(half)], axis=-1)
+
+
+def product(outer: Floats, inner: Floats) -> Floats:
+    """The rotations (..., 4) by ``inner``, then by ``outer``."""
+    vectors = outer[..., 3:] * inner[..., :3] + inner[..., 3:] * outer[..., :3]
+    vectors += np.cross(outer[..., :3], inner[..., :3])
+    scalar = outer[..., 3:] * inner[..., 3:] - (outer[..., :3] * inner[..., :3]).sum(-1, keepdims=True)
+    return np.concatenate([vectors, scalar], axis=-1)
+
+
+def between(start: Floats, end: Floats, share: npt.ArrayLike) -> Floats:
+    """Unit quaternions (..., 4) a share (...) of the shortest turn from one to another, or beyond it."""
+    turn = product(start * (-1, -1, -1, 1), end)
+    turn = np.where(turn[..., 3:] < 0, -turn, turn)
+    size = np.linalg.norm(turn[..., :3], axis=-1)
+    half = np.asarray(share) * np.arctan2(size, turn[..., 3])
+    # A turn too small to have an axis is as good as none.
+    scale = np.divide(np.sin(half), size, out=np.zeros_like(half), where=size > 0)
+    part = np.concatenate([scale[..., None] * turn[..., :3], np.cos(half)[..., None]], axis=-1)
+    return _unit(product(start, part))
+
+
+def interpolated(known_s: Floats, xyzw: Floats, wanted_s: Floats) -> Floats:
+    """Quaternions (M, 4) at wanted times (M,), from those at ascending times (N,), N at least 2."""
+    after = np.clip(np.searchsorted(known_s, wanted_s), 1, len(known_s) - 1)
+    start_s, end_s = known_s[after - 1], known_s[after]
+    unit = _unit(xyzw)
+    return between(unit[after - 1], unit[after], (wanted_s - start_s) / (end_s - start_s))
+
+
+def _unit(xyzw: Floats) -> Floats:
+    length = np.linalg.norm(xyzw, axis=-1, keepdims=True)
+    unit: Floats = np.where(length > 0, xyzw, (0.0, 0.0, 0.0, 1.0)) / np.where(length > 0, length, 1.0)
+    return unit

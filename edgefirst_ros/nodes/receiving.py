@@ -1,0 +1,240 @@
+"""Takes what has arrived on several subscriptions and delivers it in order of receipt; without rclpy.
+
+Receive times of messages: the middleware's, or simulated ones.
+
+Whether the receive buffers of the middleware's sockets can hold a burst of large messages.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
+
+BATCH_MESSAGES, BATCH_BYTES = 100, 64_000_000
+"""A batch ends at so many messages of one topic, or bytes of all: a fast topic keeps nothing else waiting."""
+
+Taken = tuple[bytes, Mapping[str, int]]
+"""A message's bytes, and what the middleware says about it (rclpy's message info)."""
+
+
+class Inlet(NamedTuple):
+    """Where the messages of one subscription come from and where they go."""
+
+    take: Callable[[], Taken | None]
+    """Returns the next message that has arrived, None if there is none."""
+    deliver: Callable[[bytes, Mapping[str, int]], None]
+
+
+def deliver_arrived(inlets: Iterable[Inlet]) -> None:
+    """Deliver what has arrived, in the order of the middleware's receive times and of each topic as taken.
+
+    Messages are taken in turns, one of each subscription, because receive times may not tell their order:
+    Cyclone DDS gives the time when a message is taken, and others may give 0.
+    """
+    waiting: list[tuple[Inlet, list[tuple[int, int, Inlet, Taken]]]] = [(inlet, []) for inlet in inlets]
+    batch = [messages for _, messages in waiting]
+    size = 0
+    for turn in range(BATCH_MESSAGES):
+        left = []
+        for inlet, messages in waiting:
+            taken = inlet.take()
+            if taken is not None:
+                data, info = taken
+                size += len(data)
+                messages.append((info["received_timestamp"], turn, inlet, taken))
+                left.append((inlet, messages))
+        if not left or size > BATCH_BYTES:
+            break
+        waiting = left
+    for _, _, inlet, taken in heapq.merge(*filter(None, batch), key=itemgetter(0, 1)):
+        inlet.deliver(*taken)
+
+
+SANE_NS = 60_000_000_000
+"""A receive time this far from the wall clock is of another clock, and replaced by the wall clock's."""
+WAITING_MESSAGES, WAITING_BYTES = 2000, 64_000_000
+"""The most messages, and bytes, that wait for a simulation to begin."""
+TOO_EARLY = "came before /clock began (use_sim_time)"
+
+Put = Callable[[RawMessage], None]
+
+
+class ReceiveClock:
+    """Gives messages their receive and publish times, and delivers them in order.
+
+    In simulated time both are the time on ``/clock`` when the message arrives, because publish times are of
+    the wall clock then. Messages that arrive before the first ``/clock`` wait for it, since a robot often
+    sends its description once, at the start; if there are too many, the oldest are delivered with a fault, so
+    that the ledger counts them as refused.
+
+    Args:
+        simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
+        wall_ns: returns the wall clock's time.
+    """
+
+    def __init__(
+        self, simulated_ns: Callable[[], int | None], wall_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._simulated_ns = simulated_ns
+        self._wall_ns = wall_ns
+        self._waiting: deque[tuple[RawMessage, Put]] = deque()
+        self._bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Number of messages that wait for a simulation to begin."""
+        return len(self._waiting)
+
+    def deliver(self, message: RawMessage, put: Put) -> None:
+        """Pass a message to ``put``, now or once the simulation begins.
+
+        The message has the middleware's own times, 0 where it has none.
+        """
+        simulated_ns = self._simulated_ns()
+        if simulated_ns is None:
+            now_ns = self._wall_ns()
+            receive_ns = message.receive_ns if 0 <= now_ns - message.receive_ns < SANE_NS else now_ns
+            self.deliver_waiting(receive_ns)
+            put(_at(message, receive_ns, message.publish_ns or receive_ns))
+            return
+        if simulated_ns > 0:
+            self.deliver_waiting(simulated_ns)
+            put(_at(message, simulated_ns, simulated_ns))
+            return
+        self._waiting.append((_at(message, 0, 0), put))
+        self._bytes += len(message.data)
+        while len(self._waiting) > WAITING_MESSAGES or self._bytes > WAITING_BYTES:
+            self._refuse()
+
+    def deliver_waiting(self, now_ns: int) -> None:
+        """Deliver what waited for the simulation, as received at ``now_ns``."""
+        while self._waiting:
+            message, put = self._waiting.popleft()
+            put(_at(message, now_ns, now_ns))
+        self._bytes = 0
+
+    def close(self) -> None:
+        """Deliver what still waits as refused."""
+        while self._waiting:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        message, put = self._waiting.popleft()
+        self._bytes -= len(message.data)
+        put(message._replace(fault=TOO_EARLY))
+
+
+def _at(message: RawMessage, receive_ns: int, publish_ns: int) -> RawMessage:
+    return message._replace(receive_ns=receive_ns, publish_ns=publish_ns)
+
+
+WANTED_BYTES = 8 * 1024 * 1024
+"""An uncompressed 1080p picture (6 MB), or a radar cube and a cloud, arrive as one burst of packets. This is
+also what ``min="16MB"`` requires: Linux doubles the requested size, and Cyclone compares with the double."""
+ALLOW = "sudo sysctl -w net.core.rmem_max=33554432"
+SHIPPED = "file://$(ros2 pkg prefix --share edgefirst_ros)/config/cyclonedds.xml"
+NAME = "receive buffer"
+_LIMIT = Path("/proc/sys/net/core/rmem_max")
+_OPEN = Path("/proc/self/fd")
+_DATAGRAMS = {"rmw_cyclonedds_cpp": "Cyclone DDS", "rmw_fastrtps_cpp": "Fast DDS"} | {
+    "rmw_fastrtps_dynamic_cpp": "Fast DDS",
+    "rmw_connextdds": "Connext DDS",
+}
+"""Middlewares that send messages as UDP packets; the others wait for slow receivers."""
+
+
+def granted_bytes() -> int | None:
+    """The largest receive buffer of this process's UDP sockets in bytes; None without such, or off Linux.
+
+    This is what the middleware requested as far as the kernel granted it.
+    """
+    sizes = []
+    try:
+        entries = list(_OPEN.iterdir())
+    except OSError:
+        return None
+    for entry in entries:
+        try:
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry.name))) as one:
+                if one.type == socket.SOCK_DGRAM and one.family in {socket.AF_INET, socket.AF_INET6}:
+                    sizes.append(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
+        except OSError:
+            continue  # closed meanwhile
+    return max(sizes, default=None)
+
+
+def allowed_bytes() -> int | None:
+    """The kernel's limit in bytes (net.core.rmem_max), None where it cannot be read."""
+    try:
+        return int(_LIMIT.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def receive_buffer(
+    middleware: str, granted: int | None, allowed: int | None, environment: Mapping[str, str]
+) -> list[Diagnostic]:
+    """One diagnostic on the receive buffer, none where it does not matter.
+
+    Args:
+        middleware: rclpy's identifier.
+        granted: bytes, see ``granted_bytes``.
+        allowed: bytes, see ``allowed_bytes``.
+        environment: the process's environment variables.
+    """
+    name = _DATAGRAMS.get(middleware)
+    if name is None or granted is None:
+        return []
+    values = (
+        ("granted", _mb(granted)),
+        ("wanted", _mb(WANTED_BYTES)),
+        ("net.core.rmem_max", "unknown" if allowed is None else _mb(allowed)),
+        ("middleware", middleware),
+    )
+    if granted >= WANTED_BYTES:
+        return [Diagnostic(Level.OK, NAME, _mb(granted), values)]
+    short = allowed is None or allowed < WANTED_BYTES
+    cure = _cure(name, environment.get("CYCLONEDDS_URI", ""), short=short)
+    text = f"{_mb(granted)}; bursts of large messages may be lost below {_mb(WANTED_BYTES)}: {cure}"
+    return [Diagnostic(Level.WARN, NAME, text, values)]
+
+
+def start_failure_help(middleware: str, allowed: int | None, environment: Mapping[str, str]) -> str:
+    """What may help if the middleware does not start; it prints the reason itself."""
+    given = environment.get("CYCLONEDDS_URI", "")
+    if _DATAGRAMS.get(middleware) != "Cyclone DDS" or not given:
+        return "the middleware did not start; its own message is above"
+    limit = "" if allowed is None else f" ({_mb(allowed)} by net.core.rmem_max)"
+    return (
+        f"Cyclone DDS did not start with CYCLONEDDS_URI={given}; its own message is above. If it demands a "
+        f"larger socket receive buffer than the kernel allows{limit}: {ALLOW}"
+    )
+
+
+def _cure(name: str, uri: str, *, short: bool) -> str:
+    """What to do; ``uri`` is CYCLONEDDS_URI, ``short`` whether the kernel's limit is too low."""
+    if name == "Fast DDS":
+        # It requests no size by itself, so it gets the kernel's default.
+        return f"{ALLOW} net.core.rmem_default=16777216, or give its UDP transport a receiveBufferSize"
+    steps = [ALLOW] if short else []
+    if name == "Connext DDS":
+        steps.append("set dds.transport.UDPv4.builtin.recv_socket_buffer_size")
+    elif "SocketReceiveBufferSize" not in uri:
+        steps.append(f"start with CYCLONEDDS_URI={'$CYCLONEDDS_URI,' if uri else ''}{SHIPPED}")
+    return ", then ".join(steps) or "increase SocketReceiveBufferSize in CYCLONEDDS_URI"
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"

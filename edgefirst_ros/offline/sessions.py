@@ -1,0 +1,249 @@
+"""Converts a session that continues others: it replays those before to restore what this one took over.
+
+The settings of a live session from its recording, which its conversion uses by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.offline.drives import RecordedDrive, find_files
+from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.sources.kinds import open_recording
+from edgefirst_ros.sources.location import Location
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import Recording
+from edgefirst_ros.sources.session import RESUMED, RecordedSession, Seam, resumed_of
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChain:
+    """A session's recording, the last part of ``drive``, after those that it continues.
+
+    ``following`` is the recording that continues it; late messages for its last samples are in there.
+    """
+
+    drive: RecordedDrive
+    following: Recording | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def find_chain(recording: Recording) -> SessionChain:
+    """The recordings in the same folder that this one continues, and the one that continues it."""
+    parts, notes = [recording], []
+    name = readable(recording.path.name)
+    while (session := parts[0].session) is not None and session.seam is not None:
+        before = _open(parts[0], session.after)
+        if before is None or before.path in {part.path for part in parts}:
+            notes.append(
+                f"{name}: continues {readable(session.after)}, which is not in its folder: the first seconds "
+                "may differ from what was captured"
+            )
+            break
+        parts.insert(0, before)
+    following = None
+    for name_beside in _beside(recording):
+        other = _open(recording, name_beside)
+        session = None if other is None else other.session
+        if session is not None and session.seam is not None and session.after == recording.path.name:
+            following = other
+    if following is None and recording.goes_on:
+        notes.append(
+            f"{name}: the recording that continues it is not in its folder: the last seconds may differ "
+            "from what was captured"
+        )
+    if len(parts) > 1:
+        notes.append(f"{name}: continues the {len(parts) - 1} before it, which are read first")
+    return SessionChain(RecordedDrive(parts), following, notes)
+
+
+def _beside(recording: Recording) -> list[str]:
+    """Names of the recordings in the same folder; of a remote one only those that could continue it."""
+    folder = recording.path.parent
+    if isinstance(folder, Path):
+        return sorted(path.name for path in folder.glob("*.mcap"))
+    if not recording.goes_on:
+        return []
+    files = find_files([f"{folder}/"]).files
+    return sorted(file.path.name for file in files if file.path.parent == folder)
+
+
+def _open(beside: Recording, name: str) -> Recording | None:
+    try:
+        return McapRecording(beside.path.with_name(name)) if name else None
+    except (RecordingError, RecordingNotFound):
+        return None
+
+
+class ChainReplay:
+    """Feeds a pipeline the last session of a chain as live capture did.
+
+    Call ``feed`` with every message of the chain's drive, then ``finish``; ``close`` in any case.
+
+    Args:
+        chain: the session and those before.
+        config: the conversion's configuration.
+        pipeline: receives the last session; nothing is written of the others.
+    """
+
+    def __init__(self, chain: SessionChain, config: Config, pipeline: Pipeline) -> None:
+        self._chain = chain
+        self._config = config.model_copy(update={"workers": 1})
+        self._last = pipeline
+        self._at = -1
+        self._arrival = -1
+        self._host = ""
+        self._current: Pipeline | None = None
+        self._tail: tuple[Pipeline, Seam] | None = None
+
+    def feed(self, message: RawMessage) -> None:
+        """Feed the next message of the drive."""
+        self._reach(self._chain.drive.reading)
+        self._arrival = message.arrival
+        if message.repeated or self._current is None:
+            return
+        resumed = resumed_of(message) if message.topic == RESUMED else None
+        if resumed is not None:
+            self._pass_seam()
+            self._current.end_source(Reason.PAUSED)
+            name, known = resumed
+            self._current.begin_source(None, self._host, name, calibration=known)
+            return
+        if self._tail is not None and message.receive_ns >= self._tail[1].until_ns:
+            self._pass_seam()
+        self._current.feed(message)
+
+    def finish(self, proceed: Callable[[], bool]) -> None:
+        """Feed late messages from the recording after the last session, while ``proceed`` returns True."""
+        self._reach(len(self._chain.drive.parts) - 1)
+        self._pass_seam()
+        following = self._chain.following
+        session = None if following is None else following.session
+        if following is None or session is None or session.seam is None:
+            return
+        self._begin_after(self._last, Pipeline(self._config, []), session, session.seam)
+        for message in following.messages(self._arrival + 1):
+            is_resumed = message.topic == RESUMED and resumed_of(message) is not None
+            if is_resumed or message.receive_ns >= session.seam.until_ns or not proceed():
+                break
+            if not message.repeated and self._current is not None:
+                self._current.feed(message)
+        self._tail = None
+        if self._current is not None:
+            self._current.pass_seam()
+
+    def close(self) -> None:
+        """Abort the pipelines of the sessions before."""
+        for pipeline in (self._current, self._tail and self._tail[0]):
+            if pipeline is not None and pipeline is not self._last:
+                pipeline.abort()
+
+    def _reach(self, part: int) -> None:
+        while self._at < part:
+            self._at += 1
+            session = self._chain.drive.parts[self._at].session
+            if session is not None:
+                self._begin(session)
+
+    def _begin(self, session: RecordedSession) -> None:
+        """Begin a session, as a continuation of the one before if it was one."""
+        self._host = session.host
+        is_last = self._at == len(self._chain.drive.parts) - 1
+        pipeline = self._last if is_last else Pipeline(self._config, [])
+        before, seam = self._current, session.seam
+        self._pass_seam()
+        if before is None or seam is None:
+            pipeline.begin_source(None, session.host, session.sequence, calibration=session.known)
+        else:
+            self._begin_after(before, pipeline, session, seam)
+        self._current = pipeline
+
+    def _begin_after(
+        self, before: Pipeline, pipeline: Pipeline, session: RecordedSession, seam: Seam
+    ) -> None:
+        names, known = (session.host, session.sequence), before.calibration
+        pipeline.begin_source(None, *names, calibration=known, after=(before, seam.time_ns))
+        self._tail, self._current = (before, seam), pipeline
+
+    def _pass_seam(self) -> None:
+        """End the session before: it needs no more messages."""
+        tail, self._tail = self._tail, None
+        if tail is not None and self._current is not None:
+            self._current.pass_seam()
+            tail[0].abort()
+
+
+LIVE_ONLY = frozenset(
+    {
+        *("record", "record_topics", "queue_mb", "min_free_mb", "sync_s", "workers"),
+        *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
+    }
+)
+"""Settings that do not affect what is written for given messages."""
+
+
+def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any], str] | None:
+    """The settings of the recorded sessions as plain values, and a note about their use.
+
+    None if any of the recordings was made by another program.
+
+    Raises:
+        RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        ConfigError: the sessions had different settings, or settings that this version does not know.
+    """
+    found: list[tuple[Location, RecordedSession]] = []
+    for file in find_files(places).files:
+        session = _session(file.path)
+        if session is None:
+            return None
+        found.append((file.path, session))
+    (first, chosen), *others = found
+    for path, session in others:
+        if _relevant(session.settings) != _relevant(chosen.settings):
+            which = f"{readable(first.name)} and {readable(path.name)}"
+            remedy = "give --config for all, or convert one after the other"
+            raise ConfigError([f"{which} were captured with different settings: {remedy}"])
+    try:
+        build_config(chosen.settings)
+    except ConfigError as error:
+        raise ConfigError(
+            [
+                f"{readable(first.name)}: captured by another version, its settings cannot be used: {fault}; "
+                "give --config"
+                for fault in error.faults
+            ]
+        ) from error
+    which = readable(first.name) if not others else f"the {len(found)} recordings"
+    return dict(chosen.settings), f"settings from {which}, as captured; --config overrides them"
+
+
+def is_as_captured(session: RecordedSession, config: Config) -> bool:
+    """Whether topics are configured as in the session, so that its initial calibration is valid."""
+    try:
+        captured = build_config(session.settings)
+    except ConfigError:
+        return False
+    return (captured.topics, captured.prefix, captured.reference) == (
+        config.topics,
+        config.prefix,
+        config.reference,
+    )
+
+
+def _session(path: Location) -> RecordedSession | None:
+    try:
+        return open_recording(path).session
+    except (RecordingError, RecordingNotFound):
+        return None
+
+
+def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in LIVE_ONLY}

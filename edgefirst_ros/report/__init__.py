@@ -1,0 +1,1 @@
+"""What is said of a drive: the one diagnosis, and its renderings."""

@@ -1,0 +1,223 @@
+"""What the diagnosis says: findings with a code that stays, whatever the words of their sentences.
+
+What is wrong now with a topic of a live capture, by its account of the last seconds.
+
+Topics with several publishers: what is said of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.report.models import Publishers, Report
+
+
+class Code(StrEnum):
+    """What was found."""
+
+    # Of a report.
+    ABSENT = "absent"
+    PAUSE = "pause"
+    PAUSES = "pauses"
+    BEGINNING = "beginning"
+    END = "end"
+    MESSAGES_LOST = "messages_lost"
+    SAMPLES_LACKING = "samples_lacking"
+    FEW_PAIRS = "few_pairs"
+    FEW_SAMPLES = "few_samples"
+    NO_SAMPLES = "no_samples"
+    POSE_UNKNOWN = "pose_unknown"
+    POSE_DEAD_RECKONED = "pose_dead_reckoned"
+    IMU_ROTATED = "imu_rotated"
+    RECORDING_DAMAGED = "recording_damaged"
+    FROZEN = "frozen"
+    BLACK = "black"
+    BLANK = "blank"
+    DARK = "dark"
+    ZERO_POINTS = "zero_points"
+    EMPTY_SECTORS = "empty_sectors"
+    PUBLISHERS = "publishers"
+    # Of a live capture.
+    SILENT = "silent"
+    SLOW = "slow"
+    DROPPING = "dropping"
+    SHEDDING = "shedding"
+    LOSING = "losing"
+    REFUSED = "refused"
+    UNUSABLE = "unusable"
+
+
+class Severity(IntEnum):
+    """How bad a finding is."""
+
+    NOTE = 0
+    """Worth saying; the grade does not depend on it."""
+    WARNING = 1
+    """The grade depends on it, by its share."""
+    ERROR = 2
+    """Nothing useful comes of a topic, or of a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is worth saying of a drive or of a live capture.
+
+    Attributes:
+        code: what it is.
+        text: a sentence for people.
+        topics: that it is about.
+        share: of the drive, of messages or of samples, how much of it is lost; 0 to 1.
+        severity: how bad it is.
+        begin_ns: where it begins, None if it has no place in time.
+        end_ns: where it ends.
+        is_part: whether another finding sums it up with others.
+    """
+
+    code: Code
+    text: str
+    topics: tuple[str, ...] = ()
+    share: float = 0.0
+    severity: Severity = Severity.WARNING
+    begin_ns: int | None = None
+    end_ns: int | None = None
+    is_part: bool = False
+
+
+SLOW = 0.8
+"""A topic below this share of its usual rate is slow."""
+MANY = 64
+"""A topic without a steady rate after this many messages is taken to be irregular."""
+MISSED = 3.0
+"""A slow topic counts as silent after this many of its usual intervals."""
+
+REFUSED, LEAST_REFUSED = 0.9, 3
+"""A topic is refused as a whole if this share was of what came in some seconds, and at least so many:
+of receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected of a topic.
+
+    Attributes:
+        alive_s: it is silent after this long without a message, and a session's first seconds are as long.
+        hz: rate that was configured, 0 if none was.
+        is_sent_once: whether it may be sent only now and then.
+        is_required: whether there are no samples without it.
+        announced: whether it has a publisher, as far as that is known.
+        problem: what else is known to be wrong with it.
+    """
+
+    alive_s: float
+    hz: float = 0.0
+    is_sent_once: bool = False
+    is_required: bool = False
+    announced: bool = True
+    problem: str = ""
+
+
+def flow_findings(
+    topic: str,
+    now: Mapping[str, Any],
+    then: Mapping[str, Any],
+    expected: Expected,
+    *,
+    elapsed_s: float,
+    lately: Iterable[Finding] = (),
+) -> list[Finding]:
+    """Everything that is wrong with a topic.
+
+    Args:
+        topic: its name.
+        now: its account, see ``live.status.LiveStatus.topics``.
+        then: the one of a second before; empty if there is none.
+        expected: of it.
+        elapsed_s: since the session began.
+        lately: what else the last seconds have shown, see ``live.status.LiveStatus.findings``.
+    """
+    found = [Finding(Code.UNUSABLE, expected.problem, (topic,))] if expected.problem else []
+    silent_s = silent_for_s(now, expected, elapsed_s)
+    usual_hz = None if expected.is_sent_once else now["usual_hz"]
+    expected_hz, rate_hz = expected.hz or usual_hz, now["rate_hz"]
+    if silent_s:
+        text = f"silent for {silent_s:.0f} s" + ("" if expected.announced else ", no publisher")
+        severity = Severity.ERROR if expected.is_required else Severity.WARNING
+        found.append(Finding(Code.SILENT, text, (topic,), severity=severity))
+    elif expected_hz and elapsed_s > expected.alive_s and rate_hz < SLOW * expected_hz:
+        text = f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}"
+        found.append(Finding(Code.SLOW, text, (topic,)))
+    return [*found, *_lost(topic, now, then), *lately]
+
+
+def silent_for_s(now: Mapping[str, Any], expected: Expected, elapsed_s: float) -> float:
+    """How long a periodic topic has been silent in this session; 0 if it is not, or is not periodic."""
+    usual_hz, age_s = now["usual_hz"], now["age_s"]
+    irregular = not usual_hz and now.get("received", 0) > MANY
+    if age_s is None or (not expected.hz and (expected.is_sent_once or irregular)):
+        return 0.0
+    limit_s = max(expected.alive_s, MISSED / usual_hz if usual_hz else 0.0)
+    silent_s = min(float(age_s), elapsed_s)
+    return silent_s if silent_s > limit_s else 0.0
+
+
+def _lost(topic: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[Finding]:
+    """What was lost since a second before."""
+    before = _losses(then)
+    for (code, text), count in _losses(now).items():
+        if then and count > before[code, text]:
+            yield Finding(code, text, (topic,))
+
+
+def _losses(row: Mapping[str, Any]) -> dict[tuple[Code, str], int]:
+    shed = row.get("shed", 0)
+    return {
+        (Code.DROPPING, "dropping"): row.get("dropped", 0) - shed,
+        (Code.SHEDDING, "shedding"): shed,
+        (Code.LOSING, "losing messages upstream"): row.get("lost_upstream", 0),
+    }
+
+
+def refused_whole(topic: str, refused: int, received: int, reasons: Mapping[str, int]) -> Iterator[Finding]:
+    """Whether nearly everything of a topic was refused lately, so that nothing comes of it."""
+    if refused >= max(LEAST_REFUSED, REFUSED * received):
+        why = max(reasons, key=reasons.__getitem__, default="")
+        text = f"{refused} of the last {received} messages were refused: {why}"
+        yield Finding(Code.REFUSED, text, (topic,), refused / max(1, received), Severity.ERROR)
+
+
+LEAST_SHARE = 0.101
+"""However few messages are of another publisher, nobody wants them in a dataset, so that it is not good."""
+_SIGNS: Mapping[str, str] = {
+    "frames": "frame ids {} alternate; only {first} is used",
+    "layouts": "{} alternate; only {first} is used",
+    "clocks": "stamps of several clocks alternate, {} before receipt; only the first is used",
+    "stamps": "stamps go back again and again, by {}; both are used",
+    "announced": "{}; all that comes is used",
+}
+"""How it is said, by the sign that tells it."""
+
+
+def publisher_findings(report: Report) -> Iterator[Finding]:
+    """What is to be said of topics with several publishers."""
+    for topic, found in report.publishers.items():
+        account = report.topics.get(topic)
+        others = 0
+        if account is not None:
+            reasons = account.reasons.get("refused", {})
+            others = reasons.get(Reason.OTHER_PUBLISHER, 0)
+        share = others / account.received if account is not None and account.received else 0.0
+        yield publisher_finding(topic, found, share)
+
+
+def publisher_finding(topic: str, found: Publishers, share: float = 0.0) -> Finding:
+    """What is said of one; ``share`` of its messages is of others than the one that is used."""
+    values, name = found.values, topic.strip("/")
+    listed = " and ".join(filter(None, (", ".join(values[:-1]), *values[-1:])))
+    say = _SIGNS.get(found.sign, "{}").format(listed, first=values[0] if values else "one")
+    number = "two" if len(values) < 3 else str(len(values))
+    text = f"{number} publishers send {name}: {say}; give each a topic of its own"
+    return Finding(Code.PUBLISHERS, text, (topic,), min(1.0, max(share, LEAST_SHARE)))

@@ -1,0 +1,200 @@
+"""The one diagnosis of a report: whether a drive is good, in a sentence, and every finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+from typing import Literal
+
+from edgefirst_ros.report.content import content_findings
+from edgefirst_ros.report.drives import (
+    NOT_JUDGED,
+    Leg,
+    Loss,
+    Silence,
+    Silences,
+    lasts_s,
+    legs_of,
+    silences,
+    time_of,
+)
+from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_findings
+from edgefirst_ros.report.models import Fault, Recording, Report
+from edgefirst_ros.report.shortfalls import sequence_findings, shortfalls
+
+Grade = Literal["good", "fair", "poor", "empty", "unknown"]
+SAID = 3
+"""Losses in the sentence; the others are listed below it."""
+GOOD_SHARE, FAIR_SHARE = 0.9, 0.5
+GOOD_LOSS, FAIR_LOSS = 0.1, 0.5
+DAMAGED = 1.01 * GOOD_LOSS
+"""What is lost with a damaged place nobody knows, so that a single one makes a drive fair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The grade, the sentence, and every finding, the worst first."""
+
+    grade: Grade
+    sentence: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Every finding as a sentence of its own."""
+        return tuple(each.text for each in self.findings)
+
+
+def judge(report: Report) -> Verdict:
+    """Judge a report: everything that is worth saying of a drive is found here, and graded."""
+    silent = silences(report)
+    found = [
+        *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
+        *content_findings(report), *publisher_findings(report),
+        *(each for recording in report.recordings for each in damage_of(recording)),
+    ]  # fmt: skip
+    ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
+    grade = _grade(report, silent, ranked)
+    told = [each for each in ranked if not each.is_part]
+    alone = f"{report.sequences[0].name}: " if len(report.sequences) == 1 else ""
+    said = [each.text.removeprefix(alone) for each in told[:SAID]]
+    if len(told) > SAID:
+        said.append(f"{len(told) - SAID} more below")
+    if not said and not _few(report):
+        if report.topics and not {"streams", "topics"} & report.lacking.keys():
+            said = ["nothing was lost"]
+        elif grade == "unknown":
+            said = [report.lacking.get("topics") or "the report does not say what was lost"]
+    return Verdict(grade, "; ".join((f"{grade}: {_head(report)}", *said)), tuple(ranked))
+
+
+def warnings_of(report: Report) -> list[Finding]:
+    """What a run warns of, in order of its sequences; what is only lost is in its table."""
+    content = (each for each in content_findings(report) if each.severity > Severity.NOTE)
+    return [*publisher_findings(report), *sequence_findings(report), *content]
+
+
+def damage_of(recording: Recording) -> Iterator[Finding]:
+    """What could not be read of a recording, one finding for each kind: a bad card has thousands."""
+    kinds: dict[str, list[Fault]] = {}
+    for fault in recording.faults:
+        kinds.setdefault(fault.what, []).append(fault)
+    for what, alike in kinds.items():
+        size, first = sum(fault.bytes for fault in alike), alike[0].offset
+        times = f", {len(alike):,} times" if len(alike) > 1 else ""
+        where = f"{'the first ' if len(alike) > 1 else ''}at {first:,}"
+        text = f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {where})"
+        share = size / recording.bytes if recording.bytes else 0.0
+        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, max(share, DAMAGED)))
+
+
+def _head(report: Report) -> str:
+    """How many samples there are, and of how many frames if that is few."""
+    samples = report.samples
+    if samples is None:
+        return "how many samples there are is not known"
+    if not samples:
+        return "no samples" + ("" if report.topics else ": nothing was received")
+    few = _few(report)
+    if report.purpose == "recording" and few:
+        return f"{samples:,} of {few:,} reference frames would become samples"
+    head = f"{samples:,} sample{'' if samples == 1 else 's'}"
+    if report.purpose == "recording":
+        return f"{head} possible"
+    return f"{head} of {few:,} reference frames" if few else head
+
+
+def _silences(report: Report, silent: Silences) -> Iterator[Finding]:
+    """Time in which sensors sent nothing; single pauses are parts of what sums them up.
+
+    They are notes, because the grade depends on how long a topic was silent in all.
+    """
+    legs, everything = legs_of(report), _all_topics(report)
+    whole_s = lasts_s(legs)
+    at_once = {topic: each for topic, each in silent.topics.items() if each.is_said_at_once}
+    yield from _at_once(at_once, everything)
+    for loss in silent.losses:
+        yield Finding(
+            Code(loss.kind),
+            _sentence(loss, legs, everything),
+            loss.topics,
+            loss.seconds / whole_s if whole_s > 0 else 1.0,
+            Severity.NOTE,
+            loss.begin_ns,
+            loss.end_ns,
+            is_part=loss.kind == "pause" and at_once.keys() >= set(loss.topics),
+        )
+
+
+def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Iterator[Finding]:
+    """A sentence for topics that paused often, and as often as one another."""
+    groups: dict[tuple[int, int], list[str]] = {}
+    for topic, each in silent.items():
+        groups.setdefault((each.pauses, round(each.paused_s)), []).append(topic)
+    for topics in groups.values():
+        each = silent[topics[0]]
+        times = "once" if each.pauses == 1 else f"{each.pauses:,} times"
+        share = max(silent[topic].paused_s / max(silent[topic].judged_s, 1e-9) for topic in topics)
+        text = f"{_who(sorted(topics), everything)} paused {times}, {_length(each.paused_s)} in all"
+        yield Finding(Code.PAUSES, text, tuple(sorted(topics)), share, Severity.NOTE)
+
+
+def _all_topics(report: Report) -> frozenset[str]:
+    return frozenset(
+        topic
+        for sequence in report.sequences
+        for topic, stream in (sequence.streams or {}).items()
+        if stream.role not in NOT_JUDGED
+    )
+
+
+def _who(topics: Ordered[str], everything: frozenset[str]) -> str:
+    names = [topic.strip("/") for topic in topics]
+    if len(everything) > 2 and everything == set(topics):
+        return "all sensors"
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more topics"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds:,.1f}".removesuffix(".0") + " s"
+
+
+def _sentence(loss: Loss, legs: Ordered[Leg], everything: frozenset[str]) -> str:
+    who, length = _who(loss.topics, everything), _length(loss.seconds)
+    begins, of = time_of(loss.begin_ns, legs, loss.leg)
+    if loss.kind == "absent":
+        return f"{who} sent nothing for {length} from {begins}{of}"
+    if loss.kind == "beginning" and loss.leg is not None and not loss.leg.since_ns:
+        return f"{who} began {length} after the start{of}"
+    if loss.kind == "end" and loss.leg is not None and loss.leg.is_last:
+        return f"{who} stopped at {begins}, {length} before the end{of}"
+    return f"{who} lost {length} at {begins}{of}"
+
+
+def _chosen(report: Report) -> tuple[int, int]:
+    """Reference frames that were selected, and those of them that became samples."""
+    chosen = sum(each.reference_frames - each.skipped for each in report.sequences)
+    return chosen, sum(each.sample for each in report.sequences)
+
+
+def _few(report: Report) -> int:
+    """Selected reference frames, 0 if most of them became samples."""
+    chosen, made = _chosen(report)
+    return chosen if made < GOOD_SHARE * chosen else 0
+
+
+def _grade(report: Report, silent: Silences, found: Iterable[Finding]) -> Grade:
+    if report.samples is None or {"topics", "sequences"} & report.lacking.keys():
+        return "unknown"
+    if not report.samples:
+        return "empty"
+    chosen, made = _chosen(report)
+    share = made / chosen if chosen > 0 else 1.0
+    graded = (each.share for each in found if each.severity > Severity.NOTE)
+    worst = max((*(each.share for each in silent.topics.values()), *graded), default=0.0)
+    if share >= GOOD_SHARE and worst <= GOOD_LOSS:
+        return "good"
+    return "fair" if share >= FAIR_SHARE and worst <= FAIR_LOSS else "poor"

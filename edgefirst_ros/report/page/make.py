@@ -1,0 +1,334 @@
+"""Makes the page of a dataset: finds its report and its samples, and writes one HTML file.
+
+A whole page: one HTML file that needs nothing else, neither files nor a network.
+
+The end of the page: what became of every message, sequences, settings, versions and files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.formats.crashsafe.names import replace_file
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
+from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, OutputExists
+from edgefirst_ros.model.untrusted import REPORT, readable, refusing
+from edgefirst_ros.report.drives import clock, leg_at, legs_of, since_drive_s, utc
+from edgefirst_ros.report.html import Html, folded, joined, missing, section, tag, whole
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import Recording, Report, end_of, parsed, read_report
+from edgefirst_ros.report.page import measured, overview
+from edgefirst_ros.report.page.lanes import Stretch, time_axis
+from edgefirst_ros.report.page.thumbnails import Thumbnail, chosen, thumbnails
+from edgefirst_ros.report.runs import Run, find_run
+
+MOST_ROWS = 200
+MOST_REASONS = 12
+"""Reasons that are shown of one topic."""
+MOST_CONFIGURATION = 200_000
+"""Characters of the configuration that are shown."""
+COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
+
+
+def accounting(report: Report) -> Html:
+    """What became of every message."""
+    if not report.topics:
+        why = report.lacking.get("topics") or "nothing was received"
+        return section("accounting", "Every message", missing(why))
+    if report.purpose == "recording":
+        columns: tuple[str, ...] = ("received", "refused", "lost_upstream")
+    else:
+        columns = tuple(c for c in COLUMNS if c != "lost_upstream" or _lost(report))
+    head = tag("tr", tag("th", "topic"), *(tag("th", c.replace("_", " "), class_="n") for c in columns))
+    rows = []
+    for topic, account in list(report.topics.items())[:MOST_ROWS]:
+        reasons = [
+            tag("li", f"{count:,} {stage}: {reason}")
+            for stage, several in list(account.reasons.items())[:8]
+            for reason, count in list(several.items())[:MOST_REASONS]
+            if report.purpose == "dataset" or stage == "refused"
+        ]
+        reasons += [
+            tag("li", f"{n:,} parts refused: {r}")
+            for r, n in list(account.refused_parts.items())[:MOST_REASONS]
+        ]
+        reasons += [
+            tag("li", f"{n:,} left out of {name}: {r}")
+            for name, several in list(account.left_out.items())[:8]
+            for r, n in list(several.items())[:MOST_REASONS]
+            if r not in account.reasons.get("skipped", {})
+        ]
+        name = joined(tag("b", topic), tag("small", account.type))
+        name = joined(name, tag("ul", *reasons[:MOST_REASONS])) if reasons else name
+        figures = (getattr(account, column) for column in columns)
+        rows.append(tag("tr", tag("td", name), *(tag("td", _figure(f), class_="n") for f in figures)))
+    left = len(report.topics) - len(rows)
+    return section(
+        "accounting",
+        "Every message",
+        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+        tag("p", f"{left:,} more topics are in the report file.", class_="note") if left > 0 else None,
+        _sequences(report),
+    )
+
+
+def _lost(report: Report) -> bool:
+    return any(account.lost_upstream for account in report.topics.values())
+
+
+def _figure(count: int) -> str:
+    return f"{count:,}" if count else "·"
+
+
+def _sequences(report: Report) -> Html | None:
+    if not report.sequences:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("b", each.name), tag("small", utc(each.start_ns))),
+            tag("td", clock((end_of(each) - each.start_ns) / 1e9), class_="n"),
+            tag("td", f"{each.sample:,} of {each.reference_frames:,}", class_="n"),
+            tag("td", each.ended),
+        )
+        for each in report.sequences[:MOST_ROWS]
+    ]
+    heads = ("sequence", "length", "samples", "ended by")
+    head = tag("tr", *(tag("th", name) for name in heads))
+    return joined(tag("h3", "Sequences"), tag("div", tag("table", head, *rows), class_="wide"))
+
+
+def configuration(report: Report) -> Html:
+    """Settings, versions, recordings and files."""
+    parts: list[Html | None] = []
+    if report.versions:
+        shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
+        parts.append(tag("p", f"Made with {shown}."))
+    if report.configuration:
+        try:
+            written = json.dumps(report.configuration, indent=2, ensure_ascii=False)[:MOST_CONFIGURATION]
+        except RecursionError:  # writing needs more levels than reading does
+            written = "nested too deeply"
+        block = joined(*(Html(joined(line, "\n")) for line in written.splitlines()))
+        parts.append(folded("All settings", tag("pre", block)))
+    else:
+        parts.append(missing(report.lacking.get("configuration") or "no settings were noted"))
+    if report.recordings:
+        items = [_recording(each) for each in report.recordings[:MOST_ROWS]]
+        parts.append(folded(f"Recordings ({len(report.recordings):,})", tag("ul", *items)))
+    if report.files:
+        items = [tag("li", each) for each in report.files[:MOST_ROWS]]
+        parts.append(folded(f"Files ({len(report.files):,})", tag("ul", *items)))
+    return section("configuration", "Configuration and versions", *parts)
+
+
+def _recording(each: Recording) -> Html:
+    mb = f", {each.bytes / 1e6:,.1f} MB" if each.bytes else ""
+    damage = f", {len(each.faults):,} damaged places" if each.faults else ""
+    return tag("li", f"{each.file}{mb}{damage}")
+
+
+_SCRIPTS = ("uPlot.iife.min.js", "page.js")
+_STYLES = ("uPlot.min.css", "page.css")
+
+
+def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking: str = "") -> str:
+    """The page of a report.
+
+    Args:
+        report: what is shown.
+        title: name of the dataset or the recording.
+        pictures: of some samples.
+        lacking: why there are no pictures, or not all; empty if there are.
+    """
+    verdict = judge(report)
+    axis = time_axis(report)
+    data: dict[str, Any] = {
+        "stretches": [[s.place_s, _since_drive_s(s, report), s.length_s] for s in axis.stretches],
+        "end": axis.end_s,
+    }
+    body = joined(
+        overview.header(report, verdict, title),
+        tag(
+            "main",
+            overview.attention(report, verdict),
+            overview.drive(report, axis, data),
+            measured.content(report, axis, data),
+            overview.samples(report),
+            measured.pairing(report, data),
+            measured.latency(report, data),
+            measured.track(report, axis, pictures, data),
+            measured.pictures(pictures, lacking, report),
+            accounting(report),
+            configuration(report),
+        ),
+        tag("noscript", tag("p", "The plots need JavaScript, which is in this file.", class_="missing")),
+    )
+    return whole(
+        f"{title}: {verdict.grade}",
+        body,
+        styles=[_asset(name) for name in _STYLES],
+        scripts=[_asset(name) for name in _SCRIPTS],
+        data=data,
+    )
+
+
+def _since_drive_s(stretch: Stretch, report: Report) -> float:
+    """Where a stretch begins, in seconds since the start of its drive."""
+    begin_ns = report.start_ns + round(stretch.since_start_s * 1e9)
+    legs = legs_of(report)
+    # What is received before the first acquisition time is of the sequence that follows.
+    leg = leg_at(begin_ns + 1_000_000_000, legs)
+    since_s = stretch.since_start_s if leg is None else since_drive_s(begin_ns, leg)
+    return round(since_s, 3)
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("edgefirst_ros.report.page").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+MOST_FOLDERS = 32
+"""Sequences of a run that are looked into."""
+NO_REPORT = f"there is no {REPORT} beside the dataset"
+
+
+def make_page(path: Path, output: Path | None = None) -> Path:
+    """Make the page of a dataset, of a report, or of the only run below a folder; returns where it is.
+
+    Raises:
+        DatasetNotFound: there is no dataset, or several runs'.
+        DatasetError: the report is none.
+        OutputExists: the output is there and is no HTML file.
+        WriteError: it cannot be written.
+    """
+    run = find_run(path)
+    if run.report is None:
+        report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
+        report.samples = _count(run)
+    else:
+        report = read_report(run.report)
+    name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
+    pictures, lacking = _pictures(run, report)
+    place = output or run.page
+    write_page(place, document(report, name, pictures, lacking))
+    return place
+
+
+def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> None:  # noqa: ANN401 - JSON
+    """Make the page of a recording that was only looked at.
+
+    Args:
+        values: the report that a conversion would leave.
+        scenes: some of its samples.
+        output: the page.
+
+    Raises:
+        OutputExists: the output is there and is no HTML file.
+        WriteError: it cannot be written.
+    """
+    report = parsed(values)
+    report.purpose = "recording"
+    count = len(scenes)
+    why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
+    of = {scene.moment: scene for scene in scenes}
+    pictures, lacking = thumbnails(zip(of, why, strict=True), of.__getitem__, report)
+    if not pictures:
+        lacking = lacking or "no sample could be made of the recording"
+    write_page(output, document(report, report.dataset, pictures, lacking))
+
+
+_ALL_PARTS = (
+    "samples",
+    "topics",
+    "sequences",
+    "combinations",
+    "pairing",
+    "timeline",
+    "streams",
+    "configuration",
+)
+
+
+class _Several(Scenes):
+    """The samples of several datasets of one format, one after another."""
+
+    def __init__(self, several: Sequence[Scenes]) -> None:
+        self._of = {moment: scenes for scenes in several for moment in scenes.moments()}
+
+    def moments(self) -> list[Moment]:
+        """All of them."""
+        return list(self._of)
+
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
+        """One of them."""
+        return self._of[moment].scene(moment, detail)
+
+
+def _count(run: Run) -> int | None:
+    """How many samples the datasets hold, by the first format that can be read; None if none can."""
+    for each, folders in run.of_format():
+        try:
+            with refusing(each.name, DatasetError):
+                found = [each.scenes(folder) for folder in folders]
+                return sum(len(scenes.moments()) for scenes in found if scenes is not None)
+        except EdgeFirstError:
+            continue
+    return None
+
+
+def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
+    """Pictures from the first format that has some; why there are none, or not all."""
+    faults: list[str] = []
+    can_be_seen = False
+    for each, folders in run.of_format():
+        opened: list[Scenes] = []
+        for folder in folders[:MOST_FOLDERS]:
+            try:
+                with refusing(folder, DatasetError):
+                    opened += filter(None, [each.scenes(folder)])
+            except EdgeFirstError as error:
+                faults.append(str(error))
+        if opened:
+            can_be_seen = True
+            several = _Several(opened)
+            pictures, lacking = thumbnails(chosen(several.moments(), report), several.scene, report)
+            if lacking:
+                faults.append(lacking)
+            if pictures:
+                return pictures, "; ".join(faults[:3])
+    if faults:
+        return [], "; ".join(faults[:3])
+    if can_be_seen:
+        return [], "no sample has a picture or points"
+    return [], "the dataset is not there, or its format has no pictures"
+
+
+def refuse_output(path: Path) -> None:
+    """Refuse to write a page under a name that no page has, or in place of something else.
+
+    Raises:
+        OutputExists: the name does not end in .html, or is not a file's.
+    """
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise OutputExists(f"{path}: a page is an .html file; give -o a name that ends in .html")
+    if path.exists() and not path.is_file():
+        raise OutputExists(f"{path}: is no file; nothing was written")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, in place of an earlier one, so that a power cut leaves all of it, or what was there.
+
+    Raises:
+        OutputExists: something else is there.
+        WriteError: it cannot be written.
+    """
+    refuse_output(path)
+    with disk_errors(path):
+        replace_file(path, page.encode("utf-8", "replace"))

@@ -1,0 +1,142 @@
+"""The pictures of a page: of which samples, and how they are drawn and encoded."""
+
+from __future__ import annotations
+
+import base64
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from zlib import crc32
+
+import numpy as np
+
+from edgefirst_ros.formats.pace import rest
+from edgefirst_ros.formats.scene import PICTURE_WIDTH, Moment, Scene
+from edgefirst_ros.model.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.model.transform import matrix_of
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.report.content import content_findings
+from edgefirst_ros.report.models import Report
+from edgefirst_ros.report.models import Sequence as ReportSequence
+from edgefirst_ros.report.scene import Projection, drawn, mount_in
+
+MOST_PICTURES = 8
+MOST_BASE64 = 3 << 20
+"""Characters of all pictures of a page."""
+WORST = 3
+RANDOM = 3
+QUALITY = 80
+_PINHOLE = frozenset({"plumb_bob", "rational_polynomial", "radtan", ""})
+"""Distortion models that a projection knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """A picture of the page: JPEG in base64, its size, what it is, when it was, and why it was chosen."""
+
+    number: int
+    base64: str
+    size: tuple[int, int]
+    why: str
+    name: str
+    time_ns: int | None
+
+
+def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:
+    """Start, end, the worst pairings, what sensors showed wrongly, and some at random, the same each time."""
+    if not moments:
+        return []
+    picked: dict[int, str] = {0: "start", len(moments) - 1: "end"}
+    frames = {(m.sequence, m.frame): n for n, m in enumerate(moments) if m.frame is not None}
+    timed = [(m.time_ns, n) for n, m in enumerate(moments) if m.time_ns is not None]
+    timed.sort()
+    worst = [(t, p.worst) for t, p in report.pairing.items() if p.worst is not None]
+    for topic, each in sorted(worst, key=lambda pair: -abs(pair[1].error_ms))[:WORST]:
+        number = frames.get((each.sequence, each.frame))
+        if number is None and timed:
+            at = min(bisect_left(timed, (each.time_ns, 0)), len(timed) - 1)
+            number = min(timed[max(0, at - 1) : at + 1], key=lambda pair: abs(pair[0] - each.time_ns))[1]
+        if number is not None and number not in picked:
+            picked[number] = f"worst pairing: {topic.strip('/')} {each.error_ms:+.1f} ms off"
+    odd = sorted(content_findings(report), key=lambda each: -each.share)
+    for finding in odd[:WORST]:
+        middle_ns = ((finding.begin_ns or 0) + (finding.end_ns or 0)) // 2
+        if timed:
+            number = timed[min(bisect_left(timed, (middle_ns, 0)), len(timed) - 1)][1]
+        else:  # formats whose samples have no times have them about evenly
+            passed = (middle_ns - report.start_ns) / max(1, report.end_ns - report.start_ns)
+            number = min(max(0, round(passed * len(moments))), len(moments) - 1)
+        picked.setdefault(number, f"{finding.code.replace('_', ' ')}: {', '.join(finding.topics).strip('/')}")
+    rng = random.Random(crc32(report.dataset.encode("utf-8", "surrogatepass")))
+    for part in range(RANDOM):  # one in each third of the drive
+        first, last = (len(moments) * at // RANDOM for at in (part, part + 1))
+        others = [n for n in range(first, last) if n not in picked]
+        if others:
+            picked[rng.choice(others)] = "at random"
+    return [(moments[number], why) for number, why in sorted(picked.items())[:MOST_PICTURES]]
+
+
+def thumbnails(
+    moments: Iterable[tuple[Moment, str]], scene_of: Callable[[Moment], Scene], report: Report
+) -> tuple[list[Thumbnail], str]:
+    """Samples, each with why it was chosen, as pictures of a page; and why some are missing."""
+    pictures: list[Thumbnail] = []
+    faults: list[str] = []
+    size = 0
+    for moment, why in moments:
+        rest()
+        name = moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
+        try:
+            with refusing(name, DatasetError):
+                scene = scene_of(moment)
+                image = drawn(scene, PICTURE_WIDTH, projection_of(report, moment.sequence))
+        except EdgeFirstError as error:
+            faults.append(str(error))
+            continue
+        if image is None:
+            continue
+        buffer = BytesIO()
+        image.save(buffer, "JPEG", quality=QUALITY)
+        written = base64.b64encode(buffer.getvalue()).decode()
+        size += len(written)
+        if size > MOST_BASE64:
+            break
+        pictures.append(Thumbnail(len(pictures) + 1, written, image.size, why, name, scene.moment.time_ns))
+    return pictures, "; ".join(faults[:3])
+
+
+def projection_of(report: Report, name: str) -> Projection | None:
+    """How the lidar's points lie on the camera's picture in a sequence; None if that is not known."""
+    sequence = report.sequence(name)
+    if sequence is None or sequence.calibration is None or sequence.calibration.camera is None:
+        return None
+    camera = sequence.calibration.camera
+    lidar_frame, camera_frame = _frame_of(sequence, "lidar_points"), _frame_of(sequence, "camera")
+    if not lidar_frame or not camera_frame or 0 in camera.size or 0 in camera.focal_px:
+        return None
+    if camera.distortion_model not in _PINHOLE and any(camera.distortion):
+        return None
+    mounts = {
+        _bare(t.child): (_bare(t.parent), matrix_of(t.rotation_xyzw), np.array(t.translation_m, float))
+        for t in sequence.calibration.transforms
+    }
+    mounted = mount_in(_bare(lidar_frame), _bare(camera_frame), mounts)
+    if mounted is None:
+        return None
+    width, height = camera.size
+    return Projection(
+        *mounted,
+        (camera.focal_px[0] / width, camera.focal_px[1] / height),
+        (camera.principal_px[0] / width, camera.principal_px[1] / height),
+        tuple(camera.distortion[:8]),
+    )
+
+
+def _frame_of(sequence: ReportSequence, role: str) -> str:
+    return next((s.frame_id for s in (sequence.streams or {}).values() if s.role == role), "")
+
+
+def _bare(frame: str) -> str:
+    return frame.strip().lstrip("/")

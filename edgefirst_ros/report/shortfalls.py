@@ -1,0 +1,279 @@
+"""What was lost of what came: messages, samples that a format lacks, and companions that rates promise.
+
+Why samples of a sequence are few or lack a sensor, and what its poses rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+
+from edgefirst_ros.model.reasons import Kind
+from edgefirst_ros.report.content import is_frozen
+from edgefirst_ros.report.drives import NOT_JUDGED
+from edgefirst_ros.report.finding import Code, Finding, Severity
+from edgefirst_ros.report.models import Account, Companion, Report, Sequence, Stream
+
+SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
+THINNED = "not needed for "
+"""How earlier versions began the reason of a format that takes fewer samples on purpose."""
+TOLD_BELOW = 0.9
+"""Of what a topic's rate promises; fewer companions are worth saying, unless hardly any are missing."""
+GRADED_PAIRS = 0.8
+"""Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
+LEAST_PAIRS = 3
+LONGEST_REASON = 80
+"""Characters of a reason that a sentence can take."""
+
+
+def shortfalls(report: Report) -> list[Finding]:
+    """Everything that was lost of what came, the largest share first."""
+    found = [*_messages(report), *_formats(report), *_companions(report)]
+    return sorted(found, key=lambda each: (-each.share, each.text))
+
+
+def is_repeated(report: Report, account: Account) -> bool:
+    """Whether most of what was refused came twice."""
+    return report.by_kind(account, "refused")[Kind.REPEATED] > 0.5 * account.refused
+
+
+def _messages(report: Report) -> Iterator[Finding]:
+    roles: dict[str, str] = {}
+    in_pauses: dict[str, float] = {}
+    for sequence in report.sequences:
+        for topic, stream in (sequence.streams or {}).items():
+            roles[topic] = stream.role
+            missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
+            in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
+    for topic, account in report.topics.items():
+        repeats = report.by_kind(account, "refused")[Kind.REPEATED]
+        early = _before_first_fix(report, topic, account)
+        counts = {"refused": max(0, account.refused - repeats - early)}
+        # An excerpt and a capture that goes on after a pause begin between two key frames.
+        unwanted = report.by_kind(account, "skipped")[Kind.UNWANTED]
+        cut = report.by_kind(account, "dropped")[Kind.UNDECODABLE_START] if unwanted else 0
+        if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
+            counts["dropped"] = max(0, account.dropped - cut)
+        upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
+        whole = account.received - repeats - early - unwanted - cut + upstream
+        judged = topic in roles and roles[topic] not in NOT_JUDGED
+        graded = judged or (topic not in roles and not account.type.endswith(SENT_ONCE))
+        name = topic.strip("/")
+        share = min(1.0, (sum(counts.values()) + upstream) / whole) if whole > 0 else 0.0
+        words = [(count, what) for what, count in (*counts.items(), ("never arrived", upstream)) if count]
+        if words:
+            (count, what), *others = words
+            text = f"{count:,} of {whole:,} messages of {name} {what}"
+            said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
+            yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
+
+
+def _before_first_fix(report: Report, topic: str, account: Account) -> int:
+    """Fixes refused before there was a position, which is normal for some time after the start."""
+    count = report.by_kind(account, "refused")[Kind.NO_POSITION]
+    if not account.type.endswith("/NavSatFix") or not count or 2 * count > account.received:
+        return 0
+    counts = {} if report.timeline is None else report.timeline.topics.get(topic, {})
+    used = [n for stage in ("decoded", "written") for n, value in enumerate(counts.get(stage, [])) if value]
+    if not used:
+        return count if account.refused < account.received else 0
+    return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
+
+
+def _formats(report: Report) -> Iterator[Finding]:
+    samples = report.samples or 0
+    for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
+        left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
+        on_purpose = {r: n for r, n in left_out.items() if r in thinned or r.startswith(THINNED)}
+        others = {reason: n for reason, n in left_out.items() if reason not in on_purpose}
+        lost = sum(others.values())
+        items = held.get("samples")
+        if isinstance(items, int):
+            lost = max(lost, samples - items - sum(on_purpose.values()))
+        if lost > 0:
+            why = max(others.items(), key=lambda item: item[1], default=("", 0))[0]
+            because = f" ({why})" if 0 < len(why) <= LONGEST_REASON else ""
+            said = f"{name} lacks {lost:,} of {samples:,} samples{because}"
+            yield Finding(Code.SAMPLES_LACKING, said, share=min(1.0, lost / samples))
+
+
+def _counts(value: object) -> Mapping[str, int]:
+    return value if isinstance(value, Mapping) else {}
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Samples that have a topic, those that its rate promises, and all while it was sending."""
+
+    paired: int = 0
+    promised: float = 0.0
+    samples: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Samples without it while it was sending."""
+        return self.samples - self.paired
+
+
+def pairs_of(report: Report) -> dict[str, Pairs]:
+    """By topic, how many samples have it, and how many could."""
+    found: dict[str, Pairs] = {}
+    for sequence in report.sequences:
+        for topic, each in sequence.companions.items():
+            pairs, samples = found.setdefault(topic, Pairs()), each.paired + each.missing
+            pairs.paired += each.paired
+            pairs.promised += samples * each.promised
+            pairs.samples += samples
+    return found
+
+
+def _companions(report: Report) -> Iterable[Finding]:
+    # Frames that are selected may all lie between the messages of a topic, or all beside one.
+    is_chosen = any(sequence.skipped for sequence in report.sequences)
+    for topic, pairs in pairs_of(report).items():
+        share = pairs.paired / pairs.promised if pairs.promised >= 1 else 1.0
+        if share < TOLD_BELOW and pairs.promised - pairs.paired >= LEAST_PAIRS:
+            name = topic.strip("/")
+            text = f"{pairs.paired:,} of {pairs.samples:,} samples have {name}"
+            if pairs.promised < TOLD_BELOW * pairs.samples and not is_chosen:
+                text += f", its rate promises {round(pairs.promised):,}"
+            is_graded = share < GRADED_PAIRS and not is_chosen
+            yield Finding(Code.FEW_PAIRS, text, (topic,), 1.0 - share, _severity(graded=is_graded))
+
+
+def _severity(*, graded: bool) -> Severity:
+    return Severity.WARNING if graded else Severity.NOTE
+
+
+SILENT = 0.1
+"""A topic that was silent for a larger share of the sequence lacks because of that."""
+EXPLAINED_BELOW = 0.5
+"""Of what a topic's rate promises; fewer companions need an explanation."""
+FEW_SAMPLES = 0.5
+"""Of the selected frames."""
+FREQUENT = 0.9
+"""A topic whose rate gives this share of the frames a message comes often enough."""
+WORTH_SAYING_S = 1.0
+"""Poses that are unknown for less are so at the first fixes of every drive."""
+MOST_FOR_POSES = 0.5
+"""Pictures and clouds are of use without a position, so that its lack alone makes no drive poor."""
+
+
+def sequence_findings(report: Report) -> Iterator[Finding]:
+    """What is to be said of each sequence, named with it."""
+    for sequence in report.sequences:
+        yield from (*_samples(sequence), *_pairs(sequence), *_poses(sequence))
+        if sequence.mounting and not is_frozen(sequence, "imu"):
+            text = f"{sequence.name}: {sequence.mounting}"
+            yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
+
+
+def _samples(sequence: Sequence) -> Iterator[Finding]:
+    chosen = sequence.reference_frames - sequence.skipped
+    if chosen <= 0 or sequence.sample > FEW_SAMPLES * chosen or sequence.chief is None:
+        return
+    which = "selected reference" if sequence.skipped else "reference"
+    head = f"{sequence.name}: {sequence.sample} of {chosen} {which} frames became samples"
+    yield Finding(Code.FEW_SAMPLES, f"{head}: {_cause(sequence)}", share=1 - sequence.sample / chosen)
+
+
+def _cause(sequence: Sequence) -> str:
+    """The most frequent reason why frames became no samples."""
+    kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: getattr(sequence, kind))
+    lacked = {name: each for name, each in sequence.companions.items() if each.lacked}
+    if kind == "incomplete" and lacked:
+        topic = max(lacked, key=lambda name: (lacked[name].lacked, lacked[name].entry))
+        each = lacked[topic]
+        return f"{each.lacked} lacked {each.topic}{_why_apart(sequence, topic, each)}"
+    reason, count = (sequence.chief or {}).get(kind, ("", 0))
+    return f"{count} could not be used: {reason}" if kind == "unusable" else f"{count} were dropped: {reason}"
+
+
+def _pairs(sequence: Sequence) -> Iterator[Finding]:
+    """Topics that came, but of which samples have far fewer than their rates promise."""
+    for topic, each in sequence.companions.items():
+        samples, stream = each.paired + each.missing, (sequence.streams or {}).get(topic)
+        share = 1.0 if stream is None else _share(each, stream, samples)
+        if each.missing and each.tolerance_ms is not None and each.paired < samples * share * EXPLAINED_BELOW:
+            what = f"{each.paired} of {samples} samples have {each.topic}"
+            text = f"{sequence.name}: {what}{_why_apart(sequence, topic, each)}"
+            # How much is missing is judged over all sequences.
+            yield Finding(Code.FEW_PAIRS, text, (topic,), severity=Severity.NOTE)
+
+
+def _share(companion: Companion, stream: Stream, samples: int) -> float:
+    """Share of so many samples that have a message of a topic, if its times are right."""
+    if companion.policy == "once":
+        return min(1.0, stream.messages / max(1, samples))
+    return min(1.0, (stream.rate_hz or 0.0) * 2 * (companion.tolerance_ms or 0.0) / 1e3)
+
+
+def _why_apart(sequence: Sequence, topic: str, companion: Companion) -> str:
+    """Why frames have no message of a topic, as far as that can be seen; follows the topic."""
+    stream, tolerance_ms = (sequence.streams or {}).get(topic), companion.tolerance_ms or 0.0
+    if stream is None:
+        return ", which sent nothing usable in this sequence"
+    clock = sequence.clocks.get(topic)
+    if clock is not None and clock.clock is None and stream.role != "mask":
+        return f", whose stamps cannot be used ({clock.finding}); correct them with clock and offset_ms"
+    references = [s for t, s in (sequence.streams or {}).items() if t in sequence.references]
+    apart_ns = _apart_ns(references[0], stream, round(tolerance_ms * 1e6)) if references else 0
+    if apart_ns:
+        return f", whose times are {apart_ns / 1e9:,.1f} s off: two clocks differ; set its clock"
+    return _why_rare(sequence, companion, stream, references)
+
+
+def _why_rare(sequence: Sequence, companion: Companion, stream: Stream, references: Ordered[Stream]) -> str:
+    """Why a stream whose times are right has so few messages near frames."""
+    frames = sequence.reference_frames - sequence.skipped
+    share = _share(companion, stream, max(1, frames))
+    silent_s, whole_s = _silent_s(references[0], stream) if references else (0.0, 0.0)
+    if silent_s > max(SILENT, 1.0 - share) * whole_s:
+        return f", which sent nothing for {silent_s:,.1f} of {whole_s:,.1f} s"
+    within = f"within ±{companion.tolerance_ms or 0.0:g} ms"
+    if 0 < share < FREQUENT:
+        if sequence.skipped and not sequence.incomplete:
+            comes = f", which comes at {stream.rate_hz or 0.0:.1f} Hz"
+            return f"{comes}: the selected frames lie between its messages; select others"
+        more = "" if companion.policy == "once" else ", or raise its tolerance_ms"
+        return (
+            f", which comes at {stream.rate_hz or 0.0:.1f} Hz, so about {share:.0%} of the frames have one "
+            f"{within}; the others become samples, too, "
+            f"without --complete (topics.{companion.entry}.required: never){more}"
+        )
+    return f" {within}; if its latency is known, correct it with offset_ms"
+
+
+def _silent_s(reference: Stream, stream: Stream) -> tuple[float, float]:
+    """Seconds in which a stream sent nothing while the reference did, and of how many."""
+    late_ns = max(0, stream.first_ns - reference.first_ns) + max(0, reference.last_ns - stream.last_ns)
+    return late_ns / 1e9 + stream.pauses.total_s, (reference.last_ns - reference.first_ns) / 1e9
+
+
+def _apart_ns(reference: Stream, stream: Stream, tolerance_ns: int) -> int:
+    """Nanoseconds between a stream's first message and the reference's if they never overlap, else 0."""
+    overlap = (
+        stream.first_ns <= reference.last_ns + tolerance_ns
+        and stream.last_ns >= reference.first_ns - tolerance_ns
+    )
+    return 0 if overlap else abs(stream.first_ns - reference.first_ns)
+
+
+def _poses(sequence: Sequence) -> Iterator[Finding]:
+    """For how long the position or rotation is unknown or dead-reckoned."""
+    for part, spans in (sequence.poses_s or {}).items():
+        whole_s = sum(spans.values())
+        for basis, what, code in (
+            ("assumed", "unknown", Code.POSE_UNKNOWN),
+            ("dead-reckoned", "dead-reckoned", Code.POSE_DEAD_RECKONED),
+        ):
+            seconds = spans.get(basis, 0.0)
+            if seconds >= WORTH_SAYING_S and whole_s > 0:
+                text = f"{sequence.name}: the rig's {part} is {what} for {seconds:,.1f} s of {whole_s:,.1f} s"
+                # Of a rig that stands the heading may be unknown, and nothing is wrong with it.
+                is_graded = code is Code.POSE_UNKNOWN and part == "position"
+                share = min(MOST_FOR_POSES, seconds / whole_s)
+                yield Finding(
+                    code, text, share=share, severity=Severity.WARNING if is_graded else Severity.NOTE
+                )

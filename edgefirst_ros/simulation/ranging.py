@@ -1,0 +1,234 @@
+"""Ray casting for lidar, radar and visibility.
+
+Radar measurements of the world.
+
+A simulated lidar: sweeps of the world in the point layout of a maker.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefirst_ros.simulation.options import DriveOptions
+from edgefirst_ros.simulation.world import FloatArray, World, transform
+
+NOTHING = -2
+GROUND = -1
+
+
+def cast(
+    world: World, time_s: float, origin_m: FloatArray, directions: FloatArray, reach_m: float
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """First hits of rays from one point (3,) outside all boxes along unit directions (N, 3) of the world.
+
+    Returns:
+        Distances (N,) in metres, infinite where nothing is hit, and what was hit (N,): a box's index,
+        GROUND or NOTHING.
+    """
+    distance = np.full(len(directions), np.inf)
+    hit = np.full(len(directions), NOTHING)
+    with np.errstate(divide="ignore"):
+        to_ground = -origin_m[2] / directions[:, 2]
+    down = (to_ground > 0) & (to_ground <= reach_m)
+    distance[down], hit[down] = to_ground[down], GROUND
+    for index, box in enumerate(world.boxes):
+        state = box.motion.state(time_s)
+        half_m = np.array(box.size_m) / 2
+        arm = transform(state.matrix(), half_m * [0, 0, 1]) - origin_m
+        away_m, radius_m = math.hypot(*arm), math.hypot(*half_m)
+        if away_m > reach_m + radius_m:
+            continue
+        # Most rays miss the box by far: test only those through its bounding sphere.
+        least = math.sqrt(away_m**2 - radius_m**2) if away_m > radius_m else -math.inf
+        toward = np.flatnonzero(directions @ arm >= least)
+        if not len(toward):
+            continue
+        start, along = -arm @ state.rotation(), directions[toward] @ state.rotation()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slabs = (-half_m - start) / along, (half_m - start) / along
+        # Where a ray lies in a side's plane, 0 / 0 says nothing of that side: fmax and fmin leave it out.
+        near = np.fmax.reduce(np.minimum(*slabs), axis=1)
+        far = np.fmin.reduce(np.maximum(*slabs), axis=1)
+        first = (near <= far) & (near > 0) & (near <= reach_m) & (near < distance[toward])
+        distance[toward[first]], hit[toward[first]] = near[first], index
+    return distance, hit
+
+
+def sees(
+    world: World, time_s: float, eye_m: FloatArray, points_m: FloatArray, slack_m: float = 0.02
+) -> npt.NDArray[np.bool_]:
+    """Which points (N, 3) on or in an object are not hidden from the eye (3,) by another surface."""
+    arms = points_m - eye_m
+    away = np.linalg.norm(arms, axis=1)
+    distance, _ = cast(world, time_s, eye_m, arms / away[:, None], math.inf)
+    clear: npt.NDArray[np.bool_] = distance >= away - slack_m
+    return clear
+
+
+Points = npt.NDArray[np.void]
+
+RADAR_REACH_M = 90.0
+RADAR_HALF_VIEW_RAD = math.radians(60)
+RADAR_DTYPE = np.dtype([(name, "<f4") for name in ("x", "y", "z", "speed", "power", "rcs")])
+RANGE_BIN_M = 0.5
+DOPPLER_BIN_M_S = 0.3
+CUBE_NOISE = 20
+RCS_DBSM = {"person": -5.0, "bicycle": 0.0, "car": 10.0, "bus": 18.0, "truck": 18.0}
+RETURNS = {"person": 3, "bicycle": 4, "car": 8, "bus": 12, "truck": 12}
+
+
+def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
+    """Returns of RADAR_DTYPE in the radar frame, from the sides of boxes that face it within ±60° and 90 m.
+
+    ``speed`` is that of the surface relative to the moving radar along the line of sight, m/s, positive =
+    receding, not compensated for the vehicle's own motion; ``power`` dB, ``rcs`` dBsm.
+    """
+    T_radar_world = world.sensor("radar", time_s)
+    eye = T_radar_world[:3, 3]
+    own_velocity = world.rig.state(time_s).velocity_at(eye[None])[0]
+    aimed = []
+    for index, box in enumerate(world.boxes):
+        state = box.motion.state(time_s)
+        aims = (rng.uniform(-0.45, 0.45, (RETURNS[box.label], 3)) + np.array([0, 0, 0.5])) * box.size_m
+        rcs = RCS_DBSM[box.label] + rng.normal(0, 1.5, len(aims))
+        arms = transform(state.matrix(), aims) - eye
+        if np.linalg.norm(arms, axis=1).min() > RADAR_REACH_M + box.size_m[0]:
+            continue
+        directions = arms / np.linalg.norm(arms, axis=1, keepdims=True)
+        local = directions @ T_radar_world[:3, :3]
+        in_view = np.abs(np.arctan2(local[:, 1], local[:, 0])) <= RADAR_HALF_VIEW_RAD
+        aimed += [(index, state, directions[i], local[i], rcs[i]) for i in np.flatnonzero(in_view)]
+    if not aimed:
+        return np.zeros(0, RADAR_DTYPE)
+    distances, hits = cast(world, time_s, eye, np.array([ray[2] for ray in aimed]), RADAR_REACH_M)
+    returns = []
+    for (index, state, direction, local, rcs), distance, hit in zip(aimed, distances, hits, strict=True):
+        if hit == index:
+            speed = (state.velocity_at((eye + direction * distance)[None])[0] - own_velocity) @ direction
+            power = 60 + rcs - 40 * math.log10(distance / 10)
+            returns.append((*(local * distance), speed, power, rcs))
+    return np.array(returns, RADAR_DTYPE)
+
+
+def radar_cube(
+    scan: Points, shape: tuple[int, int, int, int], rng: np.random.Generator
+) -> npt.NDArray[np.int16]:
+    """The cube of a scan, int16 [sequence, range, rx, 2·doppler]: noise, and one bin for each return.
+
+    Range bin r is centred on r·0.5 m, doppler bin d on (d - bins / 2)·0.3 m/s and folds over beyond them;
+    the phase advances by π·sin(azimuth) a receiver. Where returns share a bin the strongest stays.
+    """
+    sequences, ranges, receivers, dopplers = shape
+    cube = rng.integers(-CUBE_NOISE, CUBE_NOISE, (*shape, 2), np.int16, endpoint=True)
+    for x, y, z, speed, power, _ in np.sort(scan, order="power").tolist():
+        away = math.hypot(x, y, z)
+        row = round(away / RANGE_BIN_M)
+        column = (round(speed / DOPPLER_BIN_M_S) + dopplers // 2) % dopplers
+        if row < ranges:
+            level = min(max(10 ** (power / 20), 300.0), 20_000.0)
+            phase = math.pi * y / away * np.arange(receivers)
+            cube[:, row, :, column] = np.rint(level * np.stack([np.cos(phase), np.sin(phase)], axis=-1))
+    return cube.reshape(sequences, ranges, receivers, 2 * dopplers)
+
+
+REACH_M = 80.0
+ROWS = 32
+_XYZI = [(name, "<f4") for name in ("x", "y", "z", "intensity")]
+LAYOUTS = {
+    "maivin": np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")]),
+    # ouster_ros, "original": padded behind z and behind ring.
+    "ouster": np.dtype(
+        {
+            "names": ["x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"],
+            "formats": ["<f4", "<f4", "<f4", "<f4", "<u4", "<u2", "<u2", "<u2", "<u4"],
+            "offsets": [0, 4, 8, 16, 20, 24, 26, 28, 32],
+            "itemsize": 48,
+        }
+    ),
+    # rslidar_sdk, XYZIRT: packed.
+    "robosense": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
+    # hesai_ros_driver: packed.
+    "hesai": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
+    # velodyne_pointcloud: packed, time relative to the stamp.
+    "velodyne": np.dtype([*_XYZI, ("ring", "<u2"), ("time", "<f4")]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Points of one sweep in the lidar frame; ``height`` rows of equal length, 1 for a list."""
+
+    points: Points
+    height: int
+    is_dense: bool
+
+
+class Lidar:
+    """A lidar that measures a whole sweep at one instant: 32 rows from -24° to +6°, 360° around."""
+
+    def __init__(self, world: World, options: DriveOptions) -> None:
+        columns = options.lidar_points // ROWS
+        circle = np.arange(columns) * 2 * math.pi / columns
+        self._angles = np.meshgrid(np.radians(np.linspace(-24, 6, ROWS)), circle, indexing="ij")
+        self._rings = np.repeat(np.arange(ROWS), columns)
+        self._world = world
+        self._options = options
+
+    def sweep(self, time_s: float, stamp_ns: int, rng: np.random.Generator) -> Sweep:
+        """One sweep; intensity or reflectivity is 40 + 15·(index of the box, or -1), in its field's scale."""
+        local = self._rays(rng)
+        T_lidar_world = self._world.sensor("lidar", time_s)
+        directions = local @ T_lidar_world[:3, :3].T
+        distance, hit = cast(self._world, time_s, T_lidar_world[:3, 3], directions, REACH_M)
+        met = hit != NOTHING
+        missing = self._options.lidar_missing
+        if missing == "left out":
+            return Sweep(self._points(local, distance, hit, stamp_ns, met), 1, is_dense=True)
+        points = self._points(local, distance, hit, stamp_ns, np.full(len(hit), True))
+        for axis in "xyz":
+            points[axis][~met] = 0 if missing == "zero" else np.nan
+        height = ROWS if self._options.lidar_organised else 1
+        return Sweep(points, height, is_dense=missing == "zero")
+
+    def _rays(self, rng: np.random.Generator) -> FloatArray:
+        """Unit directions (N, 3) in the lidar frame, row by row."""
+        elevation, azimuth = self._angles
+        if self._options.lidar_jitter_deg:
+            sigma_rad = math.radians(self._options.lidar_jitter_deg)
+            elevation = elevation + rng.normal(0, sigma_rad, elevation.shape)
+            azimuth = azimuth + rng.normal(0, sigma_rad, azimuth.shape[1])
+        plane = np.cos(elevation)
+        axes = [plane * np.cos(azimuth), plane * np.sin(azimuth), np.sin(elevation)]
+        return np.stack(axes, axis=-1).reshape(-1, 3)
+
+    def _points(
+        self,
+        local: FloatArray,
+        distance_m: FloatArray,
+        hit: npt.NDArray[np.int64],
+        stamp_ns: int,
+        kept: npt.NDArray[np.bool_],
+    ) -> Points:
+        layout = LAYOUTS[self._options.lidar_model]
+        met = (hit != NOTHING)[kept]
+        points = np.zeros(int(kept.sum()), layout)
+        away = np.where(met, distance_m[kept], 0.0)
+        points["x"], points["y"], points["z"] = (local[kept] * away[:, None]).T
+        level = np.where(met, 40 + 15 * hit[kept], 0)
+        ring = self._rings[kept]
+        values = {
+            "reflect": level,
+            "intensity": level,
+            "reflectivity": level * 256,
+            "ambient": np.full(len(level), 300),
+            "range": np.rint(away * 1000),
+            "ring": ring,
+            "timestamp": np.full(len(level), stamp_ns / 1e9),
+        }
+        for name in values.keys() & set(layout.names or ()):
+            points[name] = values[name]
+        return points

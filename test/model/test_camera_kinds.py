@@ -1,0 +1,260 @@
+"""Whatever a camera or depth sensor sends becomes the same pictures, through a whole conversion."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import simplejpeg
+from PIL import Image
+from recorded import messages, record
+from wire_encoder import encode
+from written import Written
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.ledger import COLUMNS
+from edgefirst_ros.video import decoder, integrity, stream
+
+Rgb = npt.NDArray[np.uint8]
+CAMERA = "/camera/jpeg"
+SOME = ("radar_targets", "lidar_points", "model", "radar_cube", "lidar_depth", "depth")
+WIDTH, HEIGHT = 320, 180
+
+
+def header(message: RawMessage) -> dict[str, Any]:
+    stamped = decode(message)
+    seconds, rest = divmod(stamped.stamp_ns, 10**9)
+    return {"stamp": {"sec": seconds, "nanosec": rest}, "frame_id": stamped.frame_id}
+
+
+def image(message: RawMessage, encoding: str, pixels: npt.NDArray[Any], **more: Any) -> RawMessage:  # noqa: ANN401
+    step = pixels[0].nbytes
+    values = {"header": header(message), "height": HEIGHT, "width": WIDTH, "encoding": encoding, "step": step}
+    return as_type(message, "sensor_msgs/Image", {**values, "data": pixels.tobytes(), **more})
+
+
+def as_type(message: RawMessage, schema: str, values: dict[str, Any]) -> RawMessage:
+    name = schema.replace("/", "/msg/")
+    return message._replace(schema=name, data=encode(schema, values), definition=definition(schema))
+
+
+def mosaic(rgb: Rgb, order: str) -> Rgb:
+    grey = np.empty(rgb.shape[:2], np.uint8)
+    for place, colour in enumerate(order):
+        rows, columns = slice(place // 2, None, 2), slice(place % 2, None, 2)
+        grey[rows, columns] = rgb[rows, columns, "rgb".index(colour)]
+    return grey
+
+
+def nv21(rgb: Rgb) -> Rgb:
+    ycc = np.asarray(Image.fromarray(rgb).convert("YCbCr"), float)  # full range
+    luma = 16 + ycc[..., 0] * 219 / 255
+    colour = 128 + (ycc[..., 1:] - 128) * 224 / 255
+    small = colour.reshape(HEIGHT // 2, 2, WIDTH // 2, 2, 2).mean((1, 3))[..., ::-1]
+    return np.vstack([luma, small.reshape(HEIGHT // 2, WIDTH)]).round().astype(np.uint8)
+
+
+def yv12(rgb: Rgb) -> Rgb:
+    crossed = nv21(rgb)
+    pairs = crossed[HEIGHT:].reshape(-1, 2)
+    return np.vstack([crossed[:HEIGHT], np.concatenate([pairs[:, 0], pairs[:, 1]]).reshape(-1, WIDTH)])
+
+
+def run(path: Path, values: dict[str, Any]) -> Written:
+    topics = {name: {"required": "never"} for name in SOME} | values.pop("topics", {})
+    config = build_config({"formats": ["edgefirst", "ncore"], "topics": topics, **values})
+    out = path.parent / "out"
+    convert([path], out, config, dataset="d")
+    written = Written(out / "edgefirst" / "d")
+    for topic, account in written.report["topics"].items():
+        assert account["received"] == sum(account[c] for c in COLUMNS), topic
+    assert all(found.ok for found in check(out))
+    return written
+
+
+KINDS: dict[str, tuple[Callable[[RawMessage, Rgb], RawMessage], float]] = {
+    "rgb8": (lambda m, rgb: image(m, "rgb8", rgb), 36),
+    "bayer_rggb8": (lambda m, rgb: image(m, "bayer_rggb8", mosaic(rgb, "rggb")), 24),
+    "bayer_gbrg12": (
+        lambda m, rgb: image(m, "bayer_gbrg12", (mosaic(rgb, "gbrg") * (4095 / 255)).astype("<u2")),
+        24,
+    ),
+    "bayer_bggr16 of 12 bits": (
+        lambda m, rgb: image(m, "bayer_bggr16", (mosaic(rgb, "bggr") * (4095 / 255)).astype("<u2")),
+        24,
+    ),
+    "rgb16, big-endian": (
+        lambda m, rgb: image(m, "rgb16", (rgb.astype(">u2") * 257).astype(">u2"), is_bigendian=1),
+        36,
+    ),
+    "nv21": (lambda m, rgb: image(m, "nv21", nv21(rgb)), 28),
+    "yv12": (lambda m, rgb: image(m, "yv12", yv12(rgb)), 28),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cameras_that_send_pixels(tmp_path: Path, kind: str) -> None:
+    make, least_db = KINDS[kind]
+    scenes: list[Rgb] = []
+    content = []
+    for message in messages(seconds=1.0, jpeg=True):
+        if message.topic == CAMERA:
+            rgb = simplejpeg.decode_jpeg(decode(message).datum.data)  # type: ignore[union-attr]
+            scenes.append(rgb)
+            content.append(make(message, rgb))
+        else:
+            content.append(message)
+    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), {})
+    pictures = written.of_kind("camera.jpeg")
+    assert len(pictures) == len(scenes) == 10
+    for frame, scene in enumerate(scenes):
+        made = np.asarray(Image.open(io.BytesIO(pictures[frame])).convert("RGB"), float)
+        assert 10 * np.log10(255**2 / ((made - scene) ** 2).mean()) > least_db
+
+
+def gray16(message: RawMessage, level: int) -> RawMessage:
+    return image(message, "mono16", np.full((HEIGHT, WIDTH), level, "<u2"))
+
+
+@pytest.mark.parametrize(
+    ("levels", "given", "white", "notes"),
+    [
+        ([4000, 100], 0, 4095, 1),
+        ([900, 500], 0, 1023, 1),
+        ([16000, 20], 0, 16383, 1),
+        ([40000, 300], 0, 65535, 0),
+        ([4000, 100], 16, 65535, 0),
+        # Ten bits are found in the dark, and what comes behind the look-ahead does not fit.
+        ([*[600] * 12, *[4000] * 8], 0, 1023, 2),
+    ],
+)
+def test_bits_in_use_are_found_from_the_first_pictures(
+    tmp_path: Path, levels: list[int], given: int, white: int, notes: int
+) -> None:
+    cameras = [m for m in messages(seconds=2.0, jpeg=True) if m.topic == CAMERA]
+    sent = [levels[min(number, len(levels) - 1)] for number in range(len(cameras))]
+    content = [gray16(message, level) for message, level in zip(cameras, sent, strict=True)]
+    values = {"topics": {"camera_jpeg": {"significant_bits": given}}, "lookahead_s": 0.5}
+    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), values)
+    pictures = written.of_kind("camera.jpeg")
+    assert len(pictures) == len(sent) == 20
+    for number, level in enumerate(sent):
+        made = np.asarray(Image.open(io.BytesIO(pictures[number])).convert("L"))
+        assert abs(int(made.mean()) - min(255, round(level * 255 / white))) <= 1
+    said = [note for note in written.report["notes"] if "significant_bits" in note]
+    assert len(said) == notes
+    if notes:
+        assert f"so {white} is white" in said[0]
+
+
+@pytest.mark.parametrize("codec", ["h264", "h265"])
+def test_packets_of_the_ffmpeg_transport(tmp_path: Path, codec: str) -> None:
+    plain = messages(seconds=1.0, codec=codec)
+    name = {"h264": "libx264;yuv420p;bgr8;bgr8", "h265": "hevc_nvenc;nv12"}[codec]
+    topic = f"/camera/{codec}"
+    packets = [
+        as_type(
+            m,
+            "ffmpeg_image_transport_msgs/FFMPEGPacket",
+            {"header": header(m), "encoding": name, "data": decode(m).datum.data},  # type: ignore[union-attr]
+        )
+        if m.topic == topic
+        else m
+        for m in plain
+    ]
+    written = []
+    for sub, content in (("o1", plain), ("o2", packets)):
+        (tmp_path / sub).mkdir()
+        written.append(run(record(tmp_path / sub / "k_2026_05_01_09_00_00.mcap", content), {}))
+    assert written[0].files() == written[1].files()
+    assert len(written[1].of_kind("camera.jpeg")) == 10
+
+
+@pytest.mark.parametrize("form", ["16UC1; compressedDepth png", "16UC1; png compressed"])
+def test_compressed_depth(tmp_path: Path, form: str) -> None:
+    content: list[RawMessage] = []
+    sent = []
+    for message in messages(seconds=1.0, jpeg=True):
+        content.append(message)
+        if message.topic == CAMERA:
+            millimetres = np.random.default_rng(len(sent)).integers(300, 9000, (24, 32)).astype(np.uint16)
+            sent.append(millimetres)
+            with io.BytesIO() as file:
+                Image.fromarray(millimetres).save(file, "PNG")
+                body = file.getvalue()
+            body = struct.pack("<iff", 0, 0, 0) * ("Depth" in form) + body
+            values = {"header": header(message), "format": form, "data": body}
+            content.append(
+                as_type(message, "sensor_msgs/CompressedImage", values)._replace(topic="/camera/depth")
+            )
+    written = run(record(tmp_path / "k_2026_05_01_09_00_00.mcap", content), {})
+    depth = written.of_kind("depth.png")
+    assert len(depth) == len(sent) == 10
+    for frame, millimetres in enumerate(sent):
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(depth[frame]))), millimetres)
+
+
+def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> None:
+    content = [
+        image(m, "bayer_rgbw8", np.zeros((HEIGHT, WIDTH), np.uint8)) if m.topic == CAMERA else m
+        for m in messages(seconds=1.0, jpeg=True)
+    ]
+    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", content)], tmp_path / "out", build_config({}))
+    reports = list((tmp_path / "out").rglob("capture_report.json"))
+    reasons = Written(reports[0].parent).report["topics"][CAMERA]["reasons"]["refused"]
+    (reason,) = reasons
+    assert reason.startswith('image encoding "bayer_rgbw8", expected one of bayer_(rggb|bggr|gbrg|grbg)')
+
+
+def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = messages(seconds=1.0, codec="h265")
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=False)
+    monkeypatch.setattr(stream, "judges_h265", lambda: False)
+    monkeypatch.setattr(decoder, "judges_h265", lambda: False)
+    notes = run(path, {}).report["notes"]
+    pictures = sum(m.topic == "/camera/h265" for m in content)
+    assert [note for note in notes if "numba" in note] == [
+        f"/camera/h265: damage would go undetected in {pictures} pictures, because {stream.NO_PARSER}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("judge", "checksums", "judged"),
+    [
+        ("auto", True, False),
+        ("auto", False, True),
+        ("always", True, True),
+        ("never", True, False),
+        ("never", False, False),
+    ],
+)
+def test_bits_are_judged_where_no_checksum_vouches_or_as_configured(
+    judge: str, checksums: bool, judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    seen: list[bytes] = []
+    is_sound = integrity.H265Syntax.is_sound
+
+    def watch(self: integrity.H265Syntax, data: bytes) -> bool:
+        seen.append(data)
+        return is_sound(self, data)
+
+    monkeypatch.setattr(integrity.H265Syntax, "is_sound", watch)
+    content = messages(seconds=1.0, codec="h265")
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=checksums)
+    report = run(path, {"judge_h265": judge}).report
+    assert report["samples"] > 0
+    assert bool(seen) is judged
+    said = [note for note in report["notes"] if "judge_h265 is never" in note]
+    assert len(said) == (judge == "never" and not checksums)

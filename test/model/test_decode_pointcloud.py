@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from valid_messages import HEADER, VALUES
+from wire_encoder import FieldValue, encode
+
+from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pointcloud import PointCloud, decode_pointcloud
+
+CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+SCHEMA = "sensor_msgs/PointCloud2"
+
+
+def field(name: str, offset: int, datatype: int = 7, count: int = 1) -> dict[str, Any]:
+    return {"name": name, "offset": offset, "datatype": datatype, "count": count}
+
+
+XYZ = [field("x", 0), field("y", 4), field("z", 8)]
+
+
+def cloud(fields: list[dict[str, Any]], data: bytes, **changes: FieldValue) -> PointCloud:
+    step = changes.pop("point_step", 12)
+    width = changes.pop("width", len(data) // step if step else 0)
+    values = {
+        "height": 1,
+        "width": width,
+        "point_step": step,
+        "row_step": width * step,
+        "data": data,
+        **changes,
+    }
+    return decode_pointcloud(encode(SCHEMA, {"header": HEADER, "fields": fields, **values})).datum
+
+
+def test_points_are_a_view_of_the_message() -> None:
+    data = encode(SCHEMA, VALUES[SCHEMA])
+    points = decode_pointcloud(data).datum.points
+    start = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    assert points.__array_interface__["data"][0] == start + data.index(VALUES[SCHEMA]["data"])
+    assert not points.flags.writeable
+
+
+def test_unaligned_fields_and_columns() -> None:
+    made = decode_pointcloud(encode(SCHEMA, VALUES[SCHEMA])).datum
+    assert (made.height, made.width, made.points.shape) == (1, 2, (2,))
+    assert made.points.dtype.itemsize == 13
+    assert made.points.dtype.names == ("x", "y", "z", "reflect")
+    assert made.column("reflect", np.uint8).tolist() == [7, 255]
+    assert made.column("reflect").dtype == np.float32
+    assert made.xyz().tolist() == [[1, 2, 3], [-4, 5.5, 6]]
+    assert made.xyz().flags.c_contiguous
+    assert made.has("x", "reflect")
+    assert not made.has("x", "speed")
+    with pytest.raises(DecodeError, match="no field speed"):
+        made.column("speed")
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[list[dict[str, Any]], int]:
+    fields, end = [], 0
+    for index in range(draw(st.integers(1, 6))):
+        end += draw(st.integers(0, 3))
+        datatype, count = draw(st.integers(1, 8)), draw(st.integers(1, 3))
+        fields.append(field(f"f{index}", end, datatype, count))
+        end += np.dtype(CODES[datatype]).itemsize * count
+    return draw(st.permutations(fields)), end + draw(st.integers(0, 5))
+
+
+@settings(max_examples=150, deadline=None)
+@given(layouts(), st.integers(1, 4), st.integers(1, 5), st.integers(0, 7), st.booleans())
+def test_any_layout_reads_what_was_written(
+    layout: tuple[list[dict[str, Any]], int],
+    height: int,
+    width: int,
+    padding: int,
+    bigendian: bool,
+) -> None:
+    fields, step = layout
+    row_step = width * step + padding
+    data = np.random.default_rng(row_step).bytes(row_step * height)
+    made = cloud(
+        fields, data, height=height, width=width, point_step=step, row_step=row_step, is_bigendian=bigendian
+    )
+    assert made.points.shape == (height * width,)
+    assert made.points.dtype.itemsize == step
+    assert not made.points.flags.writeable
+    for one in fields:
+        dtype = np.dtype((">" if bigendian else "<") + CODES[one["datatype"]])
+        expected = [
+            np.frombuffer(data, dtype, one["count"], row * row_step + column * step + one["offset"])
+            for row in range(height)
+            for column in range(width)
+        ]
+        column = made.column(one["name"], dtype.newbyteorder("=").type)
+        assert column.dtype.isnative
+        assert column.flags.c_contiguous
+        assert column.shape == ((height * width,) if one["count"] == 1 else (height * width, one["count"]))
+        native = np.array(expected).astype(dtype.newbyteorder("="))
+        assert column.tobytes() == native.tobytes()
+
+
+def test_row_step_means_nothing_for_a_single_row() -> None:
+    data = np.arange(6, dtype="<f4").tobytes()
+    for row_step in (0, 5, 24, 1000):
+        assert cloud(XYZ, data, row_step=row_step).xyz().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_count_zero_is_one() -> None:
+    made = cloud([*XYZ[:2], field("z", 8, 7, 0)], np.arange(3, dtype="<f4").tobytes())
+    assert made.xyz().tolist() == [[0, 1, 2]]
+
+
+def test_overlapping_fields_are_allowed() -> None:
+    made = cloud([field("rgb", 0), field("b", 0, 2), field("word", 0, 6)], b"\1\2\3\4", point_step=4)
+    assert made.column("b", np.uint8).tolist() == [1]
+    assert made.column("word", np.uint32).tolist() == [0x04030201]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 0), (0, 1), (0, 0), (0, 2**32 - 1)])
+def test_empty_clouds(height: int, width: int) -> None:
+    made = cloud(XYZ, b"", height=height, width=width, point_step=16, row_step=0)
+    assert made.xyz().shape == (0, 3)
+    assert made.points.dtype.itemsize == 16
+    assert not made.points.flags.writeable
+
+
+def test_data_beyond_the_last_point_is_ignored() -> None:
+    assert len(cloud(XYZ, bytes(24 + 5), width=2).points) == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields", "changes"),
+    [
+        ("unknown datatype", [field("x", 0, 0)], {}),
+        ("unknown datatype", [field("x", 0, 9)], {}),
+        ("without unique names", [field("x", 0), field("x", 4)], {}),
+        ("without unique names", [field("", 0)], {}),
+        ("beyond the point step", [field("x", 9)], {}),
+        ("beyond the point step", [field("x", 0, 8, 2)], {}),
+        ("beyond the point step", [field("x", 2**32 - 1, 8, 2**32 - 1)], {}),
+        ("beyond the point step", XYZ, {"point_step": 0, "width": 0}),
+        ("without fields", [], {}),
+        ("absurd point step", XYZ, {"point_step": 2**32 - 1, "width": 0}),
+        ("rows overlap", XYZ, {"height": 2, "width": 1, "row_step": 11}),
+        ("shorter than declared", XYZ, {"width": 3}),
+        ("shorter than declared", XYZ, {"height": 2, "width": 1, "row_step": 13}),
+        (
+            "shorter than declared",
+            XYZ,
+            {
+                "width": 2**32 - 1,
+                "height": 2**32 - 1,
+                "row_step": 2**32 - 1,
+                "point_step": 1,
+                "fields": [field("x", 0, 1)],
+            },
+        ),
+    ],
+)
+def test_contradictions_are_refused(
+    reason: str, fields: list[dict[str, Any]], changes: dict[str, Any]
+) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        cloud(changes.pop("fields", fields), bytes(24), **changes)
+
+
+def test_coordinates_must_be_three_numbers() -> None:
+    with pytest.raises(DecodeError, match="no field z"):
+        cloud(XYZ[:2], bytes(12)).xyz()
+    with pytest.raises(DecodeError, match="more than one number"):
+        cloud([field("x", 0), field("y", 4), field("z", 8, 3, 2)], bytes(12)).xyz()
+
+
+def test_doubles_beyond_single_precision_do_not_warn() -> None:
+    data = np.array([1e300, np.nan, 1], "<f8").tobytes()
+    made = cloud([field("x", 0, 8), field("y", 8, 8), field("z", 16, 8)], data, point_step=24)
+    np.testing.assert_array_equal(made.xyz(), [[np.inf, np.nan, 1]])
+    assert made.column("x", np.float64).tolist() == [1e300]
+
+
+def test_equal_fields_are_looked_through_once() -> None:
+    one, other = (cloud(XYZ, bytes(12 * points)) for points in (1, 2))
+    assert one.points.dtype is other.points.dtype
+    assert cloud([*XYZ[:2], field("w", 8)], bytes(12)).points.dtype.names == ("x", "y", "w")

@@ -1,0 +1,371 @@
+"""The sentence at the top of the page, and what it says was lost."""
+
+from __future__ import annotations
+
+import pytest
+from reports import account, ns, report, stream
+
+from edgefirst_ros.report.drives import clock
+from edgefirst_ros.report.judge import Verdict, judge
+from edgefirst_ros.report.models import Report, parsed
+
+CAMERA = {"/camera": stream("camera", 0, 180, 30)}
+
+
+def judged(**topics: dict[str, object]) -> Verdict:
+    return judge(parsed(report({**CAMERA, **{f"/{name}": each for name, each in topics.items()}})))
+
+
+def fixes(received: int, refused: dict[str, int]) -> dict[str, object]:
+    return account(received, "sensor_msgs/msg/NavSatFix") | {
+        "refused": sum(refused.values()),
+        "written": received - sum(refused.values()),
+        "reasons": {"refused": refused},
+    }
+
+
+def lost(**more: object) -> Verdict:
+    """Of a drive whose lidar's account has these values."""
+    values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10)})
+    values["topics"]["/lidar"] |= more
+    return judge(parsed(values))
+
+
+def in_sequences(*parts: tuple[float, float, dict[str, dict[str, object]], str]) -> Verdict:
+    """Of a drive in sequences: begin, end, streams, and what ended each."""
+    values = report(CAMERA)
+    values["sequences"] = [
+        {"name": f"s{n}", "start_ns": ns(begin), "reference_frames": 100, "sample": 100, "ended": ended}
+        | {"streams": {"/camera": stream("camera", begin, end, 30), **streams}}
+        for n, (begin, end, streams, ended) in enumerate(parts)
+    ]
+    return judge(parsed(values))
+
+
+def test_a_drive_without_loss_is_good() -> None:
+    assert judged(lidar=stream("lidar_points", 0, 180, 10)).sentence == "good: 540 samples; nothing was lost"
+
+
+def test_a_short_pause_is_said_with_its_time() -> None:
+    found = judged(lidar=stream("lidar_points", 0, 180, 10, ((130, 134),)))
+    assert found.sentence == "good: 540 samples; lidar lost 4 s at 02:10"
+
+
+def test_the_longest_pauses_come_first_and_the_others_are_below() -> None:
+    lidar = stream("lidar_points", 0, 180, 10, ((10, 12), (30, 33), (50, 54), (70, 70.5), (90, 91.5)))
+    found = judged(lidar=lidar)
+    assert found.sentence == (
+        "good: 540 samples; lidar lost 4 s at 00:50; lidar lost 3 s at 00:30; lidar lost 2 s at 00:10; "
+        "1 more below"
+    )
+    assert len(found.details) == 4
+
+
+def test_what_all_sensors_lost_together_is_one_event() -> None:
+    pause = ((60.0, 65.0),)
+    topics = {
+        "/camera": stream("camera", 0, 180, 30, pause),
+        "/lidar": stream("lidar_points", 0, 180, 10, ((60.05, 65.1),)),
+        "/imu": stream("imu", 0, 180, 100, pause),
+        "/tf_static": stream("tf", 0, 180, 1),
+    }
+    assert judge(parsed(report(topics))).details == ("all sensors lost 5 s at 01:00",)
+
+
+def test_a_sensor_that_stops_or_begins_late_is_said() -> None:
+    found = judged(
+        lidar=stream("lidar_points", 0, 60, 10),
+        gps=stream("gps", 12, 180, 10),
+        tf_static=stream("tf", 0, 2, 5),
+    )
+    assert found.details == (
+        "lidar stopped at 01:00, 120 s before the end",
+        "gps began 12 s after the start",
+    )
+    assert found.grade == "poor"
+
+
+def test_few_samples_are_said_of_how_many() -> None:
+    values = report(CAMERA, samples=300, frames=540)
+    assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 reference frames")
+
+
+def test_samples_that_lack_a_slow_sensor_are_no_loss() -> None:
+    values = report(CAMERA) | {"complete": 36}
+    slow = {"paired": 36, "missing": 504, "promised": 0.067}
+    values["sequences"][0]["companions"] = {"/radar/cube": slow}
+    assert judge(parsed(values)).sentence == "good: 540 samples; nothing was lost"
+
+
+def test_fewer_companions_than_the_rate_promises_are_said_and_graded() -> None:
+    values = report(CAMERA)
+    values["sequences"][0]["companions"] = {
+        "/lidar": {"paired": 3, "missing": 537, "promised": 1.0},
+        "/model": {"paired": 200, "missing": 340, "promised": 0.48},
+    }
+    found = judge(parsed(values))
+    assert found.grade == "poor"
+    assert found.details == (
+        "3 of 540 samples have lidar",
+        "200 of 540 samples have model, its rate promises 259",
+    )
+
+
+def test_an_empty_dataset_is_said_to_be() -> None:
+    values = report({}, samples=0, frames=0)
+    assert judge(parsed(values)).sentence == "empty: no samples: nothing was received"
+
+
+def test_refusals_are_said_but_not_those_of_repeated_fixes() -> None:
+    values = report(CAMERA)
+    values["topics"]["/radar"] = account(100) | {"refused": 7}
+    values["topics"]["/gps"] = fixes(100, {"duplicate epoch": 50})
+    assert judge(parsed(values)).details == ("7 of 100 messages of radar refused",)
+
+
+def test_a_recording_would_become_samples() -> None:
+    found = parsed(report(CAMERA, samples=100, frames=540))
+    found.purpose = "recording"
+    assert "100 of 540 reference frames would become samples" in judge(found).sentence
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (130, "02:10"), (3_725, "1:02:05")])
+def test_times_are_minutes_and_seconds(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_of_several_drives_the_time_is_since_the_start_of_the_one_that_is_named() -> None:
+    values = report(CAMERA)
+    day_s = 86_400
+    monday = values["sequences"][0]
+    streams = {"/lidar": stream("lidar_points", day_s, day_s + 180, 10, ((day_s + 70, day_s + 75),))}
+    values["sequences"].append(monday | {"name": "tuesday", "start_ns": ns(day_s), "streams": streams})
+    assert judge(parsed(values)).details == ("lidar lost 5 s at 01:10 of tuesday",)
+
+
+def test_the_start_of_the_drive_is_that_of_its_first_sequence() -> None:
+    values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10, ((130, 134),))})
+    later = values["sequences"][0] | {"name": "t", "start_ns": ns(200), "streams": {}}
+    values["sequences"].append(later)
+    assert "at 02:10" in judge(parsed(values)).sentence
+
+
+STEPPED = "the wall clock was stepped by +1000 s"
+
+
+class TestOfAWholeSequence:
+    def test_a_sensor_that_is_absent_from_a_sequence_is_lost_in_it(self) -> None:
+        lidar = {"/lidar": stream("lidar_points", 0, 60, 10)}
+        found = in_sequences((0, 60, lidar, STEPPED), (1060, 1660, {}, "end of the recording"))
+        assert found.sentence == "poor: 540 samples; lidar sent nothing for 600 s from 01:00"
+
+    def test_one_message_is_no_sensor(self) -> None:
+        lidar = stream("lidar_points", 0, 0.1, 10) | {"usual_interval_ms": None}
+        assert lidar["messages"] == 1
+        found = in_sequences((0, 600, {"/lidar": lidar}, ""))
+        assert found.grade == "poor"
+        assert found.details == ("lidar stopped at 00:00, 599.9 s before the end",)
+
+    def test_a_sensor_of_another_drive_is_not_expected(self) -> None:
+        end = "end of the recording"
+        lidar = {"/lidar": stream("lidar_points", 0, 60, 10)}
+        assert not in_sequences((0, 60, lidar, end), (1060, 1660, {}, end)).details
+
+    def test_a_leap_of_the_clock_begins_no_other_drive(self) -> None:
+        both = [{"/lidar": stream("lidar_points", at, at + 60, 10)} for at in (0, 1e6)]
+        late = stream("lidar_points", 1e6, 1e6 + 60, 10, ((1e6 + 20, 1e6 + 25),))
+        found = in_sequences((0, 60, both[0], STEPPED), (1e6, 1e6 + 60, {"/lidar": late}, ""))
+        assert found.details == ("lidar lost 5 s at 01:20",)
+
+    def test_a_clock_that_leaps_back_begins_no_other_drive(self) -> None:
+        late = stream("lidar_points", 0, 60, 10, ((20, 25),))
+        first = {"/lidar": stream("lidar_points", 1e6, 1e6 + 60, 10)}
+        found = in_sequences((1e6, 1e6 + 60, first, STEPPED), (0, 60, {"/lidar": late}, ""))
+        assert found.details == ("lidar lost 5 s at 01:20",)
+
+    def test_a_message_of_before_a_leap_is_no_loss(self) -> None:
+        """It was stamped before the clock leapt, and received after it."""
+        gps = stream("gps", 0, 1e6 + 60, 10, ((0, 1e6),))
+        assert not in_sequences((1e6, 1e6 + 60, {"/gps": gps}, "")).details
+
+    def test_a_short_sequence_counts_too(self) -> None:
+        """A clock that is stepped every other second must not hide that the lidar is dead."""
+        parts = [(10.0 * n, 10.0 * n + 0.9, {}, STEPPED) for n in range(1, 100)]
+        lidar = {"/lidar": stream("lidar_points", 0, 0.9, 10)}
+        assert in_sequences((0, 0.9, lidar, STEPPED), *parts).grade == "poor"
+
+
+class TestOfMessages:
+    def test_what_is_refused_is_said_and_graded(self) -> None:
+        found = lost(refused=1800, written=0, reasons={"refused": {"too short": 1800}})
+        assert found.sentence == "poor: 540 samples; 1,800 of 1,800 messages of lidar refused"
+
+    def test_a_topic_that_is_refused_whole_has_no_stream(self) -> None:
+        values = report(CAMERA)
+        values["topics"]["/lidar"] = account(6000) | {"refused": 6000, "written": 0}
+        assert judge(parsed(values)).grade == "poor"
+
+    def test_what_is_dropped_is_said_and_graded(self) -> None:
+        found = lost(dropped=700, written=1100)
+        assert found.sentence == "fair: 540 samples; 700 of 1,800 messages of lidar dropped"
+
+    def test_what_never_arrived_is_said_and_graded(self) -> None:
+        found = lost(lost_upstream=1800)
+        assert found.sentence == "fair: 540 samples; 1,800 of 3,600 messages of lidar never arrived"
+
+    def test_they_are_counted_together(self) -> None:
+        found = lost(lost_upstream=200, dropped=800, refused=400)
+        assert found.details == ("400 of 2,000 messages of lidar refused, 800 dropped, 200 never arrived",)
+        assert found.grade == "poor"
+
+    def test_a_single_one_is_said(self) -> None:
+        assert lost(dropped=1).sentence == "good: 540 samples; 1 of 1,800 messages of lidar dropped"
+
+    def test_what_a_pause_is_made_of_is_not_said_again(self) -> None:
+        values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10, ((10, 14),))})
+        values["topics"]["/lidar"]["lost_upstream"] = 40
+        assert judge(parsed(values)).details == ("lidar lost 4 s at 00:10",)
+
+    def test_what_came_twice_is_no_loss(self) -> None:
+        found = lost(refused=600, reasons={"refused": {"duplicate of an earlier message": 600}})
+        assert found.sentence.endswith("nothing was lost")
+
+    def test_calibration_is_said_and_not_graded(self) -> None:
+        values = report({**CAMERA, "/tf_static": stream("tf", 0, 180, 1)})
+        values["topics"]["/tf_static"] |= {"refused": 180}
+        assert judge(parsed(values)).sentence.startswith(
+            "good: 540 samples; 180 of 180 messages of tf_static"
+        )
+
+    @pytest.mark.parametrize("reason", ["0,0", "no fix (status)"])
+    def test_no_fix_in_the_whole_drive_is_poor(self, reason: str) -> None:
+        values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
+        values["topics"]["/gps"] = fixes(1200, {reason: 1200})
+        found = judge(parsed(values))
+        assert found.sentence == "poor: 540 samples; 1,200 of 1,200 messages of gps refused"
+
+    def test_the_first_fixes_may_be_none_but_not_later_ones(self) -> None:
+        def of(refused: list[int], decoded: list[int]) -> Verdict:
+            values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
+            none = sum(refused) - 500
+            values["topics"]["/gps"] = fixes(1200, {"0,0": none, "duplicate epoch": 500})
+            values["timeline"] |= {
+                "bins": [0, 1, 2],
+                "topics": {"/gps": {"refused": refused, "decoded": decoded}},
+            }
+            return judge(parsed(values))
+
+        assert of([200, 250, 250], [0, 250, 250]).sentence.endswith("nothing was lost")
+        later = of([0, 250, 450], [250, 250, 0])
+        assert later.details == ("200 of 700 messages of gps refused",)
+        assert later.grade == "fair"
+
+
+class TestOfFormats:
+    def test_a_format_that_lacks_most_samples_is_poor(self) -> None:
+        values = report(CAMERA, samples=600, frames=600)
+        values["formats"]["edgefirst"] = {"samples": 5, "messages": 9, "left_out": {"disk was full": 595}}
+        found = judge(parsed(values))
+        assert found.sentence == "poor: 600 samples; edgefirst lacks 595 of 600 samples (disk was full)"
+
+    def test_samples_that_nobody_accounts_for_are_missing_too(self) -> None:
+        values = report(CAMERA)
+        values["formats"]["edgefirst"] = {"samples": 400, "messages": 9, "left_out": {}}
+        assert judge(parsed(values)).sentence == "fair: 540 samples; edgefirst lacks 140 of 540 samples"
+
+    @pytest.mark.parametrize("thinned", [{"thinned": {"every other one": 440}}, {}])
+    def test_a_format_may_take_fewer_on_purpose(self, thinned: dict[str, object]) -> None:
+        reason = "every other one" if thinned else "not needed for 10 frames a second"
+        values = report(CAMERA)
+        values["formats"]["l5kit"] = {"frames": 100, "messages": 9, "left_out": {reason: 440}, **thinned}
+        assert judge(parsed(values)).sentence.endswith("nothing was lost")
+
+
+class TestOfManyPauses:
+    def test_all_of_them_count(self) -> None:
+        pauses = tuple((90.0 * n + 10, 90.0 * n + 20) for n in range(40))
+        lidar = stream("lidar_points", 0, 3600, 10, pauses)
+        lidar["pauses"]["longest_ns"] = lidar["pauses"]["longest_ns"][:32]
+        found = judge(parsed(report({"/camera": stream("camera", 0, 3600, 30), "/lidar": lidar})))
+        assert found.sentence == "fair: 540 samples; lidar paused 40 times, 400 s in all"
+        assert len(found.details) == 33
+
+    def test_short_ones_add_up(self) -> None:
+        lidar = stream("lidar_points", 0, 900, 10, tuple((1.8 * n, 1.8 * n + 0.9) for n in range(500)))
+        lidar["pauses"]["longest_ns"] = lidar["pauses"]["longest_ns"][:32]
+        found = judge(parsed(report({"/camera": stream("camera", 0, 900, 30), "/lidar": lidar})))
+        assert found.grade != "good"
+        assert found.details == ("lidar paused 500 times, 450 s in all",)
+
+    def test_sensors_that_pause_together_are_said_together(self) -> None:
+        pauses = tuple((9.0 * n, 9.0 * n + 0.9) for n in range(20))
+        topics = {name: stream(name, 0, 180, 10, pauses) for name in ("camera", "lidar_points", "imu")}
+        assert judge(parsed(report(topics))).details == ("all sensors paused 20 times, 18 s in all",)
+
+
+def test_few_messages_of_a_long_drive_are_a_loss() -> None:
+    gps = stream("gps", 0, 10, 0.2) | {"usual_interval_ms": None}
+    assert gps["messages"] == 2
+    found = judge(parsed(report({"/camera": stream("camera", 0, 60, 30), "/gps": gps})))
+    assert found.grade == "poor"
+    assert found.details == ("gps stopped at 00:10, 50 s before the end",)
+
+
+def test_a_slow_sensor_is_not_late() -> None:
+    gps = stream("gps", 2, 50, 0.1) | {"usual_interval_ms": 10_000}
+    assert not judge(parsed(report({"/camera": stream("camera", 0, 60, 30), "/gps": gps}))).details
+
+
+def test_without_a_report_nothing_is_known() -> None:
+    found = judge(
+        Report(samples=340, lacking={"topics": "there is no report", "streams": "", "sequences": ""})
+    )
+    assert found.sentence == "unknown: 340 samples; there is no report"
+
+
+@pytest.mark.parametrize("interval_ms", [0.0, 5e-324, -1.0, 1e12])
+def test_an_absurd_interval_costs_no_verdict(interval_ms: float) -> None:
+    lidar = stream("lidar_points", 0, 180, 10, ((10, 14),)) | {"usual_interval_ms": interval_ms}
+    assert judge(parsed(report({**CAMERA, "/lidar": lidar}))).details == ("lidar lost 4 s at 00:10",)
+
+
+class TestHealthyDrives:
+    def test_selected_frames_may_all_lie_between_the_messages_of_a_topic(self) -> None:
+        values = report({**CAMERA, "/model": stream("model", 0, 180, 15)}, samples=270)
+        values["sequences"][0] |= {"sample": 270, "skipped": 270}
+        values["sequences"][0]["companions"] = {"/model": {"paired": 0, "missing": 270, "promised": 0.5}}
+        found = judge(parsed(values))
+        assert found.sentence == "good: 270 samples; 0 of 270 samples have model"
+
+    def test_stamps_that_jitter_about_the_tolerance_are_said_and_not_graded(self) -> None:
+        values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10)})
+        for paired, grade in ((475, "good"), (400, "fair")):
+            pairs = {"paired": paired, "missing": 540 - paired, "promised": 1.0}
+            values["sequences"][0]["companions"] = {"/lidar": pairs}
+            said = f"{paired} of 540 samples have lidar"
+            assert judge(parsed(values)).sentence == f"{grade}: 540 samples; {said}"
+
+    def test_what_is_outside_of_an_excerpt_is_no_part_of_the_whole(self) -> None:
+        reasons = {"skipped": {"outside --start/--end": 1200}, "refused": {"no points": 300}}
+        found = lost(refused=300, received=1800, skipped=1200, written=300, reasons=reasons)
+        assert found.sentence == "fair: 540 samples; 300 of 600 messages of lidar refused"
+
+    def test_an_excerpt_begins_between_key_frames(self) -> None:
+        reasons = {"skipped": {"outside --start/--end": 1200}, "dropped": {"before the first key frame": 300}}
+        found = lost(dropped=300, received=1800, skipped=1200, written=300, reasons=reasons)
+        assert found.sentence == "good: 540 samples; nothing was lost"
+
+    def test_a_rare_topic_may_send_once_in_a_short_sequence(self) -> None:
+        end = "end of the recording"
+        once = stream("gps", 3, 4, 1) | {"messages": 1, "last_ns": ns(3), "usual_interval_ms": None}
+        assert in_sequences((0, 20, {"/gps": once}, end)).sentence.endswith("nothing was lost")
+        assert "gps stopped" in in_sequences((0, 120, {"/gps": once}, end)).sentence
+
+    def test_devices_that_recorded_at_the_same_time_are_no_one_drive(self) -> None:
+        lidar, end = {"/lidar": stream("lidar_points", 0, 30, 10)}, "end of the recording"
+        assert in_sequences((0, 30, lidar, end), (0, 30, {}, end)).sentence.endswith("nothing was lost")
+
+    def test_frames_that_became_no_samples_are_something(self) -> None:
+        values = report(CAMERA, samples=12)
+        values["sequences"][0]["sample"] = 12
+        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 reference frames"
