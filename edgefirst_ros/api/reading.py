@@ -1,7 +1,4 @@
-"""Opens datasets.
-
-Batches of samples as tensors, for torch's DataLoader.
-"""
+"""Opens datasets, and makes batches of their samples for torch's DataLoader."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Output for people: progress while a command runs, and reports at its end.
-
-What a conversion would make of recordings, for people.
-"""
+"""Output for people: progress while a command runs, reports at its end, and what a conversion would make."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which drives there are, and the keys that tell whether one of them has to be converted again.
-
-The drives of a fleet, named by where they were found.
-"""
+"""The drives of a fleet, and the keys that tell whether one of them has to be converted again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a run has to do: which drives are done, which failed before, and which changed since.
-
-How far a fleet's conversion is: done, running, failed and left, from the notes in its output alone.
-"""
+"""What a run has to do, and how far it is: drives that are done, running, failed, left or changed since."""
 
 from __future__ import annotations
 

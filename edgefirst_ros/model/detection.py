@@ -1,7 +1,4 @@
-"""What models on the device detect: boxes, masks and their labels.
-
-Where the boxes of fusion/boxes3d are: the rule about their frame and axes.
-"""
+"""What models on the device detect: boxes, masks and their labels, and in which frame fused boxes are."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Inertial measurements.
-
-Satellite navigation fixes.
-
-Odometry from nav_msgs/Odometry or from transforms.
-"""
+"""What measures the motion of the rig: IMUs, satellite receivers, and odometry (or transforms)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """JPEG and PNG of others, whose sizes are looked at before memory is taken for their pixels.
 
-PNG: reading chunks and headers, and writing RGB and gray images, many times faster than libraries do.
+PNG is read and written here, many times faster than libraries do; compressed images become pixels: PNG of 16
+bits, and depth of compressed_depth_image_transport.
 
 Source: PNG third edition, clauses 5, 11.2 and 11.3.
-
-Compressed images that are decoded to pixels: 16-bit PNG, and depth of compressed_depth_image_transport.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Radar cubes and radar settings.
-
-Radars of other makers: the names that their drivers give to fields, and the types of radar_msgs.
-"""
+"""Radar cubes and settings; and radars of other makers, whose drivers give fields other names."""
 
 from __future__ import annotations
 

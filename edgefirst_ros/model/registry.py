@@ -1,6 +1,6 @@
-"""Whatever is wrong with one message costs that message: unforeseen errors become refusals.
+"""Decoders by message type, for all types in ``SENSORS``.
 
-Decoders by message type, for all types in ``SENSORS``.
+Whatever is wrong with one message costs that message: unforeseen errors become refusals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Samples, which are measurements aligned to one reference frame, and what belongs to them.
-
-Messages as they are received, and measurements: what they decode to, with topic, frame and times.
-"""
+"""Messages as received, what they decode to, and samples: measurements aligned to a reference frame."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Transforms between coordinate frames, and the quaternions and vectors of messages.
-
-Rotations as matrices, quaternions (x, y, z, w) and angles, many at once.
+"""Transforms between frames, and rotations as matrices, quaternions (x, y, z, w) and angles, many at once.
 
 Angles are roll, pitch and yaw in radians: the rotation is yaw about z, then pitch about the turned y, then
 roll about the turned x, which is the same as about fixed x, y and z in this order (REP 103).

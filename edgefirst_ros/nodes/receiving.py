@@ -1,9 +1,4 @@
-"""Takes what has arrived on several subscriptions and delivers it in order of receipt; without rclpy.
-
-Receive times of messages: the middleware's, or simulated ones.
-
-Whether the receive buffers of the middleware's sockets can hold a burst of large messages.
-"""
+"""How messages are received: in order of receipt, with which time, and whether buffers can hold a burst."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What a conversion would make of recordings: which topic is used as what, and how many samples come.
-
-Reads recordings as a conversion would and writes nothing: its report, and a few samples.
-
-Reads recordings as a conversion would, for a writer that keeps no dataset.
-"""
+"""What a conversion would make of recordings: they are read as it would, and nothing is written."""
 
 from __future__ import annotations
 

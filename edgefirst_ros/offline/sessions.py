@@ -1,6 +1,6 @@
-"""Converts a session that continues others: it replays those before to restore what this one took over.
+"""Recordings of live sessions: the settings they carry, and those that continue others.
 
-The settings of a live session from its recording, which its conversion uses by default.
+Those before are replayed to restore what such a session took over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Worker processes: functions called in other processes, so that they do not wait for this one's lock.
 
-How this process allocates memory.
-
-Calls and results on their way between two processes: pickled, large ones through memory that both have.
+Calls and results are pickled; large ones go through memory that both have.
 """
 
 from __future__ import annotations

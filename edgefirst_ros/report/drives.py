@@ -1,9 +1,4 @@
-"""Which sequences are of one drive, and when in it something was.
-
-Times and distances as the page writes them.
-
-When sensors sent nothing: every loss by itself, and how long each was silent in all.
-"""
+"""Which sequences are of one drive, when in it something was, and when its sensors sent nothing."""
 
 from __future__ import annotations
 

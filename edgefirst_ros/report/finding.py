@@ -1,9 +1,4 @@
-"""What the diagnosis says: findings with a code that stays, whatever the words of their sentences.
-
-What is wrong now with a topic of a live capture, by its account of the last seconds.
-
-Topics with several publishers: what is said of them.
-"""
+"""What the diagnosis says: findings with a code that stays, whatever their words; also of live topics."""
 
 from __future__ import annotations
 

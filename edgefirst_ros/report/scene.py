@@ -1,9 +1,4 @@
-"""How a sample of any format is drawn.
-
-The power of a radar cube by range and Doppler, as the contact sheet and the viewer draw it.
-
-Samples of a recording that is only looked at, as scenes.
-"""
+"""How a sample of any format, or of a recording, is drawn; the power of radar cubes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the camera sees: rendered pictures, and the rectangles of boxes in them.
-
-Camera topics of a drive: pictures as video or JPEG, damaged on request, and the truth about them.
-"""
+"""What the camera sees, and its topics: video or JPEG, damaged on request, and the truth about them."""
 
 from __future__ import annotations
 

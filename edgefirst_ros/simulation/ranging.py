@@ -1,9 +1,4 @@
-"""Ray casting for lidar, radar and visibility.
-
-Radar measurements of the world.
-
-A simulated lidar: sweeps of the world in the point layout of a maker.
-"""
+"""What lidar and radar measure of the world: rays, and sweeps in the point layout of a maker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where a recording is: a path, or the URL of an object in a store.
-
-Files that are read: local ones as they are, objects of a store by ranges with read-ahead.
-"""
+"""Where a recording is (a path, or the URL of an object in a store), and opening it as a file."""
 
 from __future__ import annotations
 

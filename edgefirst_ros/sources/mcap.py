@@ -1,7 +1,4 @@
-"""Reads MCAP recordings.
-
-Recordings made of chunks: also without summary, cut in the middle of a chunk, or with damaged chunks.
-"""
+"""Reads MCAP, and whatever else is made of chunks: also cut, damaged, or without summary."""
 
 from __future__ import annotations
 

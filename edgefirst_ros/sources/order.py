@@ -1,7 +1,5 @@
 """Reads the messages of a file in order of receipt, if the file has them in another order.
 
-Whether the order of a file is the order of receipt.
-
 A recorder writes messages as they arrive, so the order of its file is the order of receipt, even across a
 step of its wall clock, where log_time runs backwards. Other programs write one topic after the other, or
 append one recording to another. ``Disorder`` tells these apart by topic: within one topic log_time runs

@@ -1,6 +1,6 @@
-"""Object stores through obstore: connections, ranges of objects, listings, and errors that say what to do.
+"""Object stores through obstore: listings, and objects that are read like files.
 
-Reads an object of a store as a file: by ranges, ahead of its reader, within bounded memory.
+By ranges, ahead of the reader, within bounded memory; errors say what to do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Reads ROS 1 bags.
-
-The records of a ROS 1 bag: its chunks, its connections and its messages.
+"""Reads ROS 1 bags: their chunks, connections and messages.
 
 A bag is a line of text and records of two parts, header and data; the header is a list of fields NAME=VALUE.
 Chunks hold connections and messages; after each lie its message indexes, which are not needed. Behind all

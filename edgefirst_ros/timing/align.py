@@ -1,9 +1,4 @@
-"""Aligns to each selected reference frame its nearest companions.
-
-Which reference frames become samples.
-
-Sorts measurements by time, as far as they come out of order.
-"""
+"""Selects reference frames, and gives each its nearest companions; measurements may come out of order."""
 
 from __future__ import annotations
 

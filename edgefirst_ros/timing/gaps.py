@@ -1,9 +1,4 @@
-"""Statistics of one topic, with the messages that never arrived, counted by the gaps that they leave.
-
-The pauses of a topic: when it sent nothing for much longer than usual.
-
-Counts of durations, folded into few bins for a report.
-"""
+"""Statistics of one topic: messages that never arrived, by the gaps that they leave; pauses; latencies."""
 
 from __future__ import annotations
 

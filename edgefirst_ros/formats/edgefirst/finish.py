@@ -1,12 +1,7 @@
-"""Completes a dataset: container, annotation table and final names.
+"""Completes a dataset: container, tables and final names.
 
-Writes the annotation table: journal to Arrow file, in batches that limit memory.
-
-Writes the table of what each sample's sensors showed, beside the dataset, from the journal.
-
-Columns of the annotation table in both schema versions: name, type and value.
-
-Splits samples into training and validation by blocks of time, which keeps similar samples together.
+The annotation table and that of what each sample's sensors showed are written from the journal, in batches
+that limit memory. Training and validation are split by blocks of time, which keeps similar samples together.
 """
 
 from __future__ import annotations

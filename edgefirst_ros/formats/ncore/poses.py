@@ -1,7 +1,4 @@
-"""Static transforms to the poses of sensors in the rig.
-
-Rig poses to the dynamic pose of NCore: thinned, cut to the interval, relative to the first.
-"""
+"""Static transforms to the poses of sensors in the rig, and rig poses to the dynamic pose of NCore."""
 
 from __future__ import annotations
 

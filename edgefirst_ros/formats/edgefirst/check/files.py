@@ -1,7 +1,4 @@
-"""Checks sensor files: names, folders, headers, sizes, times, missing kinds.
-
-Reads and checks a container of sensor files, one file at a time: a ZIP or a folder.
-"""
+"""Checks sensor files of a ZIP or a folder, one at a time: names, headers, sizes, times, kinds."""
 
 from __future__ import annotations
 

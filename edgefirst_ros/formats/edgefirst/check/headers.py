@@ -1,7 +1,4 @@
-"""Checks point clouds: header, data length, fields, finite coordinates.
-
-Checks pictures by their headers: format, bit depth, size, EXIF time.
-"""
+"""Checks pictures and point clouds by their headers: format, size, fields, EXIF time, coordinates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the samples of a dataset consist of, in four bytes per sample.
-
-Checks that vehicles can move as the locations of samples and the times of their pictures say.
-"""
+"""What samples consist of, in four bytes each, and whether a vehicle can move like that."""
 
 from __future__ import annotations
 

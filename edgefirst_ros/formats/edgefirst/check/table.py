@@ -1,7 +1,4 @@
-"""Checks the annotation table in batches: columns, types, samples, groups.
-
-Checks the values in an annotation table, column by column.
-"""
+"""Checks the annotation table in batches: columns, types, samples, groups, and values by column."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Point clouds to binary PCD v0.7.
-
-Range images projected from point clouds, for devices that send only points.
-
-Depth and reflectivity images in the format's units.
-"""
+"""Point clouds to binary PCD v0.7 and to range images; depth images in the units of the format."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What decodes the files of a sample: one table for datasets and their check, which thus cannot disagree.
-
-Points of PCD files, binary or text, as structured arrays.
-
-Pictures and masks of samples as arrays, and when pictures were taken.
-"""
+"""What decodes the files of a sample: one table for datasets and their check, which cannot disagree."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The bird's eye view of a sample: boxes that fade into the past, and sensor points.
-
-Filled boxes and points as pixels, all at once.
-
-What samples are to look like, in the layout of L5Kit's own configuration files.
-"""
+"""The bird's eye view of a sample: boxes that fade into the past, and sensor points; and its settings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Where the files of a one-dimensional zarr array lie, and how they are read and replaced.
-
-Whether a dataset's files are those that its manifest lists.
-
-Rows of an array on disk that slice like numpy, each chunk touched being decompressed once.
-"""
+"""The files of a one-dimensional zarr array, how they are replaced, and rows that slice like numpy."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from edgefirst_ros.formats.ncore.check.frames import (
     Instance,
     check_boxes,
     check_picture,
+    check_poses,
     check_rays,
     check_times,
 )
-from edgefirst_ros.formats.ncore.check.poses import check_poses
 from edgefirst_ros.formats.ncore.finish.components import DEFAULT, NAMES
 
 _SENSORS = ("cameras", "lidars", "radars")

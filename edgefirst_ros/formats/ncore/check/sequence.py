@@ -1,20 +1,8 @@
-"""Checks of a whole NCore sequence: its stores as containers, what they agree on, and its meta file.
-
-Runs NVIDIA's own reader over a sequence, in whichever interpreter has it.
-
-As a script, ``python official.py META``, it needs nvidia-ncore and nothing of this package, and prints one
-JSON object: what was read, or the error.
-"""
+"""Checks of a whole NCore sequence: its stores as containers, what they agree on, and its meta file."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import io
-import json
-import os
-import subprocess
-import sys
 import tarfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -25,117 +13,13 @@ from typing import Any
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.ncore.check.components import check_components
 from edgefirst_ros.formats.ncore.check.frames import Instance
+from edgefirst_ros.formats.ncore.check.official import run_official
 from edgefirst_ros.formats.ncore.store.base import md5_of
 from edgefirst_ros.formats.ncore.store.files import FinishedStore, FinishedTar, Reading
 from edgefirst_ros.formats.ncore.store.journal import KEY, unxz
 from edgefirst_ros.formats.zarr2.array import ArrayHeader, chunk_key, grid
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY, is_metadata
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular
-
-ENVIRONMENT = "EDGEFIRST_NCORE_PYTHON"
-_TIMEOUT_S = 3600
-
-
-def find_python(wanted: Path | None = None) -> Path | None:
-    """The interpreter to use: the one asked for, this one, or the environment variable's."""
-    if wanted is not None:
-        return wanted
-    found = importlib.util.find_spec("ncore")
-    if found is not None and found.origin is not None:  # without one it is any folder of that name
-        return Path(sys.executable)
-    named = os.environ.get(ENVIRONMENT)
-    return Path(named) if named else None
-
-
-def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
-    """Read the whole sequence with the official reader; add a note if it is not installed."""
-    found = find_python(python)
-    if found is None:
-        findings.note(
-            meta.name,
-            "official reader not run",
-            f"nvidia-ncore is not installed here; {ENVIRONMENT} may name a Python that has it",
-        )
-        return
-    command = [str(found), str(Path(__file__).resolve()), str(meta)]
-    # Who names an interpreter wants its verdict: without one the sequence must not pass.
-    tell = findings.note if python is None else findings.error
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        said = (done.stdout.splitlines() or [""])[-1]
-        result = json.loads(said)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        tell(meta.name, "official reader not run", str(error))
-        return
-    except ValueError:
-        tell(
-            meta.name,
-            "official reader not run",
-            f"{found} ended with exit code {done.returncode} and printed {said!r}",
-        )
-        return
-    if "error" in result:
-        findings.error(meta.name, "official reader", result["error"])
-    else:
-        findings.note(meta.name, "official reader read everything", json.dumps(result))
-
-
-def read_all(meta: Path) -> dict[str, Any]:
-    """Read all that the official loader offers of a sequence; counts by kind."""
-    v4 = importlib.import_module("ncore.data.v4")
-    numpy = importlib.import_module("numpy")
-    loader = v4.SequenceLoaderV4(v4.SequenceComponentGroupsReader([meta]))
-    counts = {"cameras": 0, "lidars": 0, "radars": 0, "labels": 0, "clouds": 0}
-    for name in loader.camera_ids:
-        camera = loader.get_camera_sensor(name)
-        camera.get_mask_images()
-        camera.get_frames_T_sensor_target("world", numpy.arange(camera.frames_count), None)
-        for index in range(camera.frames_count):
-            camera.get_frame_handle(index).get_data().get_decoded_image().load()
-        counts["cameras"] += camera.frames_count
-    for name in loader.lidar_ids:
-        counts["lidars"] += _read_rays(loader.get_lidar_sensor(name))
-    for name in loader.radar_ids:
-        counts["radars"] += _read_rays(loader.get_radar_sensor(name))
-    for name in loader.camera_labels_ids:
-        labels = loader.get_camera_labels(name)
-        for time in labels.label_timestamps_us.tolist():
-            labels.get_label(time).get_data()
-        counts["labels"] += labels.labels_count
-    for name in loader.point_clouds_ids:
-        counts["clouds"] += _read_clouds(loader, loader.get_point_clouds_source(name))
-    counts["cuboids"] = sum(1 for _ in loader.get_cuboid_track_observations())
-    return counts
-
-
-def _read_rays(sensor: Any) -> int:  # noqa: ANN401  types of another interpreter's package
-    for index in range(sensor.frames_count):
-        sensor.get_frame_point_cloud(index, motion_compensation=True, with_start_points=False)
-        for name in sensor.get_frame_generic_data_names(index):
-            sensor.get_frame_generic_data(index, name)
-    return int(sensor.frames_count)
-
-
-def _read_clouds(loader: Any, source: Any) -> int:  # noqa: ANN401  types of another interpreter's package
-    for index in range(source.pcs_count):
-        cloud = source.get_pc(index)
-        cloud.transform("world", cloud.reference_frame_timestamp_us, loader.pose_graph)
-    return int(source.pcs_count)
-
-
-def main() -> int:
-    """Print what was read as JSON; 1 if anything failed."""
-    try:
-        result = read_all(Path(sys.argv[1]))
-    except Exception as error:  # noqa: BLE001  whatever another package raises is the finding
-        result = {"error": f"{type(error).__name__}: {error}"}
-    sys.stdout.write(json.dumps(result) + "\n")
-    return int("error" in result)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
 
 _MOST_HEADER_BYTES = 1 << 20
 _MOST_VALUES, _VALUES_OF_A_RECORD = 2_000_000, 50

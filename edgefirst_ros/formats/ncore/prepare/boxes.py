@@ -1,10 +1,11 @@
-"""2-D boxes on their way to the generic data of the picture that they were seen in.
+"""2-D boxes to the generic data of the picture that they were seen in, 3-D boxes to ``cuboids``.
 
 NCore has no component for them: its camera labels are aligned with the picture, [H, W] and more. A model
 answers after its picture was written, and readers look for a frame's generic data below the frame. So boxes
-go to the journal as they come, and are put to their frames when the sequence is finished (``boxattach``).
+go to the journal as they come, and are put to their frames when the sequence is finished
+(``finish/labels.py``).
 
-3-D boxes to ``cuboids``: one observation a box, tracked where the device tracks.
+3-D boxes are one observation each, tracked where the device tracks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What ``prepare`` hands to ``write``: parts of a store with everything expensive already done.
-
-Points to ray bundles: unit directions, distances, times, and the valid mask.
-"""
+"""What ``prepare`` hands to ``write``: parts of a store, with all that is expensive done, and rays."""
 
 from __future__ import annotations
 

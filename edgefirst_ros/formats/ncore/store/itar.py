@@ -1,8 +1,6 @@
-"""A plain tar file (POSIX ustar) and what makes it an ``.itar``: an index as xz of CBOR, a trailer.
+"""A store in one tar file (POSIX ustar), and what makes it an ``.itar``: an index as xz of CBOR, a trailer.
 
-MD5 of a store that grows, computed beside its writing.
-
-A store in one tar file: one writev a batch, the index in memory.
+One writev a batch, the index in memory, the MD5 computed beside the writing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Unique names of component instances: as configured, or the name of the coordinate frame.
-
-Ego masks: which part of each camera's picture is the vehicle itself.
-
-The scale of each lidar's intensity: known from its field's type, or learnt from the first sweep.
-"""
+"""What is known of each sensor: the name of its instance, ego mask, scale of intensity."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ncoreread import Sequence
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look
-from edgefirst_ros.formats.ncore.check import sequence as official
+from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.scenes import NCoreScenes
 from edgefirst_ros.formats.ncore.store.base import md5_of
