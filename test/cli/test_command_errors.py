@@ -132,7 +132,10 @@ def make(folder: Path) -> Path:
 
 
 def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
-    for given, why in ((drive, "is no dataset, nor its ZIP"), (tmp_path / "none", "no such dataset")):
+    for given, why in (
+        (drive, "holds no dataset of a known format"),
+        (tmp_path / "none", "no such file or folder"),
+    ):
         code, _, said = run("sheet", given, "-o", tmp_path / "s.png")
         assert code == 2
         assert f"{given}: {why}" in said
@@ -301,9 +304,11 @@ def test_what_is_said_of_an_output_that_exists_can_be_done(drive: Path) -> None:
 def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset = tmp_path / "edgefirst" / "d"
+    assert run("sheet", tmp_path, "-o", tmp_path / "s.png")[0] == 0
+    convert([drive], tmp_path, build_config({}), dataset="e")
     code, _, said = run("sheet", tmp_path, "-o", tmp_path / "s.png")
     assert code == 2
-    assert f"there is {dataset}" in said.replace("\n", "")
+    assert "holds 2 datasets; name one of them" in said.replace("\n", " ")
     table = (dataset / "d.arrow").read_bytes()
     (dataset / "d.arrow").write_bytes(b"no table")
     assert "is not a complete Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
