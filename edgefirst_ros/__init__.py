@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config as Config
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
     from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
+    from edgefirst_ros.model.errors import EdgeFirstError as EdgeFirstError
 
 PUBLIC = {
     "open": "api.reading",
@@ -25,6 +26,7 @@ PUBLIC = {
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
     "Config": "config.model",
+    "EdgeFirstError": "model.errors",
 }
 """What Python code calls, and the module that has it, which is imported when it is asked for."""
 

@@ -17,7 +17,6 @@ from PIL import Image
 import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.read.decoding import positions
 from edgefirst_ros.formats.scene import Box2d
-from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.report.models import read_report
 from edgefirst_ros.report.page.thumbnails import projection_of
