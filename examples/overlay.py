@@ -54,7 +54,7 @@ def main() -> None:
     try:
         dataset = edgefirst_ros.open(chosen.dataset, keys=["image", "lidar", "boxes2d"])
         picture, lidar = overlay(dataset, chosen.number)
-    except (EdgeFirstError, IndexError) as error:
+    except (edgefirst_ros.EdgeFirstError, IndexError) as error:
         raise SystemExit(f"error: {error}") from error
     picture.save(chosen.output, "JPEG", quality=90)
     print(f"{chosen.output}: sample {chosen.number} of {len(dataset):,}; {lidar}")
