@@ -313,8 +313,8 @@ def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
     call("convert", short, "-o", tmp_path, "--name", "d")
     call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
-    refused = call("sheet", tmp_path, "-o", tmp_path / "t.png", check=2)
-    assert "is it the folder of a dataset?" in refused.stderr
+    refused = call("sheet", tmp_path / "none", "-o", tmp_path / "t.png", check=2)
+    assert "no such file or folder" in refused.stderr
 
 
 def test_only_one_command_is_installed() -> None:

@@ -18,7 +18,7 @@ import sys, threading, time
 from pathlib import Path
 from edgefirst_ros.cli import datasets, recordings
 from edgefirst_ros.formats import datasets as room
-from edgefirst_ros.sources import window
+from edgefirst_ros.sources import recording as window
 
 class Torn(Exception):
     def __str__(self):
