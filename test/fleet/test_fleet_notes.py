@@ -183,7 +183,7 @@ class TestOtherShapes:
     ) -> None:
         notes.put("_running/a", {"run": "x" * 2000})
         assert read_all(notes, RUNNING)
-        for module in ("notes", "objects"):
+        for module in ("notes", "output"):
             monkeypatch.setattr(f"edgefirst_ros.fleet.{module}.MOST_NOTE_BYTES", 1000)
         found: list[str] = []
         assert read_all(notes, RUNNING, damaged=found) == {}
