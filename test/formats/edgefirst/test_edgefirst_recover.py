@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
+from edgefirst_ros.formats.crashsafe.names import remove
 from edgefirst_ros.formats.edgefirst import finish
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.recover import recover
@@ -201,8 +202,11 @@ def test_closing_may_be_interrupted_at_any_step(  # noqa: PLR0917 - what is para
             patch.setattr(type(writer._growing()[1]), "finish", stop)
         elif step in {"write_table", "write_manifest"}:
             patch.setattr(finish, step, stop)
-        elif step in {"sync names", "remove other"}:
-            patch.setattr(finish, "sync_path" if step == "sync names" else "remove", stop)
+        elif step == "sync names":
+            patch.setattr(finish, "sync_path", stop)
+        elif step == "remove other":
+            other = {"zip": tmp_path / "ds" / "ds", "folder": tmp_path / "ds" / "ds.zip"}[container]
+            patch.setattr(finish, "remove", lambda path: stop() if path == other else remove(path))
         else:
             _stop_at(patch, step, stop)
         with pytest.raises(KeyboardInterrupt):
