@@ -50,8 +50,8 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 
 # What reads foreign bytes, with the oldest versions that setup.py allows; make test has the newest.
 test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest libraries that setup.py allows
-	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/model test/model \
-		test/video test/model test/api
+	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/model \
+		test/video test/api
 
 .venv-oldest/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-oldest
