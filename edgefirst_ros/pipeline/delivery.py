@@ -14,7 +14,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import refusal_of
 from edgefirst_ros.model.sample import CameraImage, EgoPose, Observation, Sample
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.executor import error_of
+from edgefirst_ros.pipeline.executor import chain, error_of
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, rank
 
 _PICTURE = "making the picture"
@@ -174,41 +174,21 @@ class Turn(Generic[Item]):
     ) -> None:
         self.state = State.PICTURE
         self.size = delivery.held_bytes
-        self.prepared: Future[Any] = Future()
         self._delivery: Delivery[Item] | None = delivery
-        self._name, self._pool = name, pool
+        self._name = name
         self._make: Callable[[Item], Any] = prepare
         self._settled: Callable[[Delivery[Item], str, Result], None] = settled
-        delivery.item.add_done_callback(self._prepare)
+        delivery.item.add_done_callback(self._made)
+        self.prepared = chain(pool, delivery.item, self._prepare)
 
-    def _prepare(self, made: Future[Item]) -> None:
-        """The item is made, or what it is made of failed."""
-        error = error_of(made)
-        if error is not None:
-            self._fail(error)
-            return
-        self.state = State.PREPARING
-        try:
-            self._pool.submit(self._run, made.result()).add_done_callback(self._ran)
-        except RuntimeError:  # the pool is shut down
-            self._fail(CancelledError())
+    def _made(self, item: Future[Item]) -> None:
+        self.state = State.PREPARING if error_of(item) is None else State.READY
 
-    def _run(self, item: Item) -> None:
+    def _prepare(self, item: Item) -> Any:  # noqa: ANN401 - what the writer takes
         try:
-            prepared = self._make(item)
-        except BaseException as error:  # noqa: BLE001 - handed on to the writer's thread
-            self._fail(error)
-        else:
+            return self._make(item)
+        finally:
             self.state = State.READY
-            self.prepared.set_result(prepared)
-
-    def _ran(self, task: Future[None]) -> None:
-        if task.cancelled():
-            self._fail(CancelledError())
-
-    def _fail(self, error: BaseException) -> None:
-        self.state = State.READY
-        self.prepared.set_exception(error)
 
     def hold(self, written: Future[Written]) -> None:
         """The writer keeps it until later ones have come."""
