@@ -202,9 +202,7 @@ class Pipeline:
         self._intake = before._intake
         recent = self._intake.recent
         for kept in [] if recent is None else recent.messages():
-            old = kept.ticket
-            ticket = self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
-            self.take(kept.fresh(ticket), None)
+            self.share(kept, None)
         before._window.end_ns, before._window.is_near = time_ns, True
         before._publishers = dict(before.publishers)
         self._intake.join(self)
@@ -381,6 +379,12 @@ class Pipeline:
         else:
             may_have_masks = self._intake.routing.may_have_masks
             self._feed(self._masks.feed(envelope) if may_have_masks else (envelope,))
+
+    def share(self, envelope: Envelope, end: tuple[Stage, str] | None) -> None:
+        """Take, as ``take`` does, a message that another session has, too: under a ticket of its own."""
+        old = envelope.ticket
+        ticket = self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
+        self.take(envelope.fresh(ticket), end)
 
     def refer(self, topics: frozenset[str]) -> None:
         """These topics are the reference now."""

@@ -361,9 +361,7 @@ class Intake:
         if self.recent is not None and end is None:
             self.recent.add(envelope)
         for session in self.sessions[:-1]:
-            old = envelope.ticket
-            ticket = session.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
-            session.take(envelope.fresh(ticket), end)
+            session.share(envelope, end)
         self.sessions[-1].take(envelope, end)
 
     def _end(self, envelope: Envelope) -> tuple[Stage, str] | None:
