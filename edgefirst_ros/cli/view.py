@@ -141,7 +141,7 @@ def view(
             print_line(err, f"note: {escape(note)}")
         if rate is None and every_n is None:
             config = _selected(config)
-        drawables = [] if run is None else drawables_of(run.datasets, run.report)
+        drawables = [] if run is None else drawables_of(run)
         window = None if excerpt is None else partial(_window, excerpt)
         name = path.rstrip("/").rpartition("/")[2] or path
         with _canvas(name, output, web=web) as canvas, _finishing(stop, web=web):

@@ -14,7 +14,6 @@ import numpy as np
 import pymap3d
 
 from edgefirst_ros.formats.format import Format
-from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.formats.scene import Detail, Drawable, Instant, Mark, Moment, Scene, Scenes, opened
 from edgefirst_ros.model.camera import Intrinsics
 from edgefirst_ros.model.detection import BoxAxes
@@ -26,6 +25,7 @@ from edgefirst_ros.report.models import Report, read_report
 from edgefirst_ros.report.models import Sequence as ReportSequence
 from edgefirst_ros.report.rerun import marks
 from edgefirst_ros.report.rerun.canvas import Canvas
+from edgefirst_ros.report.runs import Run
 
 Window = Callable[[int], tuple[int, int]]
 """From the time of a sequence's first instant to begin and end of those that are wanted, in nanoseconds."""
@@ -40,23 +40,19 @@ class Wanted:
     every_n: int | None = None
 
 
-def drawables_of(datasets: Sequence[tuple[str, Path]], report: Path | None) -> list[Drawable]:
+def drawables_of(run: Run) -> list[Drawable]:
     """The sequences of a run's datasets, of the first of its formats that has some to draw.
-
-    Args:
-        datasets: each with the name of its format.
-        report: of the run.
 
     Raises:
         DatasetNotFound: it has none that can be drawn.
         EdgeFirstError: one is damaged.
     """
-    said = Report() if report is None else read_report(report)
-    names = [name for name in FORMATS if name in {name for name, _ in datasets}]
-    for name in names:
-        folders = [dataset for other, dataset in datasets if other == name]
+    said = Report() if run.report is None else read_report(run.report)
+    names: list[str] = []
+    for of, folders in run.of_format():
+        names.append(of.name)
         with refusing(folders[0], DatasetError):
-            if found := [each for folder in folders for each in _drawn(FORMATS[name], folder, said)]:
+            if found := [each for folder in folders for each in _drawn(of, folder, said)]:
                 return found
     raise DatasetNotFound(f"no dataset is there that can be drawn; found: {', '.join(names) or 'none'}")
 
