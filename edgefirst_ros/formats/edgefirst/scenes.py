@@ -88,6 +88,7 @@ class EdgeFirstScenes(Scenes):
         self._files = DatasetFiles(dataset)
         self._annotations = Annotations(self._files, *SHOWN)
         self._quality_path = dataset / QUALITY
+        self._last: tuple[str, bytes | None, int | None] | None = None
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 
@@ -99,19 +100,16 @@ class EdgeFirstScenes(Scenes):
         """The sample with the time that its picture says."""
         stem = self._stem(moment)
         with refusing(stem, DatasetError):
-            picture = self._files.read(stem, "camera.jpeg", "camera.png")
-            time_ns = None if picture is None else acquired_ns(opened(picture)[0])
-        return replace(moment, time_ns=time_ns)
+            return replace(moment, time_ns=self._picture(stem)[1])
 
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """What the sample's files and rows hold."""
         stem, read = self._stem(moment), self._files.read
         with refusing(stem, DatasetError):
             rows = (self._all if detail is Detail.ALL else self._annotations).of(stem)
-            scene = Scene(moment, read(stem, "camera.jpeg", "camera.png"), boxes_of(rows))
-            scene.name = PurePosixPath(stem).name
-            if scene.picture is not None:
-                scene.moment = replace(moment, time_ns=acquired_ns(opened(scene.picture)[0]))
+            picture, time_ns = self._picture(stem)
+            seen = moment if picture is None else replace(moment, time_ns=time_ns)
+            scene = Scene(seen, picture, boxes_of(rows), name=PurePosixPath(stem).name)
             scene.points = None if (cloud := read(stem, "lidar.pcd")) is None else _cloud(cloud)[0]
             if detail >= Detail.SENSORS:
                 unlabelled = self._quality.unlabelled(moment.sequence, moment.frame)
@@ -126,6 +124,15 @@ class EdgeFirstScenes(Scenes):
 
     def _stem(self, moment: Moment) -> str:
         return self._stems[moment.sequence, moment.frame or 0]
+
+    def _picture(self, stem: str) -> tuple[bytes | None, int | None]:
+        """A sample's picture, and the time that it says; kept, as ``scene`` follows ``timed``."""
+        found = self._last
+        if found is None or found[0] != stem:
+            data = self._files.read(stem, "camera.jpeg", "camera.png")
+            found = stem, data, None if data is None else acquired_ns(opened(data)[0])
+            self._last = found
+        return found[1:]
 
     @cached_property
     def _quality(self) -> Quality:
