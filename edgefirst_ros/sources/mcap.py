@@ -49,7 +49,7 @@ class ChunkedRecording(Recording):
     """One file of chunks, read in order of receipt.
 
     That is the order of the file, also at steps of the wall clock, where readers that sort by log_time
-    shuffle messages. Files that were written in another order are put back into it, see ``sources.disorder``.
+    shuffle messages. Files that were written in another order are put back into it, see ``sources.order``.
     After ``messages``, ``faults`` lists what could not be read.
 
     Raises:

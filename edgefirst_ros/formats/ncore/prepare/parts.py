@@ -106,7 +106,7 @@ class Cuboids:
     Attributes:
         frame_id: their coordinate frame as sent.
         time_us: of the message.
-        observations: without their frame of reference; ``bbox3`` as measured, see ``cuboidtable``.
+        observations: without their frame of reference; ``bbox3`` as measured, see ``finish.cuboids``.
         extra: what NCore has no field for.
         kinds: what kind of object each is, by the name of its class.
         tracked: False for a box that the device numbers anew in every message.
