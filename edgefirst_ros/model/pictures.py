@@ -155,6 +155,9 @@ _BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 _MOST_STEPS = 1 << 16
 """Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over
 them one by one: a megabyte, which packs to a kilobyte, takes half a second."""
+_LONGEST_HEADER = 1 << 24
+"""Bytes of a JPEG's header: a colour profile of the greatest size fits. Pillow puts the segments of an Exif together
+by copying what it has each time: 40 MB of them take four seconds."""
 _MOST_SCANNED = 1 << 29
 """Pixels times scans of a JPEG: each scan of a progressive one goes over all pixels, however short it is."""
 
@@ -212,7 +215,7 @@ def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     while (found := _MARKER.match(data, at)) is not None:
         start, marker = found.end() - 2, found[1][0]
         steps += 1 + start - at
-        if steps > _MOST_STEPS:
+        if steps > _MOST_STEPS or start > _LONGEST_HEADER:
             raise DecodeError("JPEG whose header has no end")
         at = found.end()
         if marker not in _BARE:

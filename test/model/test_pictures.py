@@ -28,6 +28,7 @@ FILLING = {
     "junk": b"\x01" * MB,
     "remarks of nothing": b"\xff\xe1\x00\x02" * (MB // 4),
     "markers without a length": b"\xff\xd0" * (MB // 2),
+    "an Exif of many parts": (b"\xff\xe1\xff\xff" + b"Exif\0\0".ljust(65533, b"\0")) * 300,
 }
 
 
