@@ -88,14 +88,16 @@ def _formats(report: Report) -> Iterator[Finding]:
         on_purpose = {r: n for r, n in left_out.items() if r in thinned or r.startswith(THINNED)}
         others = {reason: n for reason, n in left_out.items() if reason not in on_purpose}
         lost = sum(others.values())
-        items = held.get("samples")
-        if isinstance(items, int):
+        units = ((u, n) for u, n in held.items() if isinstance(n, int) and u != "messages")
+        unit, items = next(units, ("samples", 0))
+        if unit == "samples":
             lost = max(lost, samples - items - sum(on_purpose.values()))
         if lost > 0:
+            whole = max(items, 0) + lost  # what was shed before it became a sample is not among the report's samples
             why = max(others.items(), key=lambda item: item[1], default=("", 0))[0]
             because = f" ({why})" if 0 < len(why) <= LONGEST_REASON else ""
-            said = f"{name} lacks {lost:,} of {samples:,} samples{because}"
-            yield Finding(Code.SAMPLES_LACKING, said, share=min(1.0, lost / samples))
+            said = f"{name} lacks {lost:,} of {whole:,} {unit}{because}"
+            yield Finding(Code.SAMPLES_LACKING, said, share=min(1.0, lost / whole))
 
 
 def _counts(value: object) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ import pytest
 from reports import account, ns, report, stream
 
 from edgefirst_ros.report.drives import clock
+from edgefirst_ros.report.finding import Code
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import Report, parsed
 
@@ -267,6 +268,13 @@ class TestOfFormats:
         values["formats"]["edgefirst"] = {"samples": 5, "messages": 9, "left_out": {"disk was full": 595}}
         found = judge(parsed(values))
         assert found.sentence == "poor: 600 samples; edgefirst lacks 595 of 600 samples (disk was full)"
+
+    @pytest.mark.parametrize("unit", ["samples", "measurements"])
+    def test_what_was_shed_before_it_became_a_sample_is_a_share_of_what_could_be(self, unit: str) -> None:
+        values = report(CAMERA, samples=300, frames=1000)
+        values["formats"]["ncore"] = {unit: 300, "messages": 9, "left_out": {"shed": 700}}
+        found = next(each for each in judge(parsed(values)).findings if each.code == Code.SAMPLES_LACKING)
+        assert (found.text, found.share) == (f"ncore lacks 700 of 1,000 {unit} (shed)", 0.7)
 
     def test_samples_that_nobody_accounts_for_are_missing_too(self) -> None:
         values = report(CAMERA)
