@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.journal import Lock, refuse_busy
@@ -64,7 +63,6 @@ class NCoreWriter:
         components: Sequence[Component] = (),
         boxes2d_tolerances_ms: Mapping[str, float] | None = None,
     ) -> None:
-        _keep_freed_memory()
         self.options = options
         self.needs_pose = options.unknown_pose == "cut"
         self._remarks = Remarks()
@@ -318,18 +316,3 @@ def _make_room(files: SequenceFiles) -> None:
         if files.meta_part.exists() and not files.would_replace():
             publish_sequence(files)  # complete, and the one before it is gone
         remove_unfinished(files)
-
-
-_LARGEST = 30 << 20
-"""Just below the most that glibc's threshold goes to (DEFAULT_MMAP_THRESHOLD_MAX, 32 MiB)."""
-
-
-def _keep_freed_memory() -> None:
-    """Let freed arrays of up to 30 MB be used again instead of being unmapped.
-
-    A frame needs a few megabytes for moments. glibc returns them to the kernel and takes them back, page by
-    page, with the next frame, which costs a third of the writing time. It stops doing so for sizes of which
-    a block was freed before (mallopt(3), M_MMAP_THRESHOLD, "dynamic"), so one large block, never touched, is
-    freed here. Without glibc nothing happens.
-    """
-    np.empty(_LARGEST, np.uint8)
