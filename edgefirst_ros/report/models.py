@@ -236,6 +236,17 @@ class Sequence(_Part):
     track: Track | None = None
     calibration: Calibration | None = None
 
+    def frame_of(self, role: str) -> str:
+        """Frame id of a role's sensor, of several the one that most samples have; empty if unknown."""
+
+        def samples(topic: str) -> int:
+            companion = self.companions.get(topic)
+            return self.sample if topic in self.references else companion.paired if companion else 0
+
+        found = [topic for topic, stream in (self.streams or {}).items() if stream.role == role]
+        chosen = max(found, key=samples, default=None)
+        return "" if chosen is None or self.streams is None else self.streams[chosen].frame_id
+
 
 class Combination(_Part):
     """Samples that have companions of the same topics."""

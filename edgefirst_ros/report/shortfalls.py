@@ -93,7 +93,8 @@ def _formats(report: Report) -> Iterator[Finding]:
         if unit == "samples":
             lost = max(lost, samples - items - sum(on_purpose.values()))
         if lost > 0:
-            whole = max(items, 0) + lost  # what was shed before it became a sample is not among the report's samples
+            # What was shed before it became a sample is not among the report's samples.
+            whole = max(items, 0) + lost
             why = max(others.items(), key=lambda item: item[1], default=("", 0))[0]
             because = f" ({why})" if 0 < len(why) <= LONGEST_REASON else ""
             said = f"{name} lacks {lost:,} of {whole:,} {unit}{because}"

@@ -377,3 +377,17 @@ class TestHealthyDrives:
         values = report(CAMERA, samples=12)
         values["sequences"][0]["sample"] = 12
         assert judge(parsed(values)).sentence == "poor: 12 samples of 540 reference frames"
+
+
+def test_the_frame_of_a_role_is_its_sensors_that_most_samples_have() -> None:
+    streams = {name: stream("lidar_points", 0, 9, 10) | {"frame_id": name} for name in ("/a", "/b", "/c")}
+    values = report({**CAMERA, **streams})
+    values["sequences"][0]["companions"] = {"/a": {"paired": 15}, "/b": {"paired": 45}}
+    found = parsed(values).sequences[0]
+    assert (found.frame_of("lidar_points"), found.frame_of("camera"), found.frame_of("imu")) == (
+        "/b",
+        "camera",
+        "",
+    )
+    values["sequences"][0]["references"] = ["/c"]
+    assert parsed(values).sequences[0].frame_of("lidar_points") == "/c"

@@ -15,11 +15,11 @@ import numpy as np
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.scene import PICTURE_WIDTH, Moment, Scene
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError
+from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.report.content import content_findings
 from edgefirst_ros.report.models import Report
-from edgefirst_ros.report.models import Sequence as ReportSequence
 from edgefirst_ros.report.scene import Projection, drawn, mount_in
 
 MOST_PICTURES = 8
@@ -113,7 +113,7 @@ def projection_of(report: Report, name: str) -> Projection | None:
     if sequence is None or sequence.calibration is None or sequence.calibration.camera is None:
         return None
     camera = sequence.calibration.camera
-    lidar_frame, camera_frame = _frame_of(sequence, "lidar_points"), _frame_of(sequence, "camera")
+    lidar_frame, camera_frame = sequence.frame_of(Role.LIDAR_POINTS), sequence.frame_of(Role.CAMERA)
     if not lidar_frame or not camera_frame or 0 in camera.size or 0 in camera.focal_px:
         return None
     if camera.distortion_model not in _PINHOLE and any(camera.distortion):
@@ -132,10 +132,6 @@ def projection_of(report: Report, name: str) -> Projection | None:
         (camera.principal_px[0] / width, camera.principal_px[1] / height),
         tuple(camera.distortion[:8]),
     )
-
-
-def _frame_of(sequence: ReportSequence, role: str) -> str:
-    return next((s.frame_id for s in (sequence.streams or {}).values() if s.role == role), "")
 
 
 def _bare(frame: str) -> str:

@@ -79,8 +79,8 @@ class SceneDrawing:
 
     def __init__(self, scenes: Scenes, moments: Sequence[Moment], said: ReportSequence | None) -> None:
         self._scenes, self._moments = scenes, moments
-        streams, self._calibration = (said.streams, said.calibration) if said is not None else (None, None)
-        self._frames = {stream.role: stream.frame_id for stream in (streams or {}).values()}
+        self._calibration = None if said is None else said.calibration
+        self._said = said
         mounts = self._calibration.transforms if self._calibration is not None else ()
         self._mounts = [Transform(t.parent, t.child, t.translation_m, t.rotation_xyzw) for t in mounts]
         self._axes = BoxAxes.of(self._frame_of(Role.BOXES_3D), [mount.child for mount in self._mounts])
@@ -127,7 +127,7 @@ class SceneDrawing:
                 canvas.draw(marks.CUBE, marks.cube(scene.cube))
 
     def _frame_of(self, role: Role) -> str:
-        return self._frames.get(role, "")
+        return "" if self._said is None else self._said.frame_of(role)
 
     def _draw_sensors(self, canvas: Canvas, size: tuple[int, int] | None) -> None:
         canvas.mount(self._mounts)
