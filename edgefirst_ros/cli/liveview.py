@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from edgefirst_ros.cli.terminal import clock
+from edgefirst_ros.config.hints import FIRST_S
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.report.finding import Expected, silent_for_s
+from edgefirst_ros.report.finding import Code, Expected, silent_for_s
 
 LINE_EVERY_S = 5.0
 STALE_S = 2.0
@@ -32,6 +33,7 @@ class LiveView:
         self._silent: set[str] = set()
         self._shed: set[str] = set()
         self._found: set[str] = set()
+        self._disk: set[Code] = set()
         self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
@@ -71,6 +73,11 @@ class LiveView:
         for topic in status.findings.keys() - self._found:
             self._print(f"{topic}: {status.findings[topic].text}")
         self._found = set(status.findings)
+        # The first seconds' rate says nothing of the drive's.
+        for found in status.disk_findings if status.elapsed_s >= FIRST_S else ():
+            if found.code not in self._disk:
+                self._disk.add(found.code)
+                self._print(f"disk: {found.text}")
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:

@@ -23,7 +23,7 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import Finding, publisher_finding, refused_whole
+from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_finding, refused_whole
 from edgefirst_ros.report.models import Publishers
 from edgefirst_ros.timing.gaps import StreamStats
 
@@ -33,6 +33,8 @@ SHORTEST_S = 0.5
 """And over no less than this."""
 BUSY = 0.8
 """Load per core above which the CPU counts as fully used."""
+MINUTES_WARN = 10.0
+"""A disk that lasts no longer is warned of: enough to end the drive where one wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,17 @@ class LiveStatus:
     def minutes_left(self) -> float | None:
         """Time until the disk is full at the present rate, None while nothing is written."""
         return max(0, self.spare_bytes) / self.bytes_per_s / 60 if self.bytes_per_s > 0 else None
+
+    @property
+    def disk_findings(self) -> tuple[Finding, ...]:
+        """Whether the disk is full, or soon will be."""
+        left = self.minutes_left
+        if self.spare_bytes < 0:
+            text = "full: less than min_free_mb is left"
+            return (Finding(Code.DISK_FULL, text, severity=Severity.ERROR),)
+        if left is not None and left < MINUTES_WARN:
+            return (Finding(Code.DISK_FILLS, f"full in {left:.0f} min at this rate"),)
+        return ()
 
     @property
     def shed_text(self) -> str:

@@ -156,8 +156,8 @@ _MOST_STEPS = 1 << 16
 """Of a JPEG's header: segments, and bytes between them, of which there may be any number. Pillow goes over
 them one by one: a megabyte, which packs to a kilobyte, takes half a second."""
 _LONGEST_HEADER = 1 << 24
-"""Bytes of a JPEG's header: a colour profile of the greatest size fits. Pillow puts the segments of an Exif together
-by copying what it has each time: 40 MB of them take four seconds."""
+"""Bytes of a JPEG's header: a colour profile of the greatest size fits. Pillow puts the segments of an Exif
+together by copying what it has each time: 40 MB of them take four seconds."""
 _MOST_SCANNED = 1 << 29
 """Pixels times scans of a JPEG: each scan of a progressive one goes over all pixels, however short it is."""
 

@@ -20,8 +20,6 @@ from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.report.finding import SLOW, Expected, flow_findings
 
-MINUTES_WARN = 10.0
-
 
 class Level(IntEnum):
     """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR, STALE."""
@@ -250,10 +248,8 @@ def _disk(view: CaptureView) -> Diagnostic:
         ("kept free", f"{view.config.min_free_mb:g} MB"),
         ("left at this rate", "unknown" if left is None else f"{left:.0f} min"),
     )
-    if status.spare_bytes < 0:
-        return Diagnostic(Level.ERROR, "disk", "full: less than min_free_mb is left", values)
-    if left is not None and left < MINUTES_WARN:
-        return Diagnostic(Level.WARN, "disk", f"full in {left:.0f} min at this rate", values)
+    for found in status.disk_findings:
+        return Diagnostic(Level(found.severity), "disk", found.text, values)
     return Diagnostic(Level.OK, "disk", f"{status.spare_bytes / 1e9:.1f} GB left", values)
 
 

@@ -44,6 +44,8 @@ class Code(StrEnum):
     LOSING = "losing"
     REFUSED = "refused"
     UNUSABLE = "unusable"
+    DISK_FULL = "disk_full"
+    DISK_FILLS = "disk_fills"
 
 
 class Severity(IntEnum):

@@ -122,6 +122,21 @@ def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: py
     assert "every sensor has sent something" in shown(console)
 
 
+def test_a_disk_that_fills_is_told_once_but_not_of_the_first_seconds_rate() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    rate = {"bytes_per_s": 10e6, "spare_bytes": 60 * 8 * 10_000_000}
+    with LiveView(console, quiet=False) as view:
+        view.update(status(**rate, elapsed_s=1.0), 1, [])
+        assert "disk: full" not in shown(console)
+        for _ in range(2):
+            view.update(status(**rate, elapsed_s=9.0), 1, [])
+        view.update(status(**rate | {"spare_bytes": -1}, elapsed_s=10.0), 1, [])
+    assert [line for line in shown(console).splitlines() if line.startswith("disk: ")] == [
+        "disk: full in 8 min at this rate",
+        "disk: full: less than min_free_mb is left",
+    ]
+
+
 def test_quiet_shows_nothing() -> None:
     console = Console(file=io.StringIO(), force_terminal=True)
     with LiveView(console, quiet=True) as view:
