@@ -26,6 +26,7 @@ import av
 import lz4.frame
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.edgefirst.prepare.sample import LIDAR_QUALITY
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     RangeGrid,
@@ -54,12 +55,7 @@ Files = Sequence[tuple[str, bytes]]
 Plan = Sequence[Mapping[str, int]]
 """For each sample, the running numbers of its messages by role."""
 OPTIONS = EdgeFirstOptions()
-GRID = RangeGrid(
-    OPTIONS.lidar_rows,
-    OPTIONS.lidar_columns,
-    OPTIONS.lidar_elevation_min_deg,
-    OPTIONS.lidar_elevation_max_deg,
-)
+GRID = RangeGrid(*OPTIONS.lidar_image_size, *OPTIONS.lidar_elevation_deg)
 
 
 class Clock:
@@ -154,7 +150,7 @@ def encoded(datum: object, clock: Clock) -> Files:
     ]
     if image.reflectivity is not None:
         gray = image.reflectivity
-        jpeg = clock.of("range images", encode_gray_jpeg, gray, OPTIONS.lidar_jpeg_quality)
+        jpeg = clock.of("range images", encode_gray_jpeg, gray, LIDAR_QUALITY)
         files.append(("lidar.jpeg", jpeg))
     return files
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -26,6 +25,7 @@ from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
+from edgefirst_ros.model.options import Former, Options, is_same
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
@@ -44,8 +44,6 @@ Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
 NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
@@ -63,10 +61,8 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
-class TopicRule(BaseModel):
+class TopicRule(Options):
     """How one topic is used: its role, the time it carries, and how it is paired."""
-
-    model_config = STRICT
 
     topic: str = Field(
         "",
@@ -246,28 +242,20 @@ def _format_names(value: object) -> object:
 FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
 
 
-class EgoOptions(BaseModel):
+class EgoOptions(Options):
     """How NavSat, IMU and odometry become rig poses."""
 
-    model_config = STRICT
+    former: ClassVar[Mapping[str, Former]] = {
+        "max_gap_s": Former(5.0),
+        "max_dead_reckoning_s": Former(20.0, instead="max_position_sigma_m says how good positions must be"),
+        "hold_s": Former(2.0),
+    }
 
     smoothing: Smoothing = Field(
         "auto",
         description="whole: estimate every pose from the whole drive, which reads a recording twice; lag: "
         "only from what arrives within wait_s, as a live capture does; auto: whole for conversions, else "
         "lag.",
-    )
-    max_gap_s: float = Field(
-        5.0,
-        gt=0,
-        description="Longest gap between fixes that is interpolated; across longer ones poses are "
-        "dead-reckoned.",
-    )
-    max_dead_reckoning_s: float = Field(
-        20.0,
-        ge=0,
-        description="Longest time from a fix for which the position is dead-reckoned; beyond it, the "
-        "position is unknown.",
     )
     max_position_sigma_m: float = Field(
         3.0,
@@ -284,12 +272,6 @@ class EgoOptions(BaseModel):
         True,
         description="The rig moves only in the direction it points, as a car does. false: it may move "
         "sideways, as boats, drones or mecanum wheels do.",
-    )
-    hold_s: float = Field(
-        2.0,
-        ge=0,
-        description="How long odometry is extrapolated beyond its ends, and a heading without a gyroscope "
-        "beyond its last value.",
     )
     rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
         None,
@@ -311,10 +293,8 @@ class EgoOptions(BaseModel):
         return value
 
 
-class OverloadOptions(BaseModel):
+class OverloadOptions(Options):
     """What a live capture does when it cannot keep up."""
-
-    model_config = STRICT
 
     latency_s: float = Field(
         3.0,
@@ -329,10 +309,8 @@ class OverloadOptions(BaseModel):
     )
 
 
-class Settings(BaseModel):
+class Settings(Options):
     """Configuration of a conversion or capture, except for the options of the formats."""
-
-    model_config = STRICT
 
     prefix: str | None = Field(None, description="Topic prefix (host name or rt); detected if unset.")
     host: str = Field(
@@ -345,6 +323,11 @@ class Settings(BaseModel):
     )
     reference: str = Field(
         "camera", description="Topic, entry of topics, or role that samples are aligned to."
+    )
+    rig_frame: str = Field(
+        "base_link",
+        description="What the transforms call the vehicle's own frame, in which sensors are mounted. Set it "
+        "if your robot calls it otherwise, such as chassis.",
     )
     rate_hz: float = Field(0.0, ge=0, description="Maximum samples per second; 0 keeps every frame.")
     every_n: int = Field(1, ge=1, description="Keep one of every N reference frames.")
@@ -522,21 +505,30 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _move_options(cls, data: Any) -> Any:  # noqa: ANN401 - as above
-        """Options that one format had are found under their old names, nested or as a ROS parameter.
+        """Options that a block had are found under their old names, nested or as a ROS parameter.
 
-        The new name counts where it has more than its default, which ROS parameters always have.
+        Those that formats had of their own and now share are moved; the new name counts where it has more
+        than its default, which ROS parameters always have.
         """
         if not isinstance(data, dict):
             return data
+        moved = {(name, *pair) for name, each in FORMATS.items() for pair in each.moved.items()}
         data = dict(data)
-        moved = ((name, *pair) for name, each in FORMATS.items() for pair in each.moved.items())
-        for name, old, new in moved:
+        for name in [each for each in data if "." in each]:
+            block, _, option = name.partition(".")
+            kind = cls.model_fields[block].annotation if block in cls.model_fields else None
+            is_former = isinstance(kind, type) and issubclass(kind, Options) and option in kind.former
+            if is_former or any((block, option) == each[:2] for each in moved):
+                data[block] = {**data.get(block, {}), option: data.pop(name)}
+        taken: dict[str, str] = {}
+        for name, old, new in sorted(moved):
             block, default = data.get(name), cls.model_fields[new].default
             if isinstance(block, dict) and old in block:
                 data[name] = {key: value for key, value in block.items() if key != old}
-                data[f"{name}.{old}"] = block[old]
-            if (value := data.pop(f"{name}.{old}", None)) is not None and data.get(new, default) == default:
-                data[new] = value
+                if is_same(data.get(new, default), default):
+                    data[new], taken[new] = block[old], f"{name}.{old}"
+                elif new in taken and block[old] not in (default, data[new]):
+                    raise ValueError(f"{new}: {taken[new]} and {name}.{old}, which it replaces, differ")
         return data
 
     @model_validator(mode="after")

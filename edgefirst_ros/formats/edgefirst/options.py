@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator
+
+from edgefirst_ros.model.options import Former, Options
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
 
 AUTO = "auto"
+MOST_ROWS, MOST_COLUMNS = 4096, 16384
+_TAG = re.compile(r"[\x20-\x7e]{0,64}")
+"""What EXIF tags and cards of a contact sheet have room for."""
 
 
-class EdgeFirstOptions(BaseModel):
+class EdgeFirstOptions(Options):
     """Options of an EdgeFirst dataset; every field has a default that suits a Maivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    former: ClassVar[Mapping[str, Former]] = {
+        "lidar_rows": Former(128, "lidar_image_size", lambda rows, size: (rows, size[1])),
+        "lidar_columns": Former(1024, "lidar_image_size", lambda columns, size: (size[0], columns)),
+        "lidar_images": Former(True, "lidar_image_size", lambda wanted, size: size if wanted else (0, 0)),
+        "lidar_elevation_min_deg": Former(-45.0, "lidar_elevation_deg", lambda low, both: (low, both[1])),
+        "lidar_elevation_max_deg": Former(45.0, "lidar_elevation_deg", lambda high, both: (both[0], high)),
+        "camera_make": Former(AUTO, "exif_camera", lambda make, both: (make, both[1])),
+        "camera_model": Former(AUTO, "exif_camera", lambda model, both: (both[0], model)),
+        "lidar_jpeg_quality": Former(95),
+    }
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
@@ -38,46 +54,23 @@ class EdgeFirstOptions(BaseModel):
         description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
         "few blocks for val_ratio.",
     )
-    lidar_images: bool = Field(
-        default=True,
-        description="Write lidar.png and lidar.jpeg (schema 2025.01 only), from lidar/depth and "
-        "lidar/reflect if the device sends them, else projected from the points.",
+    lidar_image_size: tuple[int, int] = Field(
+        default=(128, 1024),
+        description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
+        "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
+        "lidar/reflect of a device that sends them keep their size. Set it to the lidar's beams and to its "
+        "points a turn, or to 0, 0 to write neither.",
     )
-    lidar_rows: int = Field(
-        default=128,
-        ge=1,
-        le=4096,
-        description="Rows of the projected range image. With the default elevations a row covers 0.7°: one "
-        "beam of an OS1-64, about one of an E1R.",
+    lidar_elevation_deg: tuple[float, float] = Field(
+        default=(-45.0, 45.0),
+        description="Elevations of the lower and upper edge of the projected images. Set the lidar's own "
+        "field of view, so that no row stays empty; by default a row covers 0.7°, one beam of an OS1-64.",
     )
-    lidar_columns: int = Field(
-        default=1024,
-        ge=1,
-        le=16384,
-        description="Columns of the projected range image, over 360° of azimuth; the centre column is "
-        "straight ahead.",
-    )
-    lidar_elevation_min_deg: float = Field(
-        default=-45.0, ge=-90.0, le=90.0, description="Elevation of the lower edge of the range image."
-    )
-    lidar_elevation_max_deg: float = Field(
-        default=45.0, ge=-90.0, le=90.0, description="Elevation of the upper edge of the range image."
-    )
-    lidar_jpeg_quality: int = Field(
-        default=95, ge=1, le=100, description="JPEG quality of the reflectivity image lidar.jpeg."
-    )
-    camera_make: str = Field(
-        default=AUTO,
-        pattern=r"^[\x20-\x7e]*$",
-        max_length=64,
-        description="EXIF Make, the manufacturer of the camera. Empty omits the tag; auto writes the vendor "
-        "of the device for its own topics (camera/h264, ...) and omits the tag for others.",
-    )
-    camera_model: str = Field(
-        default=AUTO,
-        pattern=r"^[\x20-\x7e]*$",
-        max_length=64,
-        description="EXIF Model of the camera. Empty omits the tag; auto is as for camera_make.",
+    exif_camera: tuple[str, str] = Field(
+        default=(AUTO, AUTO),
+        description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "
+        "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
+        "reads the pictures asks for it.",
     )
     sensor_width_mm: float | None = Field(
         default=None,
@@ -93,11 +86,28 @@ class EdgeFirstOptions(BaseModel):
         """YAML reads 2026.10 without quotes as the number 2026.1."""
         return f"{value:.2f}" if isinstance(value, float) else value
 
-    @model_validator(mode="after")
-    def _elevations_ascend(self) -> EdgeFirstOptions:
-        if not self.lidar_elevation_min_deg < self.lidar_elevation_max_deg:
+    @field_validator("lidar_image_size")
+    @classmethod
+    def _possible_size(cls, value: tuple[int, int]) -> tuple[int, int]:
+        rows, columns = value
+        if any(value) and not (0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS):
             raise ValueError(
-                f"lidar_elevation_min_deg {self.lidar_elevation_min_deg} must be less than "
-                f"lidar_elevation_max_deg {self.lidar_elevation_max_deg}"
+                f"expected rows up to {MOST_ROWS} and columns up to {MOST_COLUMNS}, or 0, 0 for no images, "
+                f"found {rows}, {columns}"
             )
-        return self
+        return value
+
+    @field_validator("lidar_elevation_deg")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+        lower, upper = value
+        if not -90.0 <= lower < upper <= 90.0:
+            raise ValueError(f"expected two ascending elevations from -90 to 90, found {lower:g}, {upper:g}")
+        return value
+
+    @field_validator("exif_camera")
+    @classmethod
+    def _printable(cls, value: tuple[str, str]) -> tuple[str, str]:
+        if wrong := [each for each in value if not _TAG.fullmatch(each)]:
+            raise ValueError(f"expected at most 64 printable ASCII characters, found {wrong[0]!r}")
+        return value

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS, Kind, Prior, Size, class_key
 from edgefirst_ros.model.errors import names_of
+from edgefirst_ros.model.options import Former, Options
 from edgefirst_ros.model.sample import Role
 
 __all__ = ["AgentLabel", "FaceStatus"]  # of what is imported here
@@ -58,6 +59,9 @@ def status_row(status: FaceStatus) -> npt.NDArray[np.float32]:
     return row
 
 
+VELOCITY_WINDOW_NS = 500_000_000
+"""Velocity is the slope of a line fitted to the positions over this time: some five at a detector's 10 Hz."""
+
 Source = Literal["boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"]
 
 ROLES: Mapping[Source, Role] = {
@@ -73,14 +77,20 @@ DEFAULT_SIZES_M: Mapping[AgentLabel, Size] = {
 }
 
 
-class L5KitOptions(BaseModel):
+class L5KitOptions(Options):
     """Options of an L5Kit dataset; every field has a default that suits a Maivin or Raivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    former: ClassVar[Mapping[str, Former]] = {
+        "camera_frame": Former("camera_optical", instead="CameraInfo names the camera's frame"),
+        "track_timeout_s": Former(2.0),
+        "velocity_window_s": Former(0.5),
+        "heading_speed_m_s": Former(1.0),
+        "points_cell_m": Former(0.2),
+    }
 
     rate_hz: float = Field(
         default=10.0,
@@ -124,38 +134,12 @@ class L5KitOptions(BaseModel):
         description="Model boxes cut off by the left or right edge of the picture: their centre is not the "
         "object's, by metres for a close vehicle. refuse leaves them out and counts them.",
     )
-    camera_frame: str = Field(
-        default="camera_optical",
-        description="Coordinate frame of model boxes whose message does not name a known frame.",
-    )
-    base_frame: str = Field(
-        default="base_link", description="Coordinate frame of the rig; its pose is written as the ego pose."
-    )
-    track_timeout_s: float = Field(
-        default=2.0,
-        gt=0.0,
-        description="A track that reappears after more than this starts anew, without its old motion.",
-    )
     track_gap_s: float = Field(
         default=0.5,
         ge=0.0,
         le=10.0,
         description="Gaps of a track up to this are interpolated; in longer ones the agent is left out. "
         "Frames are written this much later.",
-    )
-    velocity_window_s: float = Field(
-        default=0.5,
-        ge=0.0,
-        le=10.0,
-        description="Velocity is the slope of a line fitted to the positions of a track over this time, "
-        "centred on the frame. 0 uses only the two positions next to the frame.",
-    )
-    heading_speed_m_s: float = Field(
-        default=1.0,
-        gt=0.0,
-        description="From this speed on, an agent's heading is its direction of motion. Below it, the last "
-        "heading is kept; an agent that was never faster has the heading of the ego vehicle, or lies across "
-        "it if it looks as long as its class usually is.",
     )
     points: Literal["none", "lidar", "radar", "both"] = Field(
         default="both",
@@ -164,11 +148,6 @@ class L5KitOptions(BaseModel):
     )
     points_per_frame: int = Field(
         default=2048, ge=1, le=1_000_000, description="Maximum points per sensor and frame, 7 bytes each."
-    )
-    points_cell_m: float = Field(
-        default=0.2,
-        gt=0.0,
-        description="Cell size: only the highest point of each square cell is kept.",
     )
 
     @field_validator("labels", "lights")
@@ -206,7 +185,7 @@ class L5KitOptions(BaseModel):
     @property
     def ahead_s(self) -> float:
         """How much later than its time a frame is made."""
-        return max(self.track_gap_s, self.velocity_window_s / 2)
+        return max(self.track_gap_s, VELOCITY_WINDOW_NS / 2e9)
 
     @cached_property
     def all_labels(self) -> Mapping[str, AgentLabel]:

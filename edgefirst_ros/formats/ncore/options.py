@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from edgefirst_ros.model.options import Former, Options
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]
@@ -15,19 +17,36 @@ Profile = Literal["separate-sensors", "single"]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 """Names of sensors, masks and component instances: safe in a key, a file name and a tar header."""
 
-
 SAME_PICTURE_MS = 16.0
 """What is farther off than half of 1/30 s may be of a neighbouring picture."""
+SAME_SCAN_MS = 50.0
+"""A radar cube belongs to a scan that is not farther off; radars scan some 18 times a second."""
+POSE_GAP_MS = 50.0
+"""Poses that come more often are thinned to this: between them a car's way is a line within a millimetre."""
 
 
-class NCoreOptions(BaseModel):
+class NCoreOptions(Options):
     """Options of NCore V4 output; every field has a default that suits a Maivin or Raivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    former: ClassVar[Mapping[str, Former]] = {
+        "labels_at_camera_size": Former(
+            True, "at_picture_size", lambda masks, scaled: scaled if masks else [each for each in scaled if each != "masks"]
+        ),
+        "depth_size": Former(
+            "as_sent", "at_picture_size", lambda size, scaled: [*scaled, *["depth"] * (size == "picture")]
+        ),
+        "lidar_ray_times": Former(
+            "constant", "lidar_spread_ms", lambda times, _: 95.0 if times == "spread" else 0.0
+        ),
+        "lidar_sweep_ms": Former(95.0, "lidar_spread_ms", lambda sweep_ms, so_far: so_far and sweep_ms),
+        "boxes2d_tolerance_ms": Former(None, instead="tolerance_ms of the model's topic holds for NCore, too"),
+        "radar_cube_tolerance_ms": Former(50.0),
+        "pose_gap_ms": Former(50.0),
+    }
 
     store: StoreType = Field(
         default="itar",
@@ -44,9 +63,6 @@ class NCoreOptions(BaseModel):
         gt=0.0,
         description="Begin another sequence after this time. Readers go through every key of a sequence when "
         "they open it, so long sequences open slowly.",
-    )
-    rig_frame: str = Field(
-        default="base_link", description="Coordinate frame of the vehicle in tf; NCore calls it rig."
     )
     sensor_ids: dict[str, str] = Field(
         default_factory=dict,
@@ -72,36 +88,20 @@ class NCoreOptions(BaseModel):
         description="Horizontal field of view written for a camera without a usable CameraInfo, because "
         "readers refuse a camera without intrinsics; the metadata marks it as assumed.",
     )
-    boxes2d_tolerance_ms: float | None = Field(
-        default=None,
+    at_picture_size: tuple[Literal["masks", "depth"], ...] = Field(
+        default=("masks",),
+        description="Labels of the camera that are scaled to its picture's size, as image-aligned labels "
+        "should be; each pixel takes the nearest value. Add depth if your reader wants depth so, and take "
+        "masks out to keep the size that the model sent.",
+    )
+    lidar_spread_ms: float = Field(
+        default=0.0,
         ge=0.0,
         le=10_000.0,
-        description="2-D boxes further than this from every picture are not attached to a frame but stored "
-        "separately. Unset: tolerance_ms of the model's topic, 16 ms by default, because boxes of a "
-        "neighbouring picture are wrong labels; also 16 ms if the reference is not a camera.",
-    )
-    depth_size: Literal["as_sent", "picture"] = Field(
-        default="as_sent",
-        description="as_sent keeps the size of depth images; picture resizes them to the camera picture by "
-        "nearest neighbour, without mixing depths.",
-    )
-    labels_at_camera_size: bool = Field(
-        default=True,
-        description="Enlarge segmentation masks to the size of the picture (nearest neighbour), as "
-        "image-aligned labels should be. false keeps the size that the model sent.",
-    )
-    lidar_ray_times: Literal["constant", "spread"] = Field(
-        default="constant",
-        description="Ray times of clouds without a time field: constant gives all rays the time of the "
-        "message; spread distributes them evenly over the following lidar_sweep_ms, by column if the cloud "
-        "is organised.",
-    )
-    lidar_sweep_ms: float = Field(
-        default=95.0,
-        gt=0.0,
-        le=10_000.0,
-        description="Duration of a sweep for lidar_ray_times: spread. Slightly less than the period, so that "
-        "sweeps do not overlap.",
+        description="Ray times of clouds without a time field: spread evenly over this time after the "
+        "message's, by column if the cloud is organised; 0: all are the message's. Set it for a spinning "
+        "lidar whose stamp is the sweep's begin, slightly less than the period, so that sweeps do not "
+        "overlap.",
     )
     lidar_intensity_max: float | None = Field(
         default=None,
@@ -118,22 +118,10 @@ class NCoreOptions(BaseModel):
         default=False,
         description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube.",
     )
-    radar_cube_tolerance_ms: float = Field(
-        default=50.0,
-        ge=0.0,
-        le=10_000.0,
-        description="A cube further than this from every scan gets a frame of its own, without detections.",
-    )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
         description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
         "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped.",
-    )
-    pose_gap_ms: float = Field(
-        default=50.0,
-        ge=1.0,
-        le=200.0,
-        description="Poses that come more often are thinned, leaving gaps of at most this.",
     )
 
     @field_validator("sensor_ids")

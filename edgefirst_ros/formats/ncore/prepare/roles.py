@@ -181,7 +181,7 @@ def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
 
 
 def _cloud(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield cloud_entry(observation, options)
+    yield cloud_entry(observation)
 
 
 def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:

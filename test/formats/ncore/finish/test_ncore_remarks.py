@@ -183,8 +183,8 @@ def test_depth_is_brought_to_the_pictures_size_without_mixing(dtype: type, tmp_p
     label = f"camera_labels/depth.z@camera_optical/labels/{START_US}/data"
     sequence, _ = write(tmp_path / "sent", steps)
     assert np.array_equal(sequence.array(label), pixels)
-    sequence, _ = write(tmp_path / "picture", steps, depth_size="picture")
+    sequence, _ = write(tmp_path / "picture", steps, at_picture_size=("masks", "depth"))
     assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))
     larger = np.repeat(np.repeat(pixels, 9, axis=0), 12, axis=1)
-    sequence, _ = write(tmp_path / "smaller", [camera(START_NS), depth(larger, None)], depth_size="picture")
+    sequence, _ = write(tmp_path / "smaller", [camera(START_NS), depth(larger, None)], at_picture_size=("masks", "depth"))
     assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))

@@ -189,7 +189,7 @@ def test_times_that_cannot_be_are_kept_as_data_and_not_believed(values: list[flo
 
 
 def test_rays_are_spread_over_the_sweep_when_asked() -> None:
-    options = NCoreOptions(lidar_ray_times="spread", lidar_sweep_ms=90.0)
+    options = NCoreOptions(lidar_spread_ms=90.0)
     part = entry(sweep(points(LIDAR, 10, 1)), options)
     times = array(part, "ray_bundle/timestamp_us").astype(np.int64) - START_NS // 1000
     assert times.tolist() == list(range(0, 90_001, 10_000))
@@ -298,7 +298,7 @@ def test_a_mask_is_enlarged_to_the_picture() -> None:
     found = png(part)
     assert found.shape == (HEIGHT, WIDTH)
     assert np.array_equal(found[HEIGHT // 6 :: HEIGHT // 3, WIDTH // 8 :: WIDTH // 4], values[..., 0])
-    small = entry(mask(values), NCoreOptions(labels_at_camera_size=False))
+    small = entry(mask(values), NCoreOptions(at_picture_size=()))
     assert np.array_equal(png(small), values[..., 0])
     assert png(entry(mask(values, calibration=Calibration()))).shape == (3, 4)
     assert part.name == "segmentation.semantic"
