@@ -26,7 +26,6 @@ import av
 import lz4.frame
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.edgefirst.prepare.sample import LIDAR_QUALITY
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     RangeGrid,
@@ -36,6 +35,7 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     project,
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.sample import QUALITY
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
@@ -150,7 +150,7 @@ def encoded(datum: object, clock: Clock) -> Files:
     ]
     if image.reflectivity is not None:
         gray = image.reflectivity
-        jpeg = clock.of("range images", encode_gray_jpeg, gray, LIDAR_QUALITY)
+        jpeg = clock.of("range images", encode_gray_jpeg, gray, QUALITY)
         files.append(("lidar.jpeg", jpeg))
     return files
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from edgefirst_ros.cli.app import COMMANDS, Commands
+from edgefirst_ros.cli.options import SETTINGS
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.sensors import SENSORS, Role
@@ -22,8 +23,6 @@ from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 from edgefirst_ros.simulation import DriveOptions
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
-RENAMED = {"rate": "rate_hz", "schema": "edgefirst.schema_version", "container": "edgefirst.container"}
-"""Options by the name of the command line's parameter, where it differs from the option's."""
 UNITS = {
     "_hz": "Hz",
     "_mb": "MB",
@@ -202,7 +201,7 @@ def flags() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for command, parameters in commands():
         for parameter in parameters if command in {"convert", "capture"} else ():
-            name = RENAMED.get(f"{parameter.name}", f"{parameter.name}")
+            name = SETTINGS.get(f"{parameter.name}", f"{parameter.name}")
             if parameter.opts[0] not in found.setdefault(name, []):
                 found[name].append(parameter.opts[0])
     return found

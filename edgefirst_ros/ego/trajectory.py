@@ -216,11 +216,7 @@ class Trajectory:
         near = nearest_ns(times_ns, time_ns)
         course = basis(fixes_ns, time_ns, MOST_GAP_NS)
         headed = max(sigma) < HEADED_RAD
-        if (
-            times_ns
-            and near is not None
-            and (point.turns or (headed and abs(near - time_ns) < HOLD_NS))
-        ):
+        if times_ns and near is not None and (point.turns or (headed and abs(near - time_ns) < HOLD_NS)):
             return point.rotation_xyzw, basis(times_ns, time_ns, MOST_GAP_NS), sigma
         if headed and course in {PoseBasis.MEASURED, PoseBasis.INTERPOLATED}:
             # No sensor measures it: it is the course between fixes.

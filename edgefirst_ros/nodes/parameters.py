@@ -44,6 +44,7 @@ class ParameterSpec:
     default: Value
     description: str
     constraints: str = ""
+    choices: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None
     optional: bool = False
 
@@ -146,7 +147,8 @@ def _field(
     unset = default is None
     value, note = _none(kind, path) if unset else (_plain(default), "")
     constraints = "; ".join(text for text in (_constraints(info, choices), note) if text)
-    yield ParameterSpec(path, kind, value, info.description or "", constraints, _limits(info), unset)
+    told = info.description or ""
+    yield ParameterSpec(path, kind, value, told, constraints, choices, _limits(info), unset)
 
 
 def _none(kind: Kind, path: tuple[str, ...]) -> tuple[Value, str]:

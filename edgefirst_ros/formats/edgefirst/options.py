@@ -40,19 +40,26 @@ class EdgeFirstOptions(Options):
     schema_version: SchemaVersion = Field(
         default="2025.01",
         description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 is what "
-        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg.",
+        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg. Choose 2026.10 to use "
+        "the dataset with that client.",
     )
     container: Container = Field(
-        default="zip", description="Sensor files in one uncompressed ZIP, or as plain files in a folder."
+        default="zip",
+        description="Sensor files in one uncompressed ZIP, or as plain files in a folder. Choose folder for "
+        "tools that cannot read a ZIP, and for cloud storage that is read file by file.",
     )
     val_ratio: float = Field(
-        default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time in the group val."
+        default=0.2,
+        ge=0.0,
+        le=1.0,
+        description="Share of each sequence's time in the group val. Set 0 or 1 if whole drives are for one "
+        "or the other.",
     )
     block_s: float = Field(
         default=10.0,
         gt=0.0,
         description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
-        "few blocks for val_ratio.",
+        "few blocks for val_ratio. Raise it where scenes change slowly, so that val is not like train.",
     )
     lidar_image_size: tuple[int, int] = Field(
         default=(128, 1024),
@@ -77,7 +84,8 @@ class EdgeFirstOptions(Options):
         gt=0.0,
         description="Width of the image sensor area that the picture shows. If given, EXIF gets FocalLength "
         "and FocalPlaneXResolution, whose product is the focal length of CameraInfo in pixels. "
-        "FocalLengthIn35mmFilm is always written, as it does not depend on it.",
+        "FocalLengthIn35mmFilm is always written, as it does not depend on it. Set it for photogrammetry "
+        "tools that ask for millimetres.",
     )
 
     @field_validator("schema_version", mode="before")

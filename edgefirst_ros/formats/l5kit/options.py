@@ -97,57 +97,66 @@ class L5KitOptions(Options):
         ge=0.0,
         le=1000.0,
         description="Frames per second, evenly spaced from the first sample of a scene on; ego and agents "
-        "are interpolated to these times. 0: one frame per sample, at its time. Models trained on L5Kit's "
-        "own data expect 10. Where samples are more than 0.3 s apart, only the times next to a sample get a "
-        "frame.",
+        "are interpolated to these times. 0: one frame per sample, at its time. Where samples are more than "
+        "0.3 s apart, only the times next to a sample get a frame. Set it to what your model expects; those "
+        "trained on L5Kit's own data expect 10.",
     )
     append: bool = Field(
         default=False,
         description="Add the new scenes to an existing dataset of this name instead of refusing it. The "
-        "existing scenes stay valid until the new ones are complete.",
+        "existing scenes stay valid until the new ones are complete. Turn it on to collect many drives in "
+        "one dataset.",
     )
     sources: tuple[Source, ...] = Field(
         default=("boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"),
         description="Sources of agents, best first: an object seen by several is taken from the first. "
         "fusion_*: the topics fusion/lidar and fusion/radar, if they carry track_id. radar_clusters: the "
-        "device's tracked clusters, which have no class. lidar/clusters are not tracked and never used.",
+        "device's tracked clusters, which have no class. lidar/clusters are not tracked and never used. Take "
+        "out those whose positions are too poor for you.",
     )
     labels: dict[str, AgentLabel] = Field(
         default_factory=dict,
         description="L5Kit labels by class name, without their prefix, e.g. {forklift: OTHER_VEHICLE}; added "
         "to the built-in names (COCO and common road classes). Case, blanks, - and _ are ignored. Other "
-        "classes become UNKNOWN, which L5Kit leaves out.",
+        "classes become UNKNOWN, which L5Kit leaves out. Add your detector's own classes.",
     )
     lights: dict[str, FaceStatus] = Field(
         default_factory=dict,
         description="Classes that are traffic lights, each with the state ACTIVE, INACTIVE or UNKNOWN; added "
-        "to the built-in 'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
+        "to the built-in 'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like. Add your "
+        "detector's own classes.",
     )
     sizes_m: dict[AgentLabel, Size] = Field(
         default_factory=dict,
         description="Typical length, width, height by label, in addition to the built-in ones. Sent boxes "
         "have no length: length and width are estimated from the observed widths, the headings and these "
-        "sizes. A track without a known heading gets these sizes, adjusted to the observed widths.",
+        "sizes. A track without a known heading gets these sizes, adjusted to the observed widths. Set those "
+        "that differ where you drive.",
     )
     cut_boxes: Literal["refuse", "keep"] = Field(
         default="refuse",
         description="Model boxes cut off by the left or right edge of the picture: their centre is not the "
-        "object's, by metres for a close vehicle. refuse leaves them out and counts them.",
+        "object's, by metres for a close vehicle. refuse leaves them out and counts them. Choose keep if a "
+        "box that is off is better for you than none.",
     )
     track_gap_s: float = Field(
         default=0.5,
         ge=0.0,
         le=10.0,
         description="Gaps of a track up to this are interpolated; in longer ones the agent is left out. "
-        "Frames are written this much later.",
+        "Frames are written this much later. Raise it for a detector that often misses an object.",
     )
     points: Literal["none", "lidar", "radar", "both"] = Field(
         default="both",
         description="Sensor points stored beside the arrays for the bird's-eye view, in files that L5Kit "
-        "ignores.",
+        "ignores. Choose none to save their space.",
     )
     points_per_frame: int = Field(
-        default=2048, ge=1, le=1_000_000, description="Maximum points per sensor and frame, 7 bytes each."
+        default=2048,
+        ge=1,
+        le=1_000_000,
+        description="Maximum points per sensor and frame, 7 bytes each. Raise it for a dense lidar, lower it "
+        "to save space.",
     )
 
     @field_validator("labels", "lights")

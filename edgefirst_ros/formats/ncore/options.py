@@ -34,7 +34,9 @@ class NCoreOptions(Options):
 
     former: ClassVar[Mapping[str, Former]] = {
         "labels_at_camera_size": Former(
-            True, "at_picture_size", lambda masks, scaled: scaled if masks else [each for each in scaled if each != "masks"]
+            True,
+            "at_picture_size",
+            lambda masks, scaled: scaled if masks else [each for each in scaled if each != "masks"],
         ),
         "depth_size": Former(
             "as_sent", "at_picture_size", lambda size, scaled: [*scaled, *["depth"] * (size == "picture")]
@@ -43,7 +45,9 @@ class NCoreOptions(Options):
             "constant", "lidar_spread_ms", lambda times, _: 95.0 if times == "spread" else 0.0
         ),
         "lidar_sweep_ms": Former(95.0, "lidar_spread_ms", lambda sweep_ms, so_far: so_far and sweep_ms),
-        "boxes2d_tolerance_ms": Former(None, instead="tolerance_ms of the model's topic holds for NCore, too"),
+        "boxes2d_tolerance_ms": Former(
+            None, instead="tolerance_ms of the model's topic holds for NCore, too"
+        ),
         "radar_cube_tolerance_ms": Former(50.0),
         "pose_gap_ms": Former(50.0),
     }
@@ -51,42 +55,45 @@ class NCoreOptions(Options):
     store: StoreType = Field(
         default="itar",
         description="One indexed tar file (itar) per component group, or a directory with one file per "
-        "record.",
+        "record. Choose directory to look at single records with other tools.",
     )
     profile: Profile = Field(
         default="separate-sensors",
         description="separate-sensors: a component group for each sensor, point cloud and label, and one for "
-        "poses, calibration and cuboids; otherwise everything in a single group.",
+        "poses, calibration and cuboids; otherwise everything in a single group. Choose single to have one "
+        "file to move.",
     )
     split_s: float = Field(
         default=300.0,
         gt=0.0,
         description="Begin another sequence after this time. Readers go through every key of a sequence when "
-        "they open it, so long sequences open slowly.",
+        "they open it, so long sequences open slowly. Raise it if your reader must not see a drive cut.",
     )
     sensor_ids: dict[str, str] = Field(
         default_factory=dict,
         description="Sensor ids by topic. Default: the frame_id of the messages, or the role if they have "
-        "none.",
+        "none. Set them if your code looks sensors up by names of its own.",
     )
     ego_masks: dict[str, dict[str, Path]] = Field(
         default_factory=dict,
         description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
-        "mask.",
+        "mask. Give one if the bonnet is in view, so that nobody trains on it.",
     )
     camera_readout_ms: float = Field(
         default=0.0,
         ge=0.0,
         le=1000.0,
         description="Rolling-shutter readout time, from the first row of the picture to the last. A frame "
-        "ends this long after its stamp; 0: global shutter.",
+        "ends this long after its stamp; 0: global shutter. Set it from the sensor's data sheet where "
+        "reconstructions must be sharp in motion.",
     )
     assumed_camera_hfov_deg: float = Field(
         default=80.0,
         gt=0.0,
         lt=180.0,
         description="Horizontal field of view written for a camera without a usable CameraInfo, because "
-        "readers refuse a camera without intrinsics; the metadata marks it as assumed.",
+        "readers refuse a camera without intrinsics; the metadata marks it as assumed. Set it to your lens's "
+        "if you cannot calibrate.",
     )
     at_picture_size: tuple[Literal["masks", "depth"], ...] = Field(
         default=("masks",),
@@ -107,21 +114,24 @@ class NCoreOptions(Options):
         default=None,
         gt=0.0,
         description="Value of the lidar's intensity field that is stored as 1. Default: the largest value of "
-        "an integer type; for floating point, the smallest of 1, 255 and 65535 that covers the first sweep.",
+        "an integer type; for floating point, the smallest of 1, 255 and 65535 that covers the first sweep. "
+        "Set it where the driver's range is another.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,
-        description="Whether the radar's speed field is positive for receding targets, as in NCore. false "
-        "inverts the sign.",
+        description="Whether the radar's speed field is positive for receding targets, as in NCore. Set "
+        "false if the driver's is positive for approaching ones; the sign is then inverted.",
     )
     radar_cube: bool = Field(
         default=False,
-        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube.",
+        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube. Turn "
+        "it on if you train on raw radar.",
     )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
         description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
-        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped.",
+        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped. Choose "
+        "cut if your reader does not look at the marks.",
     )
 
     @field_validator("sensor_ids")

@@ -198,6 +198,17 @@ def test_images_of_the_device_go_before_projected_ones(tmp_path: Path) -> None:
         assert set(np.asarray(image).ravel()) == {200}
 
 
+def test_lidar_images_have_the_size_and_the_view_that_are_asked_for(tmp_path: Path) -> None:
+    """Points at 5° are in the lower row of two from 0° to 20°."""
+    ahead, up = np.full(4, 10.0, np.float32), np.full(4, 10.0 * np.tan(np.radians(5)), np.float32)
+    sent = {Role.LIDAR_POINTS: cloud({"x": ahead, "y": np.zeros(4, np.float32), "z": up})}
+    size, view = (2, 8), (0.0, 20.0)
+    _, files, _ = one(tmp_path, sample(0, sent), lidar_image_size=size, lidar_elevation_deg=view)
+    with Image.open(io.BytesIO(files["lidar.png"])) as image:
+        assert image.size == (8, 2)
+        assert [bool(row.any()) for row in np.asarray(image)] == [False, True]
+
+
 @pytest.mark.parametrize("changes", [{"schema_version": "2026.10"}, {"lidar_image_size": (0, 0)}])
 def test_device_images_without_a_place_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     sent = {Role.LIDAR_DEPTH: RawImage("mono16", np.ones((2, 2), np.uint16))}

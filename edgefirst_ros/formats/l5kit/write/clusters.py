@@ -25,7 +25,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _REACH_M = 327.0
 _CELL_M = 0.2
-"""Of each square of this size the highest point is kept: half of a pixel of L5Kit's usual picture from above."""
+"""Of each square of this size the highest point is kept: half a pixel of L5Kit's usual pictures."""
 
 
 def check_points(measurement: Measurement, setting: Setting) -> None:

@@ -180,7 +180,7 @@ def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     yield cube_of(observation) if options.radar_cube else NoPlace("radar_cube is off")
 
 
-def _cloud(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+def _cloud(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
     yield cloud_entry(observation)
 
 

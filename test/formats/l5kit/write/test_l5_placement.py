@@ -290,10 +290,10 @@ def test_model_frame_that_is_not_known_is_the_cameras() -> None:
         moved = given.companions[Role.MODEL]._replace(frame_id=frame)
         assert placed(replace(given, companions={Role.MODEL: moved})) == [[22.0, 0.0]]
     other = Calibration(camera_info=CAMERA, transforms={"eye": replace(OPTICAL, child="eye")})
-    given = sample(0, {Role.MODEL: boxes(box()), Role.CAMERA: CAMERA}, calibration=other)
-    seen = given.companions[Role.CAMERA]._replace(frame_id="eye")
+    given = sample(0, {Role.MODEL: boxes(box())}, calibration=other)
     unknown = given.companions[Role.MODEL]._replace(frame_id="unheard_of")
-    assert placed(replace(given, companions={Role.MODEL: unknown, Role.CAMERA: seen})) == [[22.0, 0.0]]
+    seen = {Role.MODEL: unknown, Role.CAMERA: unknown._replace(frame_id="eye")}
+    assert placed(replace(given, companions=seen)) == [[22.0, 0.0]]
 
 
 def test_track_key_is_the_hash_that_the_device_uses() -> None:

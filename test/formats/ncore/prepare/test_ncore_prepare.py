@@ -271,7 +271,6 @@ def test_clusters_become_a_cloud_with_integer_clusters() -> None:
     assert schemas["cluster"] == {"transform_type": "INVARIANT", "dtype": "int32", "shape_suffix": []}
     assert array(part, "cluster").tolist() == [int(c) for i, c in enumerate(wire["cluster_id"]) if i != 1]
     assert array(part, "xyz").shape == (5, 3)
-    assert part.attributes["reference_frame_id"] == "radar"
 
 
 def test_fused_clouds_have_class_instance_and_track() -> None:
@@ -280,7 +279,6 @@ def test_fused_clouds_have_class_instance_and_track() -> None:
     assert set(part.shared["attribute_schemas"]) == {"class", "instance", "track"}  # type: ignore[index]
     assert array(part, "class").dtype == np.uint16
     assert np.array_equal(array(part, "track"), wire["track_id"])
-    assert part.attributes["reference_frame_id"] == "rig"
 
 
 def mask(values: np.ndarray, *, boxed: bool = False, calibration: Calibration = CALIBRATION) -> Observation:
