@@ -31,7 +31,7 @@ PREVIEWS = ("image/compressed", "lidar", "radar")
 
 
 def arguments(node: str, *names: str) -> list[DeclareLaunchArgument]:
-    """Arguments for parameters of a node, which says what they are; an empty one leaves them to the config."""
+    """Arguments for parameters of a node, which says what they are; an empty one is as in config."""
     return [
         DeclareLaunchArgument(
             name,
@@ -88,7 +88,7 @@ def config_file(context: LaunchContext) -> str:
 
 
 def given_parameters(context: LaunchContext, node: str, *names: str) -> dict[str, object]:
-    """The node's parameters from the arguments of these names, and those of both nodes, that are not empty."""
+    """The node's parameters from the arguments of these names, and of both nodes', that are not empty."""
     parameters: dict[str, object] = {}
     for name in ("output", "formats", "prefix", "name", "preview", *names):
         given = LaunchConfiguration(name).perform(context)

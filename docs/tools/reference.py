@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
 from pydantic import BaseModel
@@ -157,7 +157,9 @@ def type_of(annotation: Any) -> str:  # noqa: ANN401 - any type a model's field 
     elif origin is Literal:
         words = " / ".join(f"`{each}`" if each else "empty" for each in inner)
     elif origin is tuple and inner[-1:] != (...,):
-        words = f"{len(inner)} numbers"
+        words = f"{len(inner)} {'texts' if type_of(inner[0]) == 'text' else 'numbers'}"
+    elif origin is Annotated:
+        words = type_of(inner[0])
     elif origin in {tuple, list, Sequence}:
         words = f"list of {type_of(inner[0])}"
     elif origin in {dict, Mapping}:

@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15980,
+    "formats": 16000,
     "pipeline": 4730,
     "video": 4080,
     "report": 3540,
     "sources": 3010,
-    "cli": 2660,
+    "cli": 2600,
     "model": 2530,
     "nodes": 2340,
     "ego": 2270,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1700,
     "fleet": 1560,
     "offline": 1190,
-    "config": 1060,
+    "config": 1130,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 84}
+MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:

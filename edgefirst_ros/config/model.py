@@ -22,10 +22,9 @@ from pydantic import (
 )
 
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
-from edgefirst_ros.model.options import Former, Options, is_same
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.timing.finding import Choice, Rule
 
@@ -61,7 +60,7 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
-class TopicRule(Options):
+class TopicRule(OptionsModel):
     """How one topic is used: its role, the time it carries, and how it is paired."""
 
     topic: str = Field(
@@ -256,7 +255,7 @@ def _format_names(value: object) -> object:
 FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
 
 
-class EgoOptions(Options):
+class EgoOptions(OptionsModel):
     """How NavSat, IMU and odometry become rig poses."""
 
     former: ClassVar[Mapping[str, Former]] = {
@@ -309,7 +308,7 @@ class EgoOptions(Options):
         return value
 
 
-class OverloadOptions(Options):
+class OverloadOptions(OptionsModel):
     """What a live capture does when it cannot keep up."""
 
     latency_s: float = Field(
@@ -326,7 +325,7 @@ class OverloadOptions(Options):
     )
 
 
-class Settings(Options):
+class Settings(OptionsModel):
     """Configuration of a conversion or capture, except for the options of the formats."""
 
     prefix: str | None = Field(
@@ -336,8 +335,9 @@ class Settings(Options):
     )
     host: str = Field(
         "",
-        description="Host name in the names of sequences; empty: the recording's, or live that of the "
-        "topics' prefix or the endpoint. Set it on a robot whose recordings are not named after it.",
+        description="Host name of the device, in metadata and in names of sequences; empty: the recording's, "
+        "or live that of the topics' prefix or the endpoint. Set it on a robot whose recordings are not "
+        "named after it.",
     )
     topics: dict[str, TopicRule] = Field(
         default_factory=lambda: dict(MAIVIN_TOPICS),
@@ -579,7 +579,7 @@ class Settings(Options):
         for name in [each for each in data if "." in each]:
             block, _, option = name.partition(".")
             kind = cls.model_fields[block].annotation if block in cls.model_fields else None
-            is_former = isinstance(kind, type) and issubclass(kind, Options) and option in kind.former
+            is_former = isinstance(kind, type) and issubclass(kind, OptionsModel) and option in kind.former
             if is_former or any((block, option) == each[:2] for each in moved):
                 data[block] = {**data.get(block, {}), option: data.pop(name)}
         taken: dict[str, str] = {}
@@ -686,7 +686,7 @@ def renamed(values: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for every option in a block that has another name now, or none any more."""
     for block, given in values.items():
         kind = Config.model_fields[block].annotation if block in Config.model_fields else None
-        if isinstance(given, Mapping) and isinstance(kind, type) and issubclass(kind, Options):
+        if isinstance(given, Mapping) and isinstance(kind, type) and issubclass(kind, OptionsModel):
             moved = FORMATS[block].moved if block in FORMATS else {}
             former = {old: each.into and f"{block}.{each.into}" for old, each in kind.former.items()}
             for name, new in {**former, **moved}.items():

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from written import Written
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.simulation import DriveOptions
@@ -71,7 +73,8 @@ TESTED: Mapping[str, str] = {
     "edgefirst.container": f"{WRITER}::test_a_dataset_of_two_sequences",
     "edgefirst.val_ratio": f"{HERE}::test_groups_are_as_large_and_as_long_as_they_are_asked_for",
     "edgefirst.block_s": f"{HERE}::test_groups_are_as_large_and_as_long_as_they_are_asked_for",
-    "edgefirst.lidar_image_size": f"{WRITER}::test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
+    "edgefirst.lidar_image_size": f"{WRITER}::"
+    "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
     "edgefirst.lidar_elevation_deg": f"{WRITER}::"
     "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
     "edgefirst.exif_camera": f"{WRITER}::test_exif_names_the_maker_that_is_known",
@@ -187,7 +190,7 @@ def test_groups_are_as_large_and_as_long_as_they_are_asked_for(
     found = [list(map(str, Written(folder).table["group"])) for _, folder in (plain, other, more)]
     assert set(found[1]) == {"val"}
     assert 0.1 < found[2].count("val") / len(found[2]) < 0.3
-    changes = [sum(a != b for a, b in zip(groups[:-1], groups[1:], strict=True)) for groups in found]
+    changes = [sum(a != b for a, b in pairwise(groups)) for groups in found]
     assert changes[2] > changes[0] > changes[1] == 0
 
 
@@ -212,10 +215,13 @@ def test_positions_are_no_worse_than_they_may_be(
 
 
 def test_the_rig_and_the_host_are_what_they_are_called(runs: Runs) -> None:
-    done, _ = runs.run("rig", formats=["ncore", "l5kit"], rig_frame="chassis", host="bob", keyframes=True)
+    done, folder = runs.run(
+        "rig", formats=["ncore", "l5kit"], rig_frame="chassis", host="bob", keyframes=True
+    )
     assert sum("publish one from chassis" in text for text in done.report["warnings"]) == 2
     assert done.report["topics"]["/lidar/points"]["written_to"].keys() == {"ncore"}
-    assert all(sequence["name"].startswith("bob_") for sequence in done.report["sequences"])
+    scenes = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().scenes
+    assert set(scenes["host"]) == {"bob"}
 
 
 def test_every_option_has_a_test() -> None:
@@ -280,9 +286,9 @@ OLD = {
 def test_options_of_an_earlier_version_mean_what_they_meant(flat: bool) -> None:
     values: dict[str, Any] = dict(OLD)
     if flat:
-        blocks = {"edgefirst": {"exif_camera": ["auto", "auto"], "lidar_image_size": [128, 1024]}}
         values = {f"{block}.{name}": v for block, each in OLD.items() for name, v in each.items()}
-        values = {**blocks, **values, "ego": {"wait_s": values.pop("ego.wait_s")}}
+        values["ego"] = {"wait_s": values.pop("ego.wait_s")}
+        values["edgefirst"] = {"exif_camera": ["auto", "auto"], "lidar_image_size": [128, 1024]}
     config = build_config(values)
     assert config.edgefirst.lidar_image_size == (64, 1024)
     assert config.edgefirst.lidar_elevation_deg == (-20.0, 45.0)
@@ -314,7 +320,7 @@ def test_a_new_name_counts_before_an_old_one() -> None:
             {"ncore": {"boxes2d_tolerance_ms": 5.0}},
             "ncore: boxes2d_tolerance_ms is no option any more: tolerance_ms of the model's topic holds",
         ),
-        ({"edgefirst": {"lidar_rows": -1}}, "edgefirst.lidar_image_size: expected rows up to 4096"),
+        ({"edgefirst": {"lidar_rows": -1}}, "edgefirst.lidar_image_size.0: expected at least 0, found -1"),
         (
             {"ncore": {"rig_frame": "a"}, "l5kit": {"base_frame": "b"}},
             "rig_frame: l5kit.base_frame and ncore.rig_frame, which it replaces, differ",

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.model.options import Former, Options
+from edgefirst_ros.formats.format import Former, OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
 
 AUTO = "auto"
-MOST_ROWS, MOST_COLUMNS = 4096, 16384
-_TAG = re.compile(r"[\x20-\x7e]{0,64}")
-"""What EXIF tags and cards of a contact sheet have room for."""
+Rows, Columns = Annotated[int, Field(ge=0, le=4096)], Annotated[int, Field(ge=0, le=16384)]
+Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
+Tag = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$", max_length=64)]
 
 
-class EdgeFirstOptions(Options):
+class EdgeFirstOptions(OptionsModel):
     """Options of an EdgeFirst dataset; every field has a default that suits a Maivin.
 
     Raises:
@@ -61,19 +60,19 @@ class EdgeFirstOptions(Options):
         description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
         "few blocks for val_ratio. Raise it where scenes change slowly, so that val is not like train.",
     )
-    lidar_image_size: tuple[int, int] = Field(
+    lidar_image_size: tuple[Rows, Columns] = Field(
         default=(128, 1024),
         description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
         "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
         "lidar/reflect of a device that sends them keep their size. Set it to the lidar's beams and to its "
         "points a turn, or to 0, 0 to write neither.",
     )
-    lidar_elevation_deg: tuple[float, float] = Field(
+    lidar_elevation_deg: tuple[Elevation, Elevation] = Field(
         default=(-45.0, 45.0),
         description="Elevations of the lower and upper edge of the projected images. Set the lidar's own "
         "field of view, so that no row stays empty; by default a row covers 0.7°, one beam of an OS1-64.",
     )
-    exif_camera: tuple[str, str] = Field(
+    exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),
         description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "
         "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
@@ -94,28 +93,10 @@ class EdgeFirstOptions(Options):
         """YAML reads 2026.10 without quotes as the number 2026.1."""
         return f"{value:.2f}" if isinstance(value, float) else value
 
-    @field_validator("lidar_image_size")
-    @classmethod
-    def _possible_size(cls, value: tuple[int, int]) -> tuple[int, int]:
-        rows, columns = value
-        if any(value) and not (0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS):
-            raise ValueError(
-                f"expected rows up to {MOST_ROWS} and columns up to {MOST_COLUMNS}, or 0, 0 for no images, "
-                f"found {rows}, {columns}"
-            )
-        return value
-
     @field_validator("lidar_elevation_deg")
     @classmethod
     def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
         lower, upper = value
-        if not -90.0 <= lower < upper <= 90.0:
-            raise ValueError(f"expected two ascending elevations from -90 to 90, found {lower:g}, {upper:g}")
-        return value
-
-    @field_validator("exif_camera")
-    @classmethod
-    def _printable(cls, value: tuple[str, str]) -> tuple[str, str]:
-        if wrong := [each for each in value if not _TAG.fullmatch(each)]:
-            raise ValueError(f"expected at most 64 printable ASCII characters, found {wrong[0]!r}")
+        if not lower < upper:
+            raise ValueError(f"expected the lower edge first, found {lower:g}, {upper:g}")
         return value

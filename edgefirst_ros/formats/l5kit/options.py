@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
+from edgefirst_ros.formats.format import Former, OptionsModel
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS, Kind, Prior, Size, class_key
 from edgefirst_ros.model.errors import names_of
-from edgefirst_ros.model.options import Former, Options
 from edgefirst_ros.model.sample import Role
 
 __all__ = ["AgentLabel", "FaceStatus"]  # of what is imported here
@@ -77,7 +77,7 @@ DEFAULT_SIZES_M: Mapping[AgentLabel, Size] = {
 }
 
 
-class L5KitOptions(Options):
+class L5KitOptions(OptionsModel):
     """Options of an L5Kit dataset; every field has a default that suits a Maivin or Raivin.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.model.options import Former, Options
+from edgefirst_ros.formats.format import Former, OptionsModel
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]
@@ -25,7 +25,7 @@ POSE_GAP_MS = 50.0
 """Poses that come more often are thinned to this: between them a car's way is a line within a millimetre."""
 
 
-class NCoreOptions(Options):
+class NCoreOptions(OptionsModel):
     """Options of NCore V4 output; every field has a default that suits a Maivin or Raivin.
 
     Raises:

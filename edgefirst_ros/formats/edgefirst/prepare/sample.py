@@ -289,7 +289,7 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         _cloud(points, "lidar.pcd", encode_lidar, once, out)
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
-    has_images = any(options.lidar_image_size)
+    has_images = all(options.lidar_image_size)
     if options.schema_version != "2025.01" or not has_images:
         why = "schema 2026.10 has no lidar images" if has_images else "lidar_image_size is 0, 0"
         out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
