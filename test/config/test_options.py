@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -24,6 +25,7 @@ from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, convert
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
 
 HERE = Path(__file__).relative_to(REPOSITORY / "test")
@@ -37,7 +39,7 @@ TESTED: Mapping[str, str] = {
     "topics": "config/test_config.py::test_topics_overlay_the_maivins",
     "reference": "config/test_topics.py::test_the_reference_is_found_by_topic_entry_or_role",
     "rig_frame": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
-    "rate_hz": "offline/test_workers.py::test_a_selection_is_the_same_too",
+    "rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
     "every_n": "api/test_convert.py::test_settings_are_taken_from_everywhere_and_keywords_win",
     "keyframes": "pipeline/test_picture_size.py::test_frames_that_nobody_keeps_tell_the_size_too",
     "complete": "config/test_completeness.py::test_what_a_sample_must_have",
@@ -48,14 +50,13 @@ TESTED: Mapping[str, str] = {
     "jpeg_quality": f"{HERE}::test_pictures_are_as_they_were_asked_for",
     "queue_mb": f"{LIVE}::test_a_full_queue_drops_and_counts_and_the_rest_is_sound",
     "min_free_mb": "live/test_live_space.py::test_what_is_kept_free_stays_free",
-    "sync_s": "formats/test_datasets_recover.py::"
-    "test_wherever_an_overwriting_run_dies_each_dataset_is_the_old_or_the_new_with_its_report",
+    "sync_s": f"{HERE}::test_data_are_synced_as_often_as_was_asked_for",
     "split_every_s": f"{LIVE}::test_sessions_split_by_time_and_distance",
     "split_every_mb": f"{LIVE}::test_sessions_split_by_what_is_written",
     "split_every_m": f"{LIVE}::test_sessions_split_by_time_and_distance",
     "record": "live/test_live_lost.py::test_a_recording_that_goes_is_said_and_the_datasets_go_on",
     "record_topics": "launch/test_capture_records.py::test_a_recording_converts_into_the_sessions_own_bytes",
-    "workers": "offline/test_drive_ego.py::test_the_same_bytes_whatever_the_workers",
+    "workers": f"{HERE}::test_as_many_threads_encode_as_were_asked_for",
     "decoder": "video/test_backends.py::test_a_run_does_not_start_where_every_decoder_refuses",
     "judge_h265": "model/test_camera_kinds.py::"
     "test_bits_are_judged_where_no_checksum_vouches_or_as_configured",
@@ -66,7 +67,7 @@ TESTED: Mapping[str, str] = {
     "ego.non_holonomic": f"{HERE}::test_positions_are_no_worse_than_they_may_be",
     "ego.rig_from_imu_xyzw": "offline/test_drive_ego.py::"
     "test_a_turned_imu_is_told_with_the_line_that_mends_it",
-    "ego.wait_s": f"{OVERLOAD}::test_what_comes_in_a_burst_is_worked_off",
+    "ego.wait_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",
     "overload.latency_s": f"{OVERLOAD}::test_the_configuration_decides",
     "overload.shed_first": f"{OVERLOAD}::test_the_configuration_decides",
     "edgefirst.schema_version": f"{WRITER}::test_a_dataset_of_two_sequences",
@@ -79,8 +80,8 @@ TESTED: Mapping[str, str] = {
     "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
     "edgefirst.exif_camera": f"{WRITER}::test_exif_names_the_maker_that_is_known",
     "edgefirst.sensor_width_mm": f"{HERE}::test_pictures_are_as_they_were_asked_for",
-    "ncore.store": "formats/ncore/check/test_ncore_check.py::test_what_the_writer_makes_is_sound",
-    "ncore.profile": "formats/ncore/check/test_ncore_check.py::test_what_the_writer_makes_is_sound",
+    "ncore.store": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
+    "ncore.profile": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
     "ncore.split_s": f"{NCORE}::test_long_captures_split_into_sequences_complete_in_themselves",
     "ncore.sensor_ids": f"{NCORE}::test_ids_are_frames_or_roles_or_as_configured_and_unique",
     "ncore.ego_masks": f"{NCORE}::test_masks_are_there_for_every_camera",
@@ -93,9 +94,8 @@ TESTED: Mapping[str, str] = {
     "ncore.radar_speed_receding_positive": f"{PREPARED}::test_detections_have_their_fields_as_generic_data",
     "ncore.radar_cube": f"{PREPARED}::test_cubes_are_stored_only_when_asked",
     "ncore.unknown_pose": "offline/test_drive_ncore.py::test_what_is_measured_at_an_unknown_place_can_be_cut",
-    "l5kit.rate_hz": "formats/l5kit/write/test_l5_grid.py::"
-    "test_steps_are_even_and_agents_where_they_were_then",
-    "l5kit.append": f"{L5KIT}::test_what_is_there_may_be_appended_to",
+    "l5kit.rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
+    "l5kit.append": f"{HERE}::test_scenes_are_added_if_that_was_asked_for",
     "l5kit.sources": f"{PLACED}::test_an_object_of_several_sources_is_taken_from_the_first",
     "l5kit.labels": f"{L5KIT}::test_labels_are_configurable",
     "l5kit.lights": f"{L5KIT}::test_traffic_lights_become_faces_and_no_agents",
@@ -171,6 +171,58 @@ def more(runs: Runs) -> tuple[Conversion, Path]:
     )
 
 
+@pytest.fixture(scope="module")
+def poor(runs: Runs) -> tuple[Conversion, Path]:
+    formats, l5kit = ["edgefirst", "l5kit"], {"rate_hz": 2.0}
+    return runs.run("poor", formats=formats, rate_hz=5 / 3, ego={"fix_sigma_m": 30.0}, l5kit=l5kit)
+
+
+def test_samples_and_frames_are_as_many_as_were_asked_for(poor: tuple[Conversion, Path]) -> None:
+    """Of five pictures a second, a third; no pose is known in the second half."""
+    done, folder = poor
+    assert done.report["samples"] == 10
+    times = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().frames[:]["timestamp"]
+    assert len(times) > 3
+    assert not any((after - before) % 500_000_000 for before, after in pairwise(times.tolist()))
+
+
+def test_data_are_synced_as_often_as_was_asked_for(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        own = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda file, own=own: (synced.append(file), own(file))[1])
+    counts = []
+    for sync_s in ("off", 0.0):
+        synced.clear()
+        runs.run(f"sync {sync_s}", sync_s=sync_s, keyframes=True)
+        counts.append(len(synced))
+    assert counts[1] > counts[0]
+
+
+def test_as_many_threads_encode_as_were_asked_for() -> None:
+    pipeline = Pipeline(build_config({"workers": 3}), [])
+    assert pipeline._pool._max_workers == 3
+    pipeline.abort()
+
+
+@pytest.mark.parametrize(("store", "profile"), [("directory", "separate-sensors"), ("itar", "single")])
+def test_a_sequence_is_laid_out_as_was_asked_for(runs: Runs, store: str, profile: str) -> None:
+    values = {"store": store, "profile": profile}
+    _, folder = runs.run(f"{store} {profile}", formats=["ncore"], ncore=values, keyframes=True)
+    stores = list((folder.parents[1] / "ncore").glob("*/*.ncore4*"))
+    assert {path.is_dir() for path in stores} == {store == "directory"}
+    assert (len(stores) == 1) == (profile == "single")
+
+
+def test_scenes_are_added_if_that_was_asked_for(drive: Path, tmp_path: Path) -> None:
+    config = build_config({"formats": ["l5kit"], "l5kit": {"append": True}, "keyframes": True})
+    for scenes in (1, 2):
+        recording = tmp_path / f"maivin_2026_05_01_0{scenes}_00_00.mcap"
+        recording.hardlink_to(drive)
+        convert([recording], tmp_path / "out", config, dataset="d")
+        assert len(ChunkedDataset(tmp_path / "out" / "l5kit" / "d.zarr").open().scenes) == scenes
+
+
 def test_pictures_are_as_they_were_asked_for(
     plain: tuple[Conversion, Path], other: tuple[Conversion, Path], more: tuple[Conversion, Path]
 ) -> None:
@@ -198,7 +250,7 @@ def test_positions_are_no_worse_than_they_may_be(
     plain: tuple[Conversion, Path],
     other: tuple[Conversion, Path],
     more: tuple[Conversion, Path],
-    runs: Runs,
+    poor: tuple[Conversion, Path],
 ) -> None:
     """The receiver is silent for the second half, and never says how good it is."""
 
@@ -206,10 +258,9 @@ def test_positions_are_no_worse_than_they_may_be(
         (sequence,) = done.report["sequences"]
         return float(sequence["poses_s"]["position"]["assumed"])
 
-    poor, _ = runs.run("poor", keyframes=True, ego={"fix_sigma_m": 30.0})
     assert unknown_s(plain[0]) == unknown_s(more[0]) == 0
     assert unknown_s(other[0]) > 2.5
-    assert unknown_s(poor) > 2.5
+    assert unknown_s(poor[0]) > 2.5
     rolling, free = (Written(folder).table["location"].to_list() for _, folder in (plain, more))
     assert rolling != free
 
