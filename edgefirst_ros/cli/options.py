@@ -22,9 +22,9 @@ FLAGS: dict[str, str] = {}
 
 
 def _setting(name: str, flag: str = "", metavar: str = "", among: Sequence[str] = ()) -> Any:  # noqa: ANN401 - typer's own
-    """An option of the configuration as one of the command line, with what its model says of it."""
-    said, parameter = _SAID[name], name.rpartition(".")[2]
-    SETTINGS[parameter] = name
+    """An option of the configuration as one of the command line, with what its model says of it: of the first that has it."""
+    parameter = name
+    said, SETTINGS[parameter] = next((_SAID[each], each) for each in _SAID if each.split(".")[-1] == name)
     FLAGS[parameter] = flag.partition("/")[0] or f"--{parameter.replace('_', '-')}"
     choices = said["choices"]
 
@@ -73,8 +73,8 @@ ZenohConfig = Annotated[
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the datasets.")]
 Formats = Annotated[list[str] | None, _setting("formats", "--format", "NAME,...", FORMATS.names)]
-Annotations = Annotated[str | None, _setting("edgefirst.schema_version", "--schema")]
-Container = Annotated[str | None, _setting("edgefirst.container")]
+Annotations = Annotated[str | None, _setting("schema_version", "--schema")]
+Container = Annotated[str | None, _setting("container")]
 Host = Annotated[str | None, _setting("host", metavar="HOST")]
 Prefix = Annotated[str | None, _setting("prefix", metavar="PREFIX")]
 Reference = Annotated[str | None, _setting("reference", metavar="TOPIC")]
