@@ -13,7 +13,8 @@ SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
 
 AUTO = "auto"
-Rows, Columns = Annotated[int, Field(ge=0, le=4096)], Annotated[int, Field(ge=0, le=16384)]
+Rows = Annotated[int, Field(ge=0, le=4096)]
+Columns = Annotated[int, Field(ge=0, le=16384)]
 Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
 Tag = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$", max_length=64)]
 
