@@ -22,7 +22,7 @@ FLAGS: dict[str, str] = {}
 
 
 def _setting(name: str, flag: str = "", metavar: str = "", among: Sequence[str] = ()) -> Any:  # noqa: ANN401 - typer's own
-    """An option of the configuration as one of the command line: of the first model that has it, in its words."""
+    """An option of the configuration as one of the command line, in the words of the first model."""
     parameter = name
     said, SETTINGS[parameter] = next((_SAID[each], each) for each in _SAID if each.split(".")[-1] == name)
     FLAGS[parameter] = flag.partition("/")[0] or f"--{parameter.replace('_', '-')}"
