@@ -112,6 +112,7 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
 
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
+	$(BIN)/python docs/tools/told.py
 	$(BIN)/python docs/tools/reference.py
 	$(BIN)/python docs/tools/drawings.py
 

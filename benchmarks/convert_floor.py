@@ -35,6 +35,7 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     project,
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
+from edgefirst_ros.formats.edgefirst.prepare.sample import QUALITY
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
@@ -54,12 +55,7 @@ Files = Sequence[tuple[str, bytes]]
 Plan = Sequence[Mapping[str, int]]
 """For each sample, the running numbers of its messages by role."""
 OPTIONS = EdgeFirstOptions()
-GRID = RangeGrid(
-    OPTIONS.lidar_rows,
-    OPTIONS.lidar_columns,
-    OPTIONS.lidar_elevation_min_deg,
-    OPTIONS.lidar_elevation_max_deg,
-)
+GRID = RangeGrid(*OPTIONS.lidar_image_size, *OPTIONS.lidar_elevation_deg)
 
 
 class Clock:
@@ -154,7 +150,7 @@ def encoded(datum: object, clock: Clock) -> Files:
     ]
     if image.reflectivity is not None:
         gray = image.reflectivity
-        jpeg = clock.of("range images", encode_gray_jpeg, gray, OPTIONS.lidar_jpeg_quality)
+        jpeg = clock.of("range images", encode_gray_jpeg, gray, QUALITY)
         files.append(("lidar.jpeg", jpeg))
     return files
 

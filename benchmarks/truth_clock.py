@@ -30,7 +30,7 @@ from edgefirst_ros.timing.finding import MessageTimes
 
 RARE = {"cube_hz": 0.0, "gps_hz": 2.0, "model_hz": 5.0}
 MASKS = {"masks": True, "mask_size": (96, 54), "lidar_hz": 0.0, "radar_hz": 0.0, "gps_hz": 1.0, "fps": 30}
-LABELS = {"ncore": {"labels_at_camera_size": False}}
+LABELS = {"ncore": {"at_picture_size": []}}
 
 
 def stored(folder: Path, what: str) -> dict[str, bytes]:

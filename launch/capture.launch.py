@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -23,7 +22,15 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 
 sys.path.append(str(Path(__file__).parent))  # launch runs this file without putting its folder there
-from edgefirst_launch import SHIPPED, common_arguments, config_file, given_parameters, is_true, rviz
+from edgefirst_launch import (
+    SHIPPED,
+    arguments,
+    common_arguments,
+    config_file,
+    given_parameters,
+    is_true,
+    rviz,
+)
 
 RESPAWN_S = 2.0
 RMEM_MAX = Path("/proc/sys/net/core/rmem_max")
@@ -32,11 +39,10 @@ ENOUGH_BYTES = 8 * 1024 * 1024
 UNUSABLE = 2
 """Exit code of a node whose arguments or configuration are invalid: starting it again does not help."""
 
+OWN = ("session", "start_paused", "record", "split_every_s", "split_every_mb", "split_every_m")
 ARGUMENTS = (
-    DeclareLaunchArgument(
-        "output", description="Output folder; each session is written below it in folders of its own."
-    ),
-    *common_arguments(),
+    *common_arguments("capture"),
+    *arguments("capture", *OWN),
     DeclareLaunchArgument(
         "namespace",
         default_value="",
@@ -57,41 +63,10 @@ ARGUMENTS = (
         "then: a name can be used only once. `edgefirst-ros recover` completes the interrupted session.",
     ),
     DeclareLaunchArgument(
-        "name",
-        default_value="",
-        description="Dataset name. Empty: as in config, else hostname_date_time-dataset.",
-    ),
-    DeclareLaunchArgument(
-        "session",
-        default_value="",
-        description="Session and sequence name. Empty: as in config, else hostname_date_time.",
-    ),
-    DeclareLaunchArgument(
-        "preview",
-        default_value="",
-        choices=["", "true", "false"],
-        description="Publish every sample on ~/preview/... for RViz and Foxglove. Empty: as in config.",
-    ),
-    DeclareLaunchArgument(
         "cyclonedds",
         default_value="auto",
         description="Cyclone DDS configuration for the node: a file, none, or auto, which uses "
         f"{SHIPPED / 'cyclonedds.xml'} unless CYCLONEDDS_URI is set or another middleware is selected.",
-    ),
-    DeclareLaunchArgument(
-        "split_every_s",
-        default_value="",
-        description="Begin a new session after this many seconds. Empty: as in config.",
-    ),
-    DeclareLaunchArgument(
-        "split_every_mb",
-        default_value="",
-        description="Begin a new session after this many MB written. Empty: as in config.",
-    ),
-    DeclareLaunchArgument(
-        "split_every_m",
-        default_value="",
-        description="Begin a new session after this many metres driven. Empty: as in config.",
     ),
     DeclareLaunchArgument(
         "use_sim_time",
@@ -99,35 +74,7 @@ ARGUMENTS = (
         choices=["", "true", "false"],
         description="Take the time from /clock, as published by a simulator or player. Empty: as in config.",
     ),
-    DeclareLaunchArgument(
-        "start_paused",
-        default_value="",
-        choices=["", "true", "false"],
-        description="Begin sessions paused, until the service ~/resume is called. Empty: as in config.",
-    ),
-    DeclareLaunchArgument(
-        "record",
-        default_value="",
-        choices=["", "true", "false"],
-        description="Also record every received message to an MCAP file in recordings/ below output. Empty: "
-        "as in config.",
-    ),
 )
-PARAMETERS: Mapping[str, type] = {
-    "output": str,
-    "prefix": str,
-    "autostart": bool,
-    "name": str,
-    "session": str,
-    "preview": bool,
-    "split_every_s": float,
-    "split_every_mb": float,
-    "split_every_m": float,
-    "start_paused": bool,
-    "record": bool,
-    "use_sim_time": bool,
-}
-"""Arguments that become parameters of the node where they are not empty; ``formats`` becomes a list."""
 
 
 def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
@@ -186,7 +133,10 @@ def _capture(context: LaunchContext) -> list[object]:
         executable="capture",
         name="capture",
         namespace=LaunchConfiguration("namespace"),
-        parameters=[config_file(context), given_parameters(context, PARAMETERS)],
+        parameters=[
+            config_file(context),
+            given_parameters(context, "capture", *OWN, "autostart", "use_sim_time"),
+        ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         additional_env=environment,
         output="screen",

@@ -5,8 +5,10 @@ Only launch, ament and the standard library are imported: the Python of `ros2` l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ament_index_python.packages import (
     PackageNotFoundError,
@@ -20,28 +22,39 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 SHIPPED = Path(get_package_share_directory("edgefirst_ros")) / "config"
+SAID: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
+    Path(__file__).with_name("options.json").read_text(encoding="utf-8")
+)
+"""What the nodes say of their parameters, and the configuration of its options."""
+TYPES: Mapping[str, type] = {"bool": bool, "double": float, "string": str}
 PREVIEWS = ("image/compressed", "lidar", "radar")
 
 
-def common_arguments() -> list[DeclareLaunchArgument]:
+def arguments(node: str, *names: str) -> list[DeclareLaunchArgument]:
+    """Arguments for parameters of a node, which says what they are; an empty one is as in config."""
+    return [
+        DeclareLaunchArgument(
+            name,
+            default_value="",
+            choices=["", "true", "false"] if said["kind"] == "bool" else None,
+            description=f"{said['is']} Empty: as in config.",
+        )
+        for name in names
+        for said in [SAID[node].get(name) or SAID["config"][name]]
+    ]
+
+
+def common_arguments(node: str) -> list[DeclareLaunchArgument]:
     """The arguments that both launch files have."""
     return [
+        DeclareLaunchArgument("output", description=SAID[node]["output"]["is"]),
         DeclareLaunchArgument(
             "config",
             default_value="maivin",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
             "or generic (any robot); maivin lists the usual options. The other arguments override the file.",
         ),
-        DeclareLaunchArgument(
-            "formats",
-            default_value="",
-            description="Formats, separated by commas: edgefirst, ncore, l5kit. Empty: as in config.",
-        ),
-        DeclareLaunchArgument(
-            "prefix",
-            default_value="",
-            description="Prefix of the topics: a host name, or rt. Empty: as in config, else detected.",
-        ),
+        *arguments(node, "formats", "prefix", "name", "preview"),
         DeclareLaunchArgument(
             "rviz",
             default_value="false",
@@ -74,17 +87,17 @@ def config_file(context: LaunchContext) -> str:
     return str(path)
 
 
-def given_parameters(context: LaunchContext, kinds: Mapping[str, type]) -> dict[str, object]:
-    """The node's parameters from the arguments that are not empty; ``kinds`` maps arguments to types."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in ("formats", *kinds)}
-    parameters: dict[str, object] = {
-        name: ParameterValue(LaunchConfiguration(name), value_type=kind)
-        for name, kind in kinds.items()
-        if given[name]
-    }
-    if given["formats"]:
-        parameters["formats"] = [name.strip() for name in given["formats"].split(",")]
-    if is_true(context, "rviz") and not given["preview"]:
+def given_parameters(context: LaunchContext, node: str, *names: str) -> dict[str, object]:
+    """The node's parameters from the arguments of these names, and of both nodes', that are not empty."""
+    parameters: dict[str, object] = {}
+    for name in ("output", "formats", "prefix", "name", "preview", *names):
+        given = LaunchConfiguration(name).perform(context)
+        kind = (SAID[node].get(name) or SAID["config"].get(name, {"kind": "bool"}))["kind"]
+        if given and kind == "string array":
+            parameters[name] = [each.strip() for each in given.split(",")]
+        elif given:
+            parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=TYPES[kind])
+    if is_true(context, "rviz") and "preview" not in parameters:
         parameters["preview"] = True
     return parameters
 

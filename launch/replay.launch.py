@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
@@ -15,49 +14,18 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 sys.path.append(str(Path(__file__).parent))  # launch runs this file without putting its folder there
-from edgefirst_launch import common_arguments, config_file, given_parameters, rviz
+from edgefirst_launch import arguments, common_arguments, config_file, given_parameters, rviz
 
 INTERRUPTED = 130
 """Exit code of a replay that was interrupted and completed what it had read."""
 
+OWN = ("overwrite", "rate")
 ARGUMENTS = (
     DeclareLaunchArgument("bag", description="Recording: an MCAP file, or a folder of MCAP files."),
-    DeclareLaunchArgument("output", description="Output folder; the dataset is written below it."),
-    *common_arguments(),
+    *common_arguments("replay"),
+    *arguments("replay", *OWN),
     DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
-    DeclareLaunchArgument(
-        "name",
-        default_value="",
-        description="Dataset name. Empty: as in config, else the recording's.",
-    ),
-    DeclareLaunchArgument(
-        "overwrite",
-        default_value="",
-        choices=["", "true", "false"],
-        description="Replace an existing dataset of that name. Empty: as in config, else false.",
-    ),
-    DeclareLaunchArgument(
-        "rate",
-        default_value="",
-        description="Speed: 1.0 is the recording's own, 0.0 as fast as possible. Empty: as in config.",
-    ),
-    DeclareLaunchArgument(
-        "preview",
-        default_value="",
-        choices=["", "true", "false"],
-        description="Publish every sample on ~/preview/... for RViz and Foxglove; useful with rate:=1.0. "
-        "Empty: as in config.",
-    ),
 )
-PARAMETERS: Mapping[str, type] = {
-    "output": str,
-    "prefix": str,
-    "name": str,
-    "overwrite": bool,
-    "rate": float,
-    "preview": bool,
-}
-"""Arguments that become parameters where they are not empty; ``bag`` and ``formats`` become lists."""
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
@@ -82,7 +50,7 @@ def _replay(context: LaunchContext) -> list[object]:
         executable="replay",
         name="replay",
         namespace=LaunchConfiguration("namespace"),
-        parameters=[config_file(context), {**given_parameters(context, PARAMETERS), "bag": [bag]}],
+        parameters=[config_file(context), {**given_parameters(context, "replay", *OWN), "bag": [bag]}],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,

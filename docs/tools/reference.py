@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from edgefirst_ros.cli.app import COMMANDS, Commands
+from edgefirst_ros.cli.options import SETTINGS
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.sensors import SENSORS, Role
@@ -22,8 +23,6 @@ from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 from edgefirst_ros.simulation import DriveOptions
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
-RENAMED = {"rate": "rate_hz", "schema": "edgefirst.schema_version", "container": "edgefirst.container"}
-"""Options by the name of the command line's parameter, where it differs from the option's."""
 UNITS = {
     "_hz": "Hz",
     "_mb": "MB",
@@ -158,7 +157,9 @@ def type_of(annotation: Any) -> str:  # noqa: ANN401 - any type a model's field 
     elif origin is Literal:
         words = " / ".join(f"`{each}`" if each else "empty" for each in inner)
     elif origin is tuple and inner[-1:] != (...,):
-        words = f"{len(inner)} numbers"
+        words = f"{len(inner)} {'texts' if type_of(inner[0]) == 'text' else 'numbers'}"
+    elif origin is Annotated:
+        words = type_of(inner[0])
     elif origin in {tuple, list, Sequence}:
         words = f"list of {type_of(inner[0])}"
     elif origin in {dict, Mapping}:
@@ -202,7 +203,7 @@ def flags() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for command, parameters in commands():
         for parameter in parameters if command in {"convert", "capture"} else ():
-            name = RENAMED.get(f"{parameter.name}", f"{parameter.name}")
+            name = SETTINGS.get(f"{parameter.name}", f"{parameter.name}")
             if parameter.opts[0] not in found.setdefault(name, []):
                 found[name].append(parameter.opts[0])
     return found

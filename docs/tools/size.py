@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15980,
+    "formats": 15990,
     "pipeline": 4730,
     "video": 4080,
     "report": 3540,
     "sources": 3010,
-    "cli": 2670,
+    "cli": 2610,
     "model": 2530,
     "nodes": 2340,
-    "ego": 2270,
+    "ego": 2260,
     "timing": 2120,
     "simulation": 1900,
     "live": 1710,
     "fleet": 1560,
     "offline": 1190,
-    "config": 1060,
+    "config": 1130,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 84}
+MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:

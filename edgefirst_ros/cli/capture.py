@@ -126,27 +126,13 @@ def capture(
     namespace: Annotated[
         str, typer.Option(metavar="HOST", help="Topic prefix of the device; default: any.")
     ] = "",
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST", help="Host in the session's name; default: the namespace or the endpoint's."
-        ),
-    ] = None,
+    host: options.Host = None,
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
     ] = None,
-    split_every_s: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Begin a new session after this time.")
-    ] = None,
-    split_every_mb: Annotated[
-        float | None, typer.Option(metavar="MB", min=0, help="Begin a new session after this much output.")
-    ] = None,
-    split_every_m: Annotated[
-        float | None,
-        typer.Option(
-            metavar="METRES", min=0, help="Begin a new session after this distance, by GPS or odometry."
-        ),
-    ] = None,
+    split_every_s: options.SplitS = None,
+    split_every_mb: options.SplitMb = None,
+    split_every_m: options.SplitM = None,
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Begin paused: write nothing until SIGUSR2.")
     ] = False,
@@ -158,23 +144,17 @@ def capture(
     session: Annotated[
         str, typer.Option("--session", metavar="NAME", help="Sequence name; default: HOST_date_time.")
     ] = "",
-    schema: options.Annotations = None,
+    schema_version: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
-    rate: options.Rate = None,
+    rate_hz: options.Rate = None,
     every_n: options.EveryN = None,
-    keyframes: options.Keyframes = False,
+    keyframes: options.Keyframes = None,
     complete: options.Complete = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
-    record: Annotated[
-        bool | None,
-        typer.Option("--record/--no-record", help="Also record every message as MCAP in recordings/."),
-    ] = None,
-    record_topics: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Further topics to record; default: all of a supported type."),
-    ] = None,
+    record: options.Record = None,
+    record_topics: options.RecordTopics = None,
     no_report: options.NoReport = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
@@ -211,22 +191,7 @@ def capture(
         from edgefirst_ros.sources.zenoh import ZenohSource
         from edgefirst_ros.sources.zenohlink import linked
 
-        chosen = {
-            "formats": options.format_names(formats),
-            "reference": reference,
-            "host": host,
-            "rate_hz": rate,
-            "every_n": every_n,
-            "keyframes": keyframes or None,
-            "complete": complete,
-            "workers": workers,
-            "split_every_s": split_every_s,
-            "split_every_mb": split_every_mb,
-            "split_every_m": split_every_m,
-            "record": record,
-            "record_topics": record_topics,
-            **options.format_values(schema_version=schema, container=container),
-        }
+        chosen = options.chosen(locals())
         notes = [options.INCOMPLETE] if incomplete else []
         config = make_config(config_file, chosen, notes=notes)
         for note in () if quiet or as_json else notes:

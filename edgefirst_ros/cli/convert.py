@@ -45,20 +45,15 @@ def convert(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Dataset name; default: RECORDING-dataset.")
     ] = "",
-    schema: options.Annotations = None,
+    schema_version: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX", help="Topic prefix of the device to convert; needed if there are several."
-        ),
-    ] = None,
+    prefix: options.Prefix = None,
     start: Start = None,
     end: End = None,
-    rate: options.Rate = None,
+    rate_hz: options.Rate = None,
     every_n: options.EveryN = None,
-    keyframes: options.Keyframes = False,
+    keyframes: options.Keyframes = None,
     complete: options.Complete = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
@@ -171,17 +166,7 @@ def convert(
         if incomplete and not (quiet or as_json):
             print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
-        chosen = {
-            "formats": options.format_names(formats),
-            "reference": reference,
-            "prefix": prefix,
-            "rate_hz": rate,
-            "every_n": every_n,
-            "keyframes": keyframes or None,
-            "complete": complete,
-            "workers": workers,
-            **options.format_values(schema_version=schema, container=container),
-        }
+        chosen = options.chosen(locals())
         if is_fleet:
             if dry_run:
                 raise ConfigError(

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from edgefirst_ros.formats.registry import FORMATS
 
+TOLD = Path(__file__).parents[1] / "config" / "options.json"
+"""What the models of options say, without what they import: ``make reference`` writes it."""
+_SAID: Mapping[str, Mapping[str, Any]] = json.loads(TOLD.read_text(encoding="utf-8"))["config"]
+SETTINGS: dict[str, str] = {}
+"""Options of the configuration by parameters of commands: the last of its names."""
+FLAGS: dict[str, str] = {}
+"""Options of the command line by the same parameters."""
 
-class Schema(StrEnum):
-    """Version of the annotation columns."""
 
-    V2025_01 = "2025.01"
-    V2026_10 = "2026.10"
+def _setting(name: str, flag: str = "", metavar: str = "", among: Sequence[str] = ()) -> Any:  # noqa: ANN401 - typer's own
+    """An option of the configuration as one of the command line, in the words of the first model."""
+    parameter = name
+    said, SETTINGS[parameter] = next((_SAID[each], each) for each in _SAID if each.split(".")[-1] == name)
+    FLAGS[parameter] = flag.partition("/")[0] or f"--{parameter.replace('_', '-')}"
+    choices = said["choices"]
+
+    def known(value: Any) -> Any:  # noqa: ANN401 - of any type
+        if choices and isinstance(value, str) and value not in choices:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
+        return value
+
+    default = ", ".join(found) if isinstance(found := said["default"], list) else found
+    more = [": ".join(filter(None, (first_sentence(said["is"])[:-1], ", ".join(among))))]
+    more += [f"default: {default}"] if default else []
+    return typer.Option(
+        flag or FLAGS[parameter],
+        metavar=metavar or "|".join(choices) or None,
+        help="; ".join(more) + ".",
+        callback=known,
+    )
 
 
-class ContainerChoice(StrEnum):
-    """Where the sensor files go."""
-
-    ZIP = "zip"
-    FOLDER = "folder"
+def first_sentence(text: str) -> str:
+    """What an option is; how its values differ and when to set it follow."""
+    return re.split(r"(?<=[.]) (?=[A-Z])", text)[0]
 
 
 Connect = Annotated[
@@ -48,59 +72,24 @@ ZenohConfig = Annotated[
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the datasets.")]
-Formats = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--format", metavar="NAME,...", help=f"Any of {', '.join(FORMATS.names)}; default: the first."
-    ),
-]
-Annotations = Annotated[
-    Schema | None,
-    typer.Option(
-        "--schema",
-        metavar="2025.01|2026.10",
-        help="Annotation columns: 2025.01, the published article (default), or 2026.10, the vendor's client.",
-    ),
-]
-Container = Annotated[
-    ContainerChoice | None,
-    typer.Option(metavar="zip|folder", help="Sensor files in one ZIP (default) or in a folder."),
-]
-Reference = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TOPIC", help="Topic that samples are aligned to, e.g. lidar/points; default: the camera."
-    ),
-]
-Rate = Annotated[
-    float | None,
-    typer.Option(metavar="HZ", help="Maximum samples per second; default: every frame."),
-]
-EveryN = Annotated[int | None, typer.Option(metavar="N", help="Keep one of every N reference frames.")]
-ShownPrefix = Annotated[
-    str | None,
-    typer.Option(
-        "--prefix",
-        metavar="PREFIX",
-        help="Topic prefix of the device to show; needed if there are several.",
-    ),
-]
-Keyframes = Annotated[bool, typer.Option("--keyframes", help="Keep only video key frames.")]
-Complete = Annotated[
-    str | None,
-    typer.Option(
-        "--complete",
-        metavar="[SENSOR,...]",
-        help="Keep only samples with a message of every sensor that was sending, or of those that are named, "
-        "such as model,lidar.",
-    ),
-]
+Formats = Annotated[list[str] | None, _setting("formats", "--format", "NAME,...", FORMATS.names)]
+Annotations = Annotated[str | None, _setting("schema_version", "--schema")]
+Container = Annotated[str | None, _setting("container")]
+Host = Annotated[str | None, _setting("host", metavar="HOST")]
+Prefix = Annotated[str | None, _setting("prefix", metavar="PREFIX")]
+Reference = Annotated[str | None, _setting("reference", metavar="TOPIC")]
+Rate = Annotated[float | None, _setting("rate_hz", "--rate", metavar="HZ")]
+EveryN = Annotated[int | None, _setting("every_n", metavar="N")]
+Keyframes = Annotated[bool | None, _setting("keyframes", "--keyframes")]
+Complete = Annotated[str | None, _setting("complete", metavar="[SENSOR,...]")]
+Workers = Annotated[int | None, _setting("workers", metavar="N")]
+SplitS = Annotated[float | None, _setting("split_every_s", metavar="SECONDS")]
+SplitMb = Annotated[float | None, _setting("split_every_mb", metavar="MB")]
+SplitM = Annotated[float | None, _setting("split_every_m", metavar="METRES")]
+Record = Annotated[bool | None, _setting("record", "--record/--no-record")]
+RecordTopics = Annotated[str | None, _setting("record_topics", metavar="REGEX")]
 Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
 INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
-Workers = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Encoder threads or processes; default: one per core."),
-]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Make no page (capture_report.html) beside the report.")
 ]
@@ -108,13 +97,16 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 
 
-def format_values(**given: StrEnum | None) -> dict[str, dict[str, str]]:
-    """Values of the configuration's blocks of formats: an option is that of the first format that has it."""
-    found: dict[str, dict[str, str]] = {}
-    for option, value in given.items():
-        if value is not None:
-            name = next(name for name, each in FORMATS.items() if option in each.options.model_fields)
-            found.setdefault(name, {})[option] = value.value
+def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the configuration, also in blocks, of a command's parameters; None where none was given."""
+    found: dict[str, Any] = {}
+    for parameter, name in SETTINGS.items():
+        value = given.get(parameter)
+        block, _, option = name.rpartition(".")
+        if block and value is not None:
+            found.setdefault(block, {})[option] = value
+        elif not block:
+            found[option] = format_names(value) if option == "formats" else value
     return found
 
 

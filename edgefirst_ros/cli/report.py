@@ -47,7 +47,7 @@ def report(
         ),
     ] = None,
     config_file: ConfigFile = None,
-    prefix: options.ShownPrefix = None,
+    prefix: options.Prefix = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Make one HTML page that shows whether a drive is good.

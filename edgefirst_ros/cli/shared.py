@@ -111,15 +111,13 @@ def make_config(
         raise ConfigError([_by_option(fault, given) for fault in error.faults]) from error
 
 
-OPTIONS = {"formats": "--format", "rate_hz": "--rate", "schema_version": "--schema"}
-"""Settings whose option has another name."""
-
-
 def _by_option(fault: str, given: Sequence[str]) -> str:
     """A fault with the options of the command line in place of settings, which it names before a colon."""
+    from edgefirst_ros.cli.options import FLAGS
+
     head, colon, rest = fault.partition(":")
     for name in given:
-        option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        option = FLAGS.get(name, f"--{name.replace('_', '-')}")
         head = re.sub(rf"(?<![\w.])(\w+\.)?{name}(\.\d+)?(?![\w.])", option, head)
     return f"{head}{colon}{rest}"
 

@@ -80,9 +80,9 @@ def view(
     every_n: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Show one of every N pictures.")
     ] = None,
-    keyframes: options.Keyframes = False,
+    keyframes: options.Keyframes = None,
     config_file: ConfigFile = None,
-    prefix: options.ShownPrefix = None,
+    prefix: options.Prefix = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -123,7 +123,7 @@ def view(
         from edgefirst_ros.sources.recording import excerpt_of
 
         excerpt = excerpt_of(start, end)
-        chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes or None}
+        chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes}
         more = {"prefix": prefix, "workers": workers, "complete": False}
         place = location_of(path)
         run = run_of(place)

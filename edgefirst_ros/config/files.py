@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from edgefirst_ros.config.model import NODE_PARAMETERS, build_config
+from edgefirst_ros.config.model import NODE_PARAMETERS, build_config, renamed
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import read_regular
 
@@ -203,6 +203,8 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
             the configuration refuses; every fault begins with its name.
     """
     values = _own_values(path, notes)
+    if notes is not None:
+        notes += [f"{path}: {text}" for text in renamed(values)]
     try:
         build_config(values)
     except ConfigError as error:

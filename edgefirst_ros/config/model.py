@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -23,7 +22,7 @@ from pydantic import (
 )
 
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
 from edgefirst_ros.model.sample import Role
@@ -44,8 +43,6 @@ Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
 NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
@@ -63,80 +60,92 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
-class TopicRule(BaseModel):
+class TopicRule(OptionsModel):
     """How one topic is used: its role, the time it carries, and how it is paired."""
-
-    model_config = STRICT
 
     topic: str = Field(
         "",
         description="Name without the device's prefix (radar/cube), full name (/points), or a regular "
         "expression for either (/sensors/.*/points). Several names, as a list or separated by blanks, are "
-        "alternatives in order of preference: one topic is used. Empty turns the entry off.",
+        "alternatives in order of preference: one topic is used. Set it where your robot's topics have other "
+        "names; empty turns the entry off.",
     )
-    role: Role = Field(description="Role of the topic in the dataset.")
+    role: Role = Field(description="Role of the topic in the dataset. Give it with every new entry.")
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
         description="Quarter of a tiled 4K picture that the topic shows; the four tiles must carry equal "
-        "stamps.",
+        "stamps. Give it with a camera of your own that sends its picture in four streams.",
     )
     clock: Choice = Field(
         "auto",
         description="Which time the messages carry: stamp, publish or receive; auto determines it and "
-        "reports it.",
+        "reports it. Set it where the report shows that auto is wrong.",
     )
     latency_ms: float | None = Field(
         None,
         ge=0,
         le=2000,
         description="Smallest usual time from acquisition to receipt. It gives the offset of a clock that "
-        "differs from the recorder's, and dates messages without a stamp.",
+        "differs from the recorder's, and dates messages without a stamp. Set it for a sensor with a clock "
+        "of its own, best for the one with the smallest latency.",
     )
     offset_ms: float = Field(
         0.0,
         ge=-1e13,
         le=1e13,
-        description="Your own correction, added to every time of the topic, whatever its clock.",
+        description="Your own correction, added to every time of the topic, whatever its clock. Set it if a "
+        "sensor is seen to be early or late by a constant.",
     )
     tolerance_ms: float = Field(
         50.0,
         ge=0,
         le=1000,
-        description="Largest time difference between a companion and its reference frame.",
+        description="Largest time difference between a companion and its reference frame. Raise it for a "
+        "sensor that is slower than the reference, to half of its period; lower it where a neighbouring "
+        "message would be wrong.",
     )
     policy: Policy = Field(
         "nearest",
         description="Which message is paired: the nearest, the last one before (or at) the reference frame, "
         "only one of exactly the same time, or, for slow sensors, once: each message goes to the sample that "
-        "is nearest to it, and to no other.",
+        "is nearest to it, and to no other. Choose before for what must not know the future, once for what "
+        "must not be repeated.",
     )
     required: Required = Field(
         "",
         description="always: no sample without this topic; auto: required while messages arrive, so a sensor "
         "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
-        "auto if complete demands it, else optional.",
+        "auto if complete demands it, else optional. Set always for a sensor without which a sample is of no "
+        "use to you.",
     )
     significant_bits: int = Field(
         0,
         ge=0,
         le=16,
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
-        "white. 0: 10, 12, 14 or 16, as the first pictures fill them.",
+        "white. 0: 10, 12, 14 or 16, as the first pictures fill them. Set it if a drive begins in the dark.",
     )
     fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
         default_factory=dict,
         description="For radar clouds: what the driver calls the radial speed (m/s), the power (dB), the "
-        "noise floor (dB) and the cross-section (dBsm). Usual names, such as velocity or snr, are found.",
+        "noise floor (dB) and the cross-section (dBsm). Usual names, such as velocity or snr, are found. "
+        "Name those that a report calls missing.",
     )
-    parent_frame: str = Field("odom", description="For odometry sent as transforms (/tf): the fixed frame.")
+    parent_frame: str = Field(
+        "odom",
+        description="For odometry sent as transforms (/tf): the fixed frame. Set it if your odometry has "
+        "another one, such as map.",
+    )
     child_frame: str = Field(
-        "base_link", description="For odometry sent as transforms (/tf): the moving frame."
+        "base_link",
+        description="For odometry sent as transforms (/tf): the moving frame. Set it if your robot's own "
+        "frame has another name.",
     )
     expected_hz: float = Field(
         0.0,
         ge=0,
         description="Live: expected rate; diagnostics warn when the topic is slower. 0: the rate that the "
-        "topic usually has.",
+        "topic usually has. Set it to be told of a sensor that is slow from the start.",
     )
 
     @field_validator("significant_bits")
@@ -246,61 +255,49 @@ def _format_names(value: object) -> object:
 FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
 
 
-class EgoOptions(BaseModel):
+class EgoOptions(OptionsModel):
     """How NavSat, IMU and odometry become rig poses."""
 
-    model_config = STRICT
+    former: ClassVar[Mapping[str, Former]] = {
+        "max_gap_s": Former(5.0),
+        "max_dead_reckoning_s": Former(20.0, instead="max_position_sigma_m says how good positions must be"),
+        "hold_s": Former(2.0),
+    }
 
     smoothing: Smoothing = Field(
         "auto",
         description="whole: estimate every pose from the whole drive, which reads a recording twice; lag: "
         "only from what arrives within wait_s, as a live capture does; auto: whole for conversions, else "
-        "lag.",
-    )
-    max_gap_s: float = Field(
-        5.0,
-        gt=0,
-        description="Longest gap between fixes that is interpolated; across longer ones poses are "
-        "dead-reckoned.",
-    )
-    max_dead_reckoning_s: float = Field(
-        20.0,
-        ge=0,
-        description="Longest time from a fix for which the position is dead-reckoned; beyond it, the "
-        "position is unknown.",
+        "lag. Set lag to read a recording once, or to get what a live capture would have written.",
     )
     max_position_sigma_m: float = Field(
         3.0,
         gt=0,
-        description="A dead-reckoned position with a larger standard deviation than this is unknown.",
+        description="A dead-reckoned position with a larger standard deviation than this is unknown. Lower "
+        "it if your use needs better positions than none.",
     )
     fix_sigma_m: float = Field(
         0.0,
         ge=0,
         description="Horizontal standard deviation of fixes that declare none; 0: estimate it from the "
-        "drive.",
+        "drive. Set it if your receiver's data sheet says it, for drives too short to learn it.",
     )
     non_holonomic: bool = Field(
         True,
-        description="The rig moves only in the direction it points, as a car does. false: it may move "
+        description="The rig moves only in the direction it points, as a car does. Set false if it may move "
         "sideways, as boats, drones or mecanum wheels do.",
-    )
-    hold_s: float = Field(
-        2.0,
-        ge=0,
-        description="How long odometry is extrapolated beyond its ends, and a heading without a gyroscope "
-        "beyond its last value.",
     )
     rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
         None,
         description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
-        "axes are the same.",
+        "axes are the same. Set it to what a warning suggests if IMU and course disagree.",
     )
     wait_s: float = Field(
         2.0,
         ge=0,
         description="Longest wait of a sample for later navigation data, look-ahead included; it does not "
-        "wait if its pose is already known.",
+        "wait if its pose is already known. Raise it for better live poses; lower it to have samples on disk "
+        "sooner.",
     )
 
     @field_validator("rig_from_imu_xyzw")
@@ -311,135 +308,183 @@ class EgoOptions(BaseModel):
         return value
 
 
-class OverloadOptions(BaseModel):
+class OverloadOptions(OptionsModel):
     """What a live capture does when it cannot keep up."""
-
-    model_config = STRICT
 
     latency_s: float = Field(
         3.0,
         ge=0,
         description="Live: longest time from a sample's stamp until it is on disk. If that cannot be kept, "
-        "samples are shed evenly. 0: never shed; messages are dropped when the queue is full.",
+        "samples are shed evenly. 0: never shed; messages are dropped when the queue is full. Raise it where "
+        "short loads are to pass without loss and memory is plenty.",
     )
     shed_first: FormatNames = Field(
         (),
         description="Live: formats that shed samples first, in this order; the others follow, the one whose "
-        "samples take longest first.",
+        "samples take longest first. Name the formats that you can most easily make later from a recording.",
     )
 
 
-class Settings(BaseModel):
+class Settings(OptionsModel):
     """Configuration of a conversion or capture, except for the options of the formats."""
 
-    model_config = STRICT
-
-    prefix: str | None = Field(None, description="Topic prefix (host name or rt); detected if unset.")
+    prefix: str | None = Field(
+        None,
+        description="Topic prefix of the device, its host name or rt; detected where there is only one. Set "
+        "it if a recording or a network has several devices.",
+    )
     host: str = Field(
-        "", description="Host name in the names of sequences; empty: from the recording's name."
+        "",
+        description="Host name of the device, in metadata and in names of sequences; empty: the recording's, "
+        "or live that of the topics' prefix or the endpoint. Set it on a robot whose recordings are not "
+        "named after it.",
     )
     topics: dict[str, TopicRule] = Field(
         default_factory=lambda: dict(MAIVIN_TOPICS),
         description="Which topics are used, as what, and how; each entry overrides single values of the "
-        "default one of its name.",
+        "default one of its name. Set it for any robot that is not a Maivin or Raivin.",
     )
     reference: str = Field(
-        "camera", description="Topic, entry of topics, or role that samples are aligned to."
+        "camera",
+        description="Topic, entry of topics, or role that samples are aligned to. Choose lidar_points for a "
+        "sample with every sweep.",
     )
-    rate_hz: float = Field(0.0, ge=0, description="Maximum samples per second; 0 keeps every frame.")
-    every_n: int = Field(1, ge=1, description="Keep one of every N reference frames.")
-    keyframes: bool = Field(False, description="Keep only video key frames; no other frame is decoded.")
+    rig_frame: str = Field(
+        "base_link",
+        description="What the transforms call the vehicle's own frame, in which sensors are mounted. Set it "
+        "if your robot calls it otherwise, such as chassis.",
+    )
+    rate_hz: float = Field(
+        0.0,
+        ge=0,
+        description="Maximum samples per second; 0 keeps every frame. Set it where neighbouring frames are "
+        "too alike to be worth their space.",
+    )
+    every_n: int = Field(
+        1,
+        ge=1,
+        description="Keep one of every N reference frames. Set it in place of rate_hz for samples at equal "
+        "distances in frames.",
+    )
+    keyframes: bool = Field(
+        False,
+        description="Keep only video key frames; no other frame is decoded. Set it where time is short: it "
+        "converts many times faster.",
+    )
     complete: str = Field(
         "",
         description="Only samples that have a message of every sensor that is sending (true or all), or of "
         "those that are named, by role or entry of topics: model,lidar. lidar, radar and cube stand for "
         "lidar_points, radar_targets and radar_cube. Empty or false: a frame becomes a sample with whatever "
-        "companions it has.",
+        "companions it has. Set it if your training cannot use samples that lack a sensor.",
     )
     lookahead_s: float = Field(
         1.0,
         ge=0.1,
         le=30,
-        description="How far messages may be late or out of order and still be paired correctly.",
+        description="How far messages may be late or out of order and still be paired correctly. Raise it if "
+        "the report counts messages that came too late.",
     )
     alive_s: float = Field(
-        5.0, gt=0, description="A topic that has been silent for longer than this is no longer required."
+        5.0,
+        gt=0,
+        description="A topic that has been silent for longer than this is no longer required. Raise it for a "
+        "required sensor that pauses, such as a detector that sends only what it sees.",
     )
     clock_window_s: float = Field(
-        3.0, ge=0.5, le=30, description="How long the clocks of topics are observed before one is chosen."
+        3.0,
+        ge=0.5,
+        le=30,
+        description="How long the clocks of topics are observed before one is chosen. Lower it if a live "
+        "session must show samples sooner; raise it for a network that delays messages for seconds.",
     )
     picture_format: Literal["jpeg", "png"] = Field(
-        "jpeg", description="Image format of decoded video frames. Still images are kept as they were sent."
+        "jpeg",
+        description="Image format of decoded video frames. Still images are kept as they were sent. Choose "
+        "png if compression must lose nothing, at ten times the space.",
     )
-    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of JPEGs encoded from video.")
+    jpeg_quality: int = Field(
+        90,
+        ge=1,
+        le=100,
+        description="Quality of JPEGs encoded from video. Lower it to save space, which is what most of a "
+        "dataset is.",
+    )
     queue_mb: float = Field(
         512.0,
         gt=0,
-        description="Live: limit of the messages waiting in memory; beyond it the oldest are dropped.",
+        description="Live: limit of the messages waiting in memory; beyond it the oldest are dropped. Lower "
+        "it on a device with little memory.",
     )
     min_free_mb: float = Field(
         1024.0,
         ge=0,
         description="Live: so much of the disk stays free: the session is completed in time. 0: until the "
-        "disk is full.",
+        "disk is full. Raise it if other programs need the disk.",
     )
     sync_s: float = Field(
         1.0,
         ge=-1.0,
         description="Interval at which written data are synced to disk; a power cut loses at most this and "
         "the time that the disk takes for it. 0: after every sample; off or -1: only when the output is "
-        "complete.",
+        "complete. Raise it for a slow disk, or turn it off where no power cut can happen.",
     )
     split_every_s: float = Field(
         0.0,
         ge=0,
         description="Live: begin another session after this many seconds; 0: never. With video the split is "
-        "just before the next key frame.",
+        "just before the next key frame. Set it to have parts of a long drive complete while it goes on.",
     )
     split_every_mb: float = Field(
         0.0,
         ge=0,
         description="Live: begin another session when the formats together have written this many MB; 0: "
-        "never.",
+        "never. Set it to the size that your storage or upload takes.",
     )
     split_every_m: float = Field(
         0.0,
         ge=0,
         description="Live: begin another session when the rig has driven this many metres by GPS or "
-        "odometry; 0: never.",
+        "odometry; 0: never. Set it for sequences of equal way, such as laps.",
     )
     record: bool = Field(
         False,
         description="Live: also write every received message, used or not, to an MCAP file in recordings/ "
-        "below the output. It converts to the same bytes as the session wrote.",
+        "below the output. It converts to the same bytes as the session wrote. Set it if you may want other "
+        "formats or options later.",
     )
     record_topics: str = Field(
         "",
         description="Live, with record: regular expression, searched for in topic names, for topics to "
         'record besides those used; "." selects every topic. Empty: the topics of the device, or in the '
-        "node's namespace, whose type a configuration could use, without raw pictures.",
+        "node's namespace, whose type a configuration could use, without raw pictures. Set it to record "
+        "topics of other types.",
     )
     workers: int = Field(
         0,
         ge=0,
         le=1024,
         description="Encoder threads, or processes where several convert recordings of 20 MiB or more; 0: "
-        "one per core. The output does not depend on it.",
+        "one per core. The output does not depend on it. Lower it where other programs need the cores.",
     )
     decoder: Literal["software", "v4l2m2m", "nvdec"] = Field(
         "software",
         description="What decodes video: software (libavcodec); v4l2m2m, the hardware of the device; nvdec, "
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
-        "inside a frame.",
+        "inside a frame. Choose hardware where the cores cannot keep up with the video.",
     )
     judge_h265: Literal["auto", "always", "never"] = Field(
         "auto",
         description="Which pictures of H.265 are parsed to find damage inside them, which takes the extra "
-        "h265check: auto, those that no checksum vouches for; always, all; never, none, which is faster "
-        "where recordings have no checksums.",
+        "h265check: auto, those that no checksum vouches for; always, all; never, none. Set never where "
+        "recordings have no checksums and time is short.",
     )
     _named: frozenset[str] = PrivateAttr(frozenset())
-    formats: FormatNames = Field(("edgefirst",), min_length=1, description="Dataset formats to write.")
+    formats: FormatNames = Field(
+        ("edgefirst",),
+        min_length=1,
+        description="Dataset formats to write. Name those that your training reads: one run writes them all.",
+    )
     ego: EgoOptions = EgoOptions()
     overload: OverloadOptions = OverloadOptions()
 
@@ -522,21 +567,30 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _move_options(cls, data: Any) -> Any:  # noqa: ANN401 - as above
-        """Options that one format had are found under their old names, nested or as a ROS parameter.
+        """Options that a block had are found under their old names, nested or as a ROS parameter.
 
-        The new name counts where it has more than its default, which ROS parameters always have.
+        Those that formats had of their own and now share are moved; the new name counts where it has more
+        than its default, which ROS parameters always have.
         """
         if not isinstance(data, dict):
             return data
+        moved = {(name, *pair) for name, each in FORMATS.items() for pair in each.moved.items()}
         data = dict(data)
-        moved = ((name, *pair) for name, each in FORMATS.items() for pair in each.moved.items())
-        for name, old, new in moved:
+        for name in [each for each in data if "." in each]:
+            block, _, option = name.partition(".")
+            kind = cls.model_fields[block].annotation if block in cls.model_fields else None
+            is_former = isinstance(kind, type) and issubclass(kind, OptionsModel) and option in kind.former
+            if is_former or any((block, option) == each[:2] for each in moved):
+                data[block] = {**data.get(block, {}), option: data.pop(name)}
+        taken: dict[str, str] = {}
+        for name, old, new in sorted(moved):
             block, default = data.get(name), cls.model_fields[new].default
             if isinstance(block, dict) and old in block:
                 data[name] = {key: value for key, value in block.items() if key != old}
-                data[f"{name}.{old}"] = block[old]
-            if (value := data.pop(f"{name}.{old}", None)) is not None and data.get(new, default) == default:
-                data[new] = value
+                if is_same(data.get(new, default), default):
+                    data[new], taken[new] = block[old], f"{name}.{old}"
+                elif new in taken and block[old] not in (default, data[new]):
+                    raise ValueError(f"{new}: {taken[new]} and {name}.{old}, which it replaces, differ")
         return data
 
     @model_validator(mode="after")
@@ -626,6 +680,18 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
         is_other = MAIVIN_TOPICS.get(name) != rule
         if rule.names and rule.required != "never" and (is_written or is_other):
             yield name
+
+
+def renamed(values: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for every option in a block that has another name now, or none any more."""
+    for block, given in values.items():
+        kind = Config.model_fields[block].annotation if block in Config.model_fields else None
+        if isinstance(given, Mapping) and isinstance(kind, type) and issubclass(kind, OptionsModel):
+            moved = FORMATS[block].moved if block in FORMATS else {}
+            former = {old: each.into and f"{block}.{each.into}" for old, each in kind.former.items()}
+            for name, new in {**former, **moved}.items():
+                if name in given:
+                    yield f"{block}.{name} is {f'{new} now' if new else 'no option any more'}"
 
 
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})

@@ -119,12 +119,10 @@ class Vehicle:
 
     Attributes:
         rolls: it moves only where it points, neither sideways nor up.
-        max_gap_ns: longer gaps between fixes are not interpolated.
         fix_sigma_m: standard deviation of fixes that have none; 0 means that it is learnt.
     """
 
     rolls: bool = True
-    max_gap_ns: int = 5_000_000_000
     fix_sigma_m: float = 0.0
 
 

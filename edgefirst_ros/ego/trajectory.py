@@ -33,6 +33,12 @@ SWIFT_NS = 250_000_000
 """Orientations further apart are not interpolated: rates and courses are more accurate."""
 HEADED_RAD = 0.6
 """A heading less certain than this is unknown, unless there is a gyroscope."""
+MOST_GAP_NS = 5_000_000_000
+"""Poses are interpolated over gaps up to this, and dead-reckoned in longer ones: a car may have turned."""
+RECKON_NS = 20_000_000_000
+"""How far from a fix a position is dead-reckoned: without one nothing checks the estimate of its error."""
+HOLD_NS = 2_000_000_000
+"""How long odometry is extrapolated, and a heading without a gyroscope: a turn takes longer."""
 NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
 """Sent by drivers that have no orientation, besides zeros."""
 
@@ -50,9 +56,7 @@ class Trajectory:
     Args:
         motion: of the whole drive, if it is known beforehand; otherwise it is estimated as messages arrive.
         vehicle: what the configuration says of it.
-        hold_ns: how long a pose is extrapolated without a gyroscope.
-        reckon_ns: how far from a fix a position is dead-reckoned,
-        reckon_m: if its standard deviation is no larger than this.
+        reckon_m: a dead-reckoned position with a larger standard deviation is unknown.
         wait_ns: how much later than its time a pose is usually asked for, reordering included.
         memory_ns: what is this much older than the latest message is dropped.
         rig_from_imu_xyzw: rotates vectors from the IMU's axes to the rig's (x forward, y left, z up).
@@ -64,8 +68,6 @@ class Trajectory:
         motion: Motion | None = None,
         *,
         vehicle: Vehicle | None = None,
-        hold_ns: int = 2_000_000_000,
-        reckon_ns: int = 20_000_000_000,
         reckon_m: float = 3.0,
         wait_ns: int = 2_000_000_000,
         memory_ns: int = 120_000_000_000,
@@ -75,8 +77,7 @@ class Trajectory:
         self._vehicle = vehicle or Vehicle()
         self._known = motion is not None
         self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
-        self._hold_ns = hold_ns
-        self._reckon_ns, self._reckon_m = reckon_ns, reckon_m
+        self._reckon_m = reckon_m
         self._memory_ns = memory_ns
         self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
         self._has_odometry = odometry
@@ -147,7 +148,7 @@ class Trajectory:
         if not self._known and (not self._has_odometry or self._motion.has_begun):
             return -math.inf
         if self._has_odometry:
-            return self._motion.odometer.series.final_ns(self._latest_ns, self._vehicle.max_gap_ns)
+            return self._motion.odometer.series.final_ns(self._latest_ns, MOST_GAP_NS)
         return self._orientation.final_ns(self._latest_ns, SWIFT_NS) if self._is_oriented else math.inf
 
     def pose(self, time_ns: int, *, located: bool = True) -> EgoPose:
@@ -193,11 +194,11 @@ class Trajectory:
             self._motion.forget(before_ns)
 
     def _place_basis(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> PoseBasis:
-        found = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
+        found = basis(fixes_ns, time_ns, MOST_GAP_NS)
         if point is None or found is not PoseBasis.DEAD_RECKONED:
             return PoseBasis.ASSUMED if point is None else found
         nearest = nearest_ns(fixes_ns, time_ns)
-        far = nearest is None or abs(nearest - time_ns) > self._reckon_ns
+        far = nearest is None or abs(nearest - time_ns) > RECKON_NS
         return PoseBasis.ASSUMED if far or max(point.position_sigma_m[:2]) > self._reckon_m else found
 
     def _rotation(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> _Rotation:
@@ -209,30 +210,26 @@ class Trajectory:
             x, y, z, w = own.tolist()
             if point is not None:
                 sigma = _of_written((x, y, z, w), point)
-            return (x, y, z, w), basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
+            return (x, y, z, w), basis(times_ns, time_ns, MOST_GAP_NS), sigma
         if point is None or sigma is None:
             return None, PoseBasis.ASSUMED, None
         near = nearest_ns(times_ns, time_ns)
-        course = basis(fixes_ns, time_ns, self._vehicle.max_gap_ns)
+        course = basis(fixes_ns, time_ns, MOST_GAP_NS)
         headed = max(sigma) < HEADED_RAD
-        if (
-            times_ns
-            and near is not None
-            and (point.turns or (headed and abs(near - time_ns) < self._hold_ns))
-        ):
-            return point.rotation_xyzw, basis(times_ns, time_ns, self._vehicle.max_gap_ns), sigma
+        if times_ns and near is not None and (point.turns or (headed and abs(near - time_ns) < HOLD_NS)):
+            return point.rotation_xyzw, basis(times_ns, time_ns, MOST_GAP_NS), sigma
         if headed and course in {PoseBasis.MEASURED, PoseBasis.INTERPOLATED}:
             # No sensor measures it: it is the course between fixes.
             return point.rotation_xyzw, PoseBasis.INTERPOLATED, sigma
         fix_ns = nearest_ns(fixes_ns, time_ns)
-        held = headed and fix_ns is not None and abs(fix_ns - time_ns) <= self._hold_ns
+        held = headed and fix_ns is not None and abs(fix_ns - time_ns) <= HOLD_NS
         if point.turns or held:
             return point.rotation_xyzw, PoseBasis.DEAD_RECKONED, sigma
         return None, PoseBasis.ASSUMED, None
 
     def _of_odometry(self, pose: EgoPose) -> EgoPose:
         """The pose in the odometry's frame."""
-        found = self._motion.odometer.pose(pose.time_ns, self._vehicle.max_gap_ns, self._hold_ns)
+        found = self._motion.odometer.pose(pose.time_ns, MOST_GAP_NS, HOLD_NS)
         if found is None:
             return pose
         row, rests_on = found

@@ -173,11 +173,13 @@ class SequenceInfo:
         name: ``hostname_date_time``, valid as a file name and unique in its dataset.
         host: the device's host name.
         start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
+        rig_frame: what the transforms call the rig.
     """
 
     name: str
     host: str
     start_ns: int
+    rig_frame: str = "base_link"
 
 
 @dataclass(frozen=True, slots=True)

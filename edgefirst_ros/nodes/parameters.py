@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types as bounds
 from pydantic import BaseModel
@@ -44,6 +44,7 @@ class ParameterSpec:
     default: Value
     description: str
     constraints: str = ""
+    choices: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None
     optional: bool = False
 
@@ -146,7 +147,8 @@ def _field(
     unset = default is None
     value, note = _none(kind, path) if unset else (_plain(default), "")
     constraints = "; ".join(text for text in (_constraints(info, choices), note) if text)
-    yield ParameterSpec(path, kind, value, info.description or "", constraints, _limits(info), unset)
+    told = info.description or ""
+    yield ParameterSpec(path, kind, value, told, constraints, choices, _limits(info), unset)
 
 
 def _none(kind: Kind, path: tuple[str, ...]) -> tuple[Value, str]:
@@ -174,6 +176,8 @@ def _kind(annotation: Any, path: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]
     if origin in {Union, types.UnionType}:
         # Only unions with None occur: such a parameter may stay unset.
         return _kind(next(a for a in arguments if a is not types.NoneType), path)
+    if origin is Annotated:
+        return _kind(arguments[0], path)
     if origin is Literal:
         return "string", tuple(str(each) for each in arguments)
     if origin in {tuple, list, Sequence}:

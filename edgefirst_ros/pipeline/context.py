@@ -73,8 +73,6 @@ class SampleContext:
         self.trajectory = before or Trajectory(
             motion,
             vehicle=vehicle(options),
-            hold_ns=round(options.hold_s * 1e9),
-            reckon_ns=round(options.max_dead_reckoning_s * 1e9),
             reckon_m=options.max_position_sigma_m,
             wait_ns=wait_ns,
             rig_from_imu_xyzw=options.rig_from_imu_xyzw,
@@ -220,11 +218,7 @@ class SampleContext:
 
 def vehicle(options: EgoOptions) -> Vehicle:
     """The configured properties of the vehicle."""
-    return Vehicle(
-        rolls=options.non_holonomic,
-        max_gap_ns=round(options.max_gap_s * 1e9),
-        fix_sigma_m=options.fix_sigma_m,
-    )
+    return Vehicle(rolls=options.non_holonomic, fix_sigma_m=options.fix_sigma_m)
 
 
 def _size(info: CameraInfo) -> tuple[int, int]:

@@ -201,7 +201,8 @@ class Sequencer:
         name = self._name or sequence_name(self._host, time_ns)
         taken = {s.name for s in self.done}
         names = chain([name], (f"{name}_{number}" for number in count(2)))
-        info = SequenceInfo(next(each for each in names if each not in taken), self._host, time_ns)
+        free = next(each for each in names if each not in taken)
+        info = SequenceInfo(free, self._host, time_ns, config.rig_frame)
         self._images = Images(
             self._pool,
             self._workers,

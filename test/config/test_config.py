@@ -52,10 +52,10 @@ def test_a_topic_without_role_says_so() -> None:
 
 def test_parameter_files_and_plain_files_say_the_same(tmp_path: Path) -> None:
     plain, ros = tmp_path / "plain.yaml", tmp_path / "ros.yaml"
-    plain.write_text("rate_hz: 2.0\nego: {hold_s: 1.0}\n")
-    ros.write_text("/**:\n  ros__parameters:\n    rate_hz: 2.0\n    ego: {hold_s: 1.0}\n")
+    plain.write_text("rate_hz: 2.0\nego: {wait_s: 1.0}\n")
+    ros.write_text("/**:\n  ros__parameters:\n    rate_hz: 2.0\n    ego: {wait_s: 1.0}\n")
     assert build_config(load_values(plain)) == build_config(load_values(ros))
-    assert build_config(load_values(plain)).ego.hold_s == 1.0
+    assert build_config(load_values(plain)).ego.wait_s == 1.0
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_configurations_are_shipped() -> None:
         ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
         ({"rate_hz": float("inf")}, "rate_hz: expected a finite number, found inf"),
         ({"rate_hz": -1}, "rate_hz: expected at least 0, found -1"),
-        ({"ego": {"max_gap_s": 0}}, "ego.max_gap_s: expected more than 0, found 0"),
+        ({"ego": {"max_position_sigma_m": 0}}, "ego.max_position_sigma_m: expected more than 0, found 0"),
         ({"jpeg_quality": 101}, "jpeg_quality: expected at most 100, found 101"),
         ({"every_n": 1.5}, "every_n: expected a whole number, found 1.5"),
         ({"rate_hz": "fast"}, "rate_hz: expected a number, found 'fast'"),

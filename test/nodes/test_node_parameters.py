@@ -56,10 +56,10 @@ def test_choices_and_limits_are_said() -> None:
 
 
 def test_given_values_arrive() -> None:
-    config = back({"rate_hz": 2.5, "topics.radar_cube.tolerance_ms": 20.0, "ego.hold_s": 1.5})
+    config = back({"rate_hz": 2.5, "topics.radar_cube.tolerance_ms": 20.0, "ego.wait_s": 1.5})
     assert config.rate_hz == 2.5
     assert config.topics["radar_cube"].tolerance_ms == 20.0
-    assert config.ego.hold_s == 1.5
+    assert config.ego.wait_s == 1.5
 
 
 def test_what_stands_for_none_is_none() -> None:

@@ -38,7 +38,7 @@ SMALL: dict[str, Any] = {
 VALUES: dict[str, Any] = {
     "formats": ["edgefirst", "ncore"],
     "edgefirst": {"schema_version": "2026.10"},
-    "ncore": {"labels_at_camera_size": False},
+    "ncore": {"at_picture_size": []},
     "topics": {name: {"required": "never"} for name in ("model", "model_mask")},
 }
 OUTPUT_SPOILT = {"silent": {"model/output": ((1.0, 3.0),)}}

@@ -238,7 +238,6 @@ def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({}, 16.0),
         ({"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 30.0}}}, None),
         ({"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 7.5}}}, 7.5),
-        ({"topics": {"model": {"offset_ms": 20.0}}, "ncore": {"boxes2d_tolerance_ms": 5.0}}, 5.0),
         (
             {"topics": {"model": {"offset_ms": 20.0, "tolerance_ms": 30.0}}, "reference": "lidar_points"},
             16.0,

@@ -166,7 +166,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[RawMessage, ...]:
     return base(tmp_path_factory.mktemp("ledger"))
 
 
-OPTIONS = {"topics": TOPICS, "edgefirst": {"schema_version": "2025.01", "lidar_images": True}}
+OPTIONS = {"topics": TOPICS, "edgefirst": {"schema_version": "2025.01"}}
 
 
 @pytest.fixture(scope="module")

@@ -2,89 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator
+
+from edgefirst_ros.formats.format import Former, OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
 
 AUTO = "auto"
+Rows = Annotated[int, Field(ge=0, le=4096)]
+Columns = Annotated[int, Field(ge=0, le=16384)]
+Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
+Tag = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$", max_length=64)]
 
 
-class EdgeFirstOptions(BaseModel):
+class EdgeFirstOptions(OptionsModel):
     """Options of an EdgeFirst dataset; every field has a default that suits a Maivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    former: ClassVar[Mapping[str, Former]] = {
+        "lidar_rows": Former(128, "lidar_image_size", lambda rows, size: (rows, size[1])),
+        "lidar_columns": Former(1024, "lidar_image_size", lambda columns, size: (size[0], columns)),
+        "lidar_images": Former(True, "lidar_image_size", lambda wanted, size: size if wanted else (0, 0)),
+        "lidar_elevation_min_deg": Former(-45.0, "lidar_elevation_deg", lambda low, both: (low, both[1])),
+        "lidar_elevation_max_deg": Former(45.0, "lidar_elevation_deg", lambda high, both: (both[0], high)),
+        "camera_make": Former(AUTO, "exif_camera", lambda make, both: (make, both[1])),
+        "camera_model": Former(AUTO, "exif_camera", lambda model, both: (both[0], model)),
+        "lidar_jpeg_quality": Former(95),
+    }
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
         description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 is what "
-        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg.",
+        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg. Choose 2026.10 to use "
+        "the dataset with that client.",
     )
     container: Container = Field(
-        default="zip", description="Sensor files in one uncompressed ZIP, or as plain files in a folder."
+        default="zip",
+        description="Sensor files in one uncompressed ZIP, or as plain files in a folder. Choose folder for "
+        "tools that cannot read a ZIP, and for cloud storage that is read file by file.",
     )
     val_ratio: float = Field(
-        default=0.2, ge=0.0, le=1.0, description="Share of each sequence's time in the group val."
+        default=0.2,
+        ge=0.0,
+        le=1.0,
+        description="Share of each sequence's time in the group val. Set 0 or 1 if whole drives are for one "
+        "or the other.",
     )
     block_s: float = Field(
         default=10.0,
         gt=0.0,
         description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
-        "few blocks for val_ratio.",
+        "few blocks for val_ratio. Raise it where scenes change slowly, so that val is not like train.",
     )
-    lidar_images: bool = Field(
-        default=True,
-        description="Write lidar.png and lidar.jpeg (schema 2025.01 only), from lidar/depth and "
-        "lidar/reflect if the device sends them, else projected from the points.",
+    lidar_image_size: tuple[Rows, Columns] = Field(
+        default=(128, 1024),
+        description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
+        "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
+        "lidar/reflect of a device that sends them keep their size. Set it to the lidar's beams and to its "
+        "points a turn, or to 0, 0 to write neither.",
     )
-    lidar_rows: int = Field(
-        default=128,
-        ge=1,
-        le=4096,
-        description="Rows of the projected range image. With the default elevations a row covers 0.7°: one "
-        "beam of an OS1-64, about one of an E1R.",
+    lidar_elevation_deg: tuple[Elevation, Elevation] = Field(
+        default=(-45.0, 45.0),
+        description="Elevations of the lower and upper edge of the projected images. Set the lidar's own "
+        "field of view, so that no row stays empty; by default a row covers 0.7°, one beam of an OS1-64.",
     )
-    lidar_columns: int = Field(
-        default=1024,
-        ge=1,
-        le=16384,
-        description="Columns of the projected range image, over 360° of azimuth; the centre column is "
-        "straight ahead.",
-    )
-    lidar_elevation_min_deg: float = Field(
-        default=-45.0, ge=-90.0, le=90.0, description="Elevation of the lower edge of the range image."
-    )
-    lidar_elevation_max_deg: float = Field(
-        default=45.0, ge=-90.0, le=90.0, description="Elevation of the upper edge of the range image."
-    )
-    lidar_jpeg_quality: int = Field(
-        default=95, ge=1, le=100, description="JPEG quality of the reflectivity image lidar.jpeg."
-    )
-    camera_make: str = Field(
-        default=AUTO,
-        pattern=r"^[\x20-\x7e]*$",
-        max_length=64,
-        description="EXIF Make, the manufacturer of the camera. Empty omits the tag; auto writes the vendor "
-        "of the device for its own topics (camera/h264, ...) and omits the tag for others.",
-    )
-    camera_model: str = Field(
-        default=AUTO,
-        pattern=r"^[\x20-\x7e]*$",
-        max_length=64,
-        description="EXIF Model of the camera. Empty omits the tag; auto is as for camera_make.",
+    exif_camera: tuple[Tag, Tag] = Field(
+        default=(AUTO, AUTO),
+        description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "
+        "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
+        "reads the pictures asks for it.",
     )
     sensor_width_mm: float | None = Field(
         default=None,
         gt=0.0,
         description="Width of the image sensor area that the picture shows. If given, EXIF gets FocalLength "
         "and FocalPlaneXResolution, whose product is the focal length of CameraInfo in pixels. "
-        "FocalLengthIn35mmFilm is always written, as it does not depend on it.",
+        "FocalLengthIn35mmFilm is always written, as it does not depend on it. Set it for photogrammetry "
+        "tools that ask for millimetres.",
     )
 
     @field_validator("schema_version", mode="before")
@@ -93,11 +94,10 @@ class EdgeFirstOptions(BaseModel):
         """YAML reads 2026.10 without quotes as the number 2026.1."""
         return f"{value:.2f}" if isinstance(value, float) else value
 
-    @model_validator(mode="after")
-    def _elevations_ascend(self) -> EdgeFirstOptions:
-        if not self.lidar_elevation_min_deg < self.lidar_elevation_max_deg:
-            raise ValueError(
-                f"lidar_elevation_min_deg {self.lidar_elevation_min_deg} must be less than "
-                f"lidar_elevation_max_deg {self.lidar_elevation_max_deg}"
-            )
-        return self
+    @field_validator("lidar_elevation_deg")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+        lower, upper = value
+        if not lower < upper:
+            raise ValueError(f"expected the lower edge first, found {lower:g}, {upper:g}")
+        return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
@@ -27,6 +28,7 @@ class L5KitFormat(Format[L5KitOptions]):
 
     name = "l5kit"
     options = L5KitOptions
+    moved = MappingProxyType({"base_frame": "rig_frame"})
     nothing = "nothing was written: no sample had an ego pose, which needs odometry or at least two GPS fixes"
     visible_by = (".zgroup",)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from edgefirst_ros.formats.format import Former, OptionsModel
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS, Kind, Prior, Size, class_key
 from edgefirst_ros.model.errors import names_of
@@ -58,6 +59,9 @@ def status_row(status: FaceStatus) -> npt.NDArray[np.float32]:
     return row
 
 
+VELOCITY_WINDOW_NS = 500_000_000
+"""Velocity is the slope of a line fitted to the positions over this time: some five at a detector's 10 Hz."""
+
 Source = Literal["boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"]
 
 ROLES: Mapping[Source, Role] = {
@@ -73,102 +77,86 @@ DEFAULT_SIZES_M: Mapping[AgentLabel, Size] = {
 }
 
 
-class L5KitOptions(BaseModel):
+class L5KitOptions(OptionsModel):
     """Options of an L5Kit dataset; every field has a default that suits a Maivin or Raivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    former: ClassVar[Mapping[str, Former]] = {
+        "camera_frame": Former("camera_optical", instead="CameraInfo names the camera's frame"),
+        "track_timeout_s": Former(2.0),
+        "velocity_window_s": Former(0.5),
+        "heading_speed_m_s": Former(1.0),
+        "points_cell_m": Former(0.2),
+    }
 
     rate_hz: float = Field(
         default=10.0,
         ge=0.0,
         le=1000.0,
         description="Frames per second, evenly spaced from the first sample of a scene on; ego and agents "
-        "are interpolated to these times. 0: one frame per sample, at its time. Models trained on L5Kit's "
-        "own data expect 10. Where samples are more than 0.3 s apart, only the times next to a sample get a "
-        "frame.",
+        "are interpolated to these times. 0: one frame per sample, at its time. Where samples are more than "
+        "0.3 s apart, only the times next to a sample get a frame. Set it to what your model expects; those "
+        "trained on L5Kit's own data expect 10.",
     )
     append: bool = Field(
         default=False,
         description="Add the new scenes to an existing dataset of this name instead of refusing it. The "
-        "existing scenes stay valid until the new ones are complete.",
+        "existing scenes stay valid until the new ones are complete. Turn it on to collect many drives in "
+        "one dataset.",
     )
     sources: tuple[Source, ...] = Field(
         default=("boxes3d", "model", "fusion_lidar", "fusion_radar", "radar_clusters"),
         description="Sources of agents, best first: an object seen by several is taken from the first. "
         "fusion_*: the topics fusion/lidar and fusion/radar, if they carry track_id. radar_clusters: the "
-        "device's tracked clusters, which have no class. lidar/clusters are not tracked and never used.",
+        "device's tracked clusters, which have no class. lidar/clusters are not tracked and never used. Take "
+        "out those whose positions are too poor for you.",
     )
     labels: dict[str, AgentLabel] = Field(
         default_factory=dict,
         description="L5Kit labels by class name, without their prefix, e.g. {forklift: OTHER_VEHICLE}; added "
         "to the built-in names (COCO and common road classes). Case, blanks, - and _ are ignored. Other "
-        "classes become UNKNOWN, which L5Kit leaves out.",
+        "classes become UNKNOWN, which L5Kit leaves out. Add your detector's own classes.",
     )
     lights: dict[str, FaceStatus] = Field(
         default_factory=dict,
         description="Classes that are traffic lights, each with the state ACTIVE, INACTIVE or UNKNOWN; added "
-        "to the built-in 'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like.",
+        "to the built-in 'traffic light' (UNKNOWN), 'traffic light red' (ACTIVE) and the like. Add your "
+        "detector's own classes.",
     )
     sizes_m: dict[AgentLabel, Size] = Field(
         default_factory=dict,
         description="Typical length, width, height by label, in addition to the built-in ones. Sent boxes "
         "have no length: length and width are estimated from the observed widths, the headings and these "
-        "sizes. A track without a known heading gets these sizes, adjusted to the observed widths.",
+        "sizes. A track without a known heading gets these sizes, adjusted to the observed widths. Set those "
+        "that differ where you drive.",
     )
     cut_boxes: Literal["refuse", "keep"] = Field(
         default="refuse",
         description="Model boxes cut off by the left or right edge of the picture: their centre is not the "
-        "object's, by metres for a close vehicle. refuse leaves them out and counts them.",
-    )
-    camera_frame: str = Field(
-        default="camera_optical",
-        description="Coordinate frame of model boxes whose message does not name a known frame.",
-    )
-    base_frame: str = Field(
-        default="base_link", description="Coordinate frame of the rig; its pose is written as the ego pose."
-    )
-    track_timeout_s: float = Field(
-        default=2.0,
-        gt=0.0,
-        description="A track that reappears after more than this starts anew, without its old motion.",
+        "object's, by metres for a close vehicle. refuse leaves them out and counts them. Choose keep if a "
+        "box that is off is better for you than none.",
     )
     track_gap_s: float = Field(
         default=0.5,
         ge=0.0,
         le=10.0,
         description="Gaps of a track up to this are interpolated; in longer ones the agent is left out. "
-        "Frames are written this much later.",
-    )
-    velocity_window_s: float = Field(
-        default=0.5,
-        ge=0.0,
-        le=10.0,
-        description="Velocity is the slope of a line fitted to the positions of a track over this time, "
-        "centred on the frame. 0 uses only the two positions next to the frame.",
-    )
-    heading_speed_m_s: float = Field(
-        default=1.0,
-        gt=0.0,
-        description="From this speed on, an agent's heading is its direction of motion. Below it, the last "
-        "heading is kept; an agent that was never faster has the heading of the ego vehicle, or lies across "
-        "it if it looks as long as its class usually is.",
+        "Frames are written this much later. Raise it for a detector that often misses an object.",
     )
     points: Literal["none", "lidar", "radar", "both"] = Field(
         default="both",
         description="Sensor points stored beside the arrays for the bird's-eye view, in files that L5Kit "
-        "ignores.",
+        "ignores. Choose none to save their space.",
     )
     points_per_frame: int = Field(
-        default=2048, ge=1, le=1_000_000, description="Maximum points per sensor and frame, 7 bytes each."
-    )
-    points_cell_m: float = Field(
-        default=0.2,
-        gt=0.0,
-        description="Cell size: only the highest point of each square cell is kept.",
+        default=2048,
+        ge=1,
+        le=1_000_000,
+        description="Maximum points per sensor and frame, 7 bytes each. Raise it for a dense lidar, lower it "
+        "to save space.",
     )
 
     @field_validator("labels", "lights")
@@ -206,7 +194,7 @@ class L5KitOptions(BaseModel):
     @property
     def ahead_s(self) -> float:
         """How much later than its time a frame is made."""
-        return max(self.track_gap_s, self.velocity_window_s / 2)
+        return max(self.track_gap_s, VELOCITY_WINDOW_NS / 2e9)
 
     @cached_property
     def all_labels(self) -> Mapping[str, AgentLabel]:

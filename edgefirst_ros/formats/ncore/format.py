@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import refuse_links
@@ -24,6 +25,7 @@ class NCoreFormat(Format[NCoreOptions]):
 
     name = "ncore"
     options = NCoreOptions
+    moved = MappingProxyType({"rig_frame": "rig_frame"})
     nothing = "nothing was written: no measurement could be stored"
     official = "nvidia-ncore"
     visible_by = ("*.json",)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from edgefirst_ros.formats.format import Former, OptionsModel
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]
@@ -15,125 +17,121 @@ Profile = Literal["separate-sensors", "single"]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 """Names of sensors, masks and component instances: safe in a key, a file name and a tar header."""
 
-
 SAME_PICTURE_MS = 16.0
 """What is farther off than half of 1/30 s may be of a neighbouring picture."""
+SAME_SCAN_MS = 50.0
+"""A radar cube belongs to a scan that is not farther off; radars scan some 18 times a second."""
+POSE_GAP_MS = 50.0
+"""Poses that come more often are thinned to this: between them a car's way is a line within a millimetre."""
 
 
-class NCoreOptions(BaseModel):
+class NCoreOptions(OptionsModel):
     """Options of NCore V4 output; every field has a default that suits a Maivin or Raivin.
 
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    former: ClassVar[Mapping[str, Former]] = {
+        "labels_at_camera_size": Former(
+            True,
+            "at_picture_size",
+            lambda masks, scaled: scaled if masks else [each for each in scaled if each != "masks"],
+        ),
+        "depth_size": Former(
+            "as_sent", "at_picture_size", lambda size, scaled: [*scaled, *["depth"] * (size == "picture")]
+        ),
+        "lidar_ray_times": Former(
+            "constant", "lidar_spread_ms", lambda times, _: 95.0 if times == "spread" else 0.0
+        ),
+        "lidar_sweep_ms": Former(95.0, "lidar_spread_ms", lambda sweep_ms, so_far: so_far and sweep_ms),
+        "boxes2d_tolerance_ms": Former(
+            None, instead="tolerance_ms of the model's topic holds for NCore, too"
+        ),
+        "radar_cube_tolerance_ms": Former(50.0),
+        "pose_gap_ms": Former(50.0),
+    }
 
     store: StoreType = Field(
         default="itar",
         description="One indexed tar file (itar) per component group, or a directory with one file per "
-        "record.",
+        "record. Choose directory to look at single records with other tools.",
     )
     profile: Profile = Field(
         default="separate-sensors",
         description="separate-sensors: a component group for each sensor, point cloud and label, and one for "
-        "poses, calibration and cuboids; otherwise everything in a single group.",
+        "poses, calibration and cuboids; otherwise everything in a single group. Choose single to have one "
+        "file to move.",
     )
     split_s: float = Field(
         default=300.0,
         gt=0.0,
         description="Begin another sequence after this time. Readers go through every key of a sequence when "
-        "they open it, so long sequences open slowly.",
-    )
-    rig_frame: str = Field(
-        default="base_link", description="Coordinate frame of the vehicle in tf; NCore calls it rig."
+        "they open it, so long sequences open slowly. Raise it if your reader must not see a drive cut.",
     )
     sensor_ids: dict[str, str] = Field(
         default_factory=dict,
         description="Sensor ids by topic. Default: the frame_id of the messages, or the role if they have "
-        "none.",
+        "none. Set them if your code looks sensors up by names of its own.",
     )
     ego_masks: dict[str, dict[str, Path]] = Field(
         default_factory=dict,
         description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
-        "mask.",
+        "mask. Give one if the bonnet is in view, so that nobody trains on it.",
     )
     camera_readout_ms: float = Field(
         default=0.0,
         ge=0.0,
         le=1000.0,
         description="Rolling-shutter readout time, from the first row of the picture to the last. A frame "
-        "ends this long after its stamp; 0: global shutter.",
+        "ends this long after its stamp; 0: global shutter. Set it from the sensor's data sheet where "
+        "reconstructions must be sharp in motion.",
     )
     assumed_camera_hfov_deg: float = Field(
         default=80.0,
         gt=0.0,
         lt=180.0,
         description="Horizontal field of view written for a camera without a usable CameraInfo, because "
-        "readers refuse a camera without intrinsics; the metadata marks it as assumed.",
+        "readers refuse a camera without intrinsics; the metadata marks it as assumed. Set it to your lens's "
+        "if you cannot calibrate.",
     )
-    boxes2d_tolerance_ms: float | None = Field(
-        default=None,
+    at_picture_size: tuple[Literal["masks", "depth"], ...] = Field(
+        default=("masks",),
+        description="Labels of the camera that are scaled to its picture's size, as image-aligned labels "
+        "should be; each pixel takes the nearest value. Add depth if your reader wants depth so, and take "
+        "masks out to keep the size that the model sent.",
+    )
+    lidar_spread_ms: float = Field(
+        default=0.0,
         ge=0.0,
         le=10_000.0,
-        description="2-D boxes further than this from every picture are not attached to a frame but stored "
-        "separately. Unset: tolerance_ms of the model's topic, 16 ms by default, because boxes of a "
-        "neighbouring picture are wrong labels; also 16 ms if the reference is not a camera.",
-    )
-    depth_size: Literal["as_sent", "picture"] = Field(
-        default="as_sent",
-        description="as_sent keeps the size of depth images; picture resizes them to the camera picture by "
-        "nearest neighbour, without mixing depths.",
-    )
-    labels_at_camera_size: bool = Field(
-        default=True,
-        description="Enlarge segmentation masks to the size of the picture (nearest neighbour), as "
-        "image-aligned labels should be. false keeps the size that the model sent.",
-    )
-    lidar_ray_times: Literal["constant", "spread"] = Field(
-        default="constant",
-        description="Ray times of clouds without a time field: constant gives all rays the time of the "
-        "message; spread distributes them evenly over the following lidar_sweep_ms, by column if the cloud "
-        "is organised.",
-    )
-    lidar_sweep_ms: float = Field(
-        default=95.0,
-        gt=0.0,
-        le=10_000.0,
-        description="Duration of a sweep for lidar_ray_times: spread. Slightly less than the period, so that "
-        "sweeps do not overlap.",
+        description="Ray times of clouds without a time field: spread evenly over this time after the "
+        "message's, by column if the cloud is organised; 0: all are the message's. Set it for a spinning "
+        "lidar whose stamp is the sweep's begin, slightly less than the period, so that sweeps do not "
+        "overlap.",
     )
     lidar_intensity_max: float | None = Field(
         default=None,
         gt=0.0,
         description="Value of the lidar's intensity field that is stored as 1. Default: the largest value of "
-        "an integer type; for floating point, the smallest of 1, 255 and 65535 that covers the first sweep.",
+        "an integer type; for floating point, the smallest of 1, 255 and 65535 that covers the first sweep. "
+        "Set it where the driver's range is another.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,
-        description="Whether the radar's speed field is positive for receding targets, as in NCore. false "
-        "inverts the sign.",
+        description="Whether the radar's speed field is positive for receding targets, as in NCore. Set "
+        "false if the driver's is positive for approaching ones; the sign is then inverted.",
     )
     radar_cube: bool = Field(
         default=False,
-        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube.",
-    )
-    radar_cube_tolerance_ms: float = Field(
-        default=50.0,
-        ge=0.0,
-        le=10_000.0,
-        description="A cube further than this from every scan gets a frame of its own, without detections.",
+        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube. Turn "
+        "it on if you train on raw radar.",
     )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
         description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
-        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped.",
-    )
-    pose_gap_ms: float = Field(
-        default=50.0,
-        ge=1.0,
-        le=200.0,
-        description="Poses that come more often are thinned, leaving gaps of at most this.",
+        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped. Choose "
+        "cut if your reader does not look at the marks.",
     )
 
     @field_validator("sensor_ids")

@@ -31,7 +31,7 @@ REPORT = "capture_report.json"
 
 def written(output: Path, container: str, count: int, end: Callable[[EdgeFirstWriter], object]) -> Path:
     """The folder of the dataset, over an earlier one if that is there."""
-    options = EdgeFirstOptions(container=container, lidar_rows=4, lidar_columns=8)  # type: ignore[arg-type]
+    options = EdgeFirstOptions(container=container, lidar_image_size=(4, 8))  # type: ignore[arg-type]
     writer = EdgeFirstWriter(output / "edgefirst", "ds", options, overwrite=True)
     writer.begin(SEQUENCE)
     for frame in range(count):

@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def writing(root: Path, count: int, container: str, *, overwrite: bool = False) -> EdgeFirstWriter:
-    options = EdgeFirstOptions(container=container, lidar_rows=4, lidar_columns=8)  # type: ignore[arg-type]
+    options = EdgeFirstOptions(container=container, lidar_image_size=(4, 8))  # type: ignore[arg-type]
     writer = EdgeFirstWriter(root, "ds", options, overwrite=overwrite)
     writer.begin(SEQUENCE)
     for frame in range(count):
@@ -435,7 +435,7 @@ sys.path.insert(0, sys.argv[1])
 from edgefirst_samples import SEQUENCE, full_sample
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-options = EdgeFirstOptions(container=sys.argv[3], lidar_rows=4, lidar_columns=8)
+options = EdgeFirstOptions(container=sys.argv[3], lidar_image_size=(4, 8))
 writer = EdgeFirstWriter(Path(sys.argv[2]), "ds", options)
 writer.begin(SEQUENCE)
 prepared = [writer.prepare(full_sample(frame)) for frame in range(8)]

@@ -58,7 +58,7 @@ PUBLISHED = {
 
 
 def options(**changes: object) -> EdgeFirstOptions:
-    small: dict[str, Any] = {"lidar_rows": 16, "lidar_columns": 64} | changes
+    small: dict[str, Any] = {"lidar_image_size": (16, 64)} | changes
     return EdgeFirstOptions(**small)
 
 
@@ -166,7 +166,7 @@ def test_everything_of_a_sample_is_read_back(tmp_path: Path) -> None:
 
 def test_options_are_checked() -> None:
     assert all(field.description for field in EdgeFirstOptions.model_fields.values())
-    for wrong in ({"val_ratio": 1.5}, {"block_s": 0}, {"lidar_elevation_min_deg": 50.0}, {"typo": 1}):
+    for wrong in ({"val_ratio": 1.5}, {"block_s": 0}, {"lidar_elevation_deg": (50.0, 45.0)}, {"typo": 1}):
         with pytest.raises(pydantic.ValidationError):
             EdgeFirstOptions(**wrong)  # type: ignore[arg-type]
 
@@ -198,7 +198,18 @@ def test_images_of_the_device_go_before_projected_ones(tmp_path: Path) -> None:
         assert set(np.asarray(image).ravel()) == {200}
 
 
-@pytest.mark.parametrize("changes", [{"schema_version": "2026.10"}, {"lidar_images": False}])
+def test_lidar_images_have_the_size_and_the_view_that_are_asked_for(tmp_path: Path) -> None:
+    """Points at 5° are in the lower row of two from 0° to 20°."""
+    ahead, up = np.full(4, 10.0, np.float32), np.full(4, 10.0 * np.tan(np.radians(5)), np.float32)
+    sent = {Role.LIDAR_POINTS: cloud({"x": ahead, "y": np.zeros(4, np.float32), "z": up})}
+    size, view = (2, 8), (0.0, 20.0)
+    _, files, _ = one(tmp_path, sample(0, sent), lidar_image_size=size, lidar_elevation_deg=view)
+    with Image.open(io.BytesIO(files["lidar.png"])) as image:
+        assert image.size == (8, 2)
+        assert [bool(row.any()) for row in np.asarray(image)] == [False, True]
+
+
+@pytest.mark.parametrize("changes", [{"schema_version": "2026.10"}, {"lidar_image_size": (0, 0)}])
 def test_device_images_without_a_place_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     sent = {Role.LIDAR_DEPTH: RawImage("mono16", np.ones((2, 2), np.uint16))}
     done, files, _ = one(tmp_path, sample(0, sent), **changes)
@@ -318,8 +329,8 @@ def test_location_and_exif_agree(tmp_path: Path) -> None:
         ("maivin-042/camera/h264/tl", {}, ("Au-Zone Technologies", "Maivin")),
         ("/camera/image_raw/compressed", {}, (None, None)),
         ("/front/left/camera/jpeg", {}, (None, None)),
-        ("/camera/h264", {"camera_make": "", "camera_model": "Raivin"}, (None, "Raivin")),
-        ("/image", {"camera_make": "Basler", "camera_model": "ace 2"}, ("Basler", "ace 2")),
+        ("/camera/h264", {"exif_camera": ("", "Raivin")}, (None, "Raivin")),
+        ("/image", {"exif_camera": ("Basler", "ace 2")}, ("Basler", "ace 2")),
     ],
 )
 def test_exif_names_the_maker_that_is_known(

@@ -62,11 +62,9 @@ class CaptureInfo:
 
 def camera_maker(options: EdgeFirstOptions, topic: str) -> tuple[str, str]:
     """Make and Model for pictures of a topic; an empty one is omitted."""
-    make, model = DEVICE if _OWN_CAMERA.fullmatch(topic.strip("/")) else ("", "")
-    return (
-        make if options.camera_make == AUTO else options.camera_make,
-        model if options.camera_model == AUTO else options.camera_model,
-    )
+    device = DEVICE if _OWN_CAMERA.fullmatch(topic.strip("/")) else ("", "")
+    (make, own_make), (model, own_model) = zip(options.exif_camera, device, strict=True)
+    return own_make if make == AUTO else make, own_model if model == AUTO else model
 
 
 def build_exif(info: CaptureInfo) -> bytes:

@@ -40,6 +40,8 @@ from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.model.zlib_backend import crc32
 
 Made = TypeVar("Made")
+QUALITY = 95
+"""Of lidar.jpeg: reflectivity is data, and small; less quality shows at the edges of signs."""
 MOST_BYTES, MOST_MESSAGES = 32 << 20, 128
 """Of messages whose results are kept for further samples, those used last: what a second of samples has. The
 newest is kept whatever its size."""
@@ -287,8 +289,9 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         _cloud(points, "lidar.pcd", encode_lidar, once, out)
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
-    if options.schema_version != "2025.01" or not options.lidar_images:
-        why = "schema 2026.10 has no lidar images" if options.lidar_images else "lidar_images is off"
+    has_images = all(options.lidar_image_size)
+    if options.schema_version != "2025.01" or not has_images:
+        why = "schema 2026.10 has no lidar images" if has_images else "lidar_image_size is 0, 0"
         out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
         return
     projected = _project(points, options, once) if points and not (depth and reflect) else None
@@ -296,11 +299,10 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         _depth_png(depth, "lidar.png", out)
     elif points and projected:
         out.add(points[0].topic, "lidar.png", lambda: projected.png, projected.size)
-    quality = options.lidar_jpeg_quality
     if reflect:
         measurement, image = reflect
         size = (image.pixels.shape[1], image.pixels.shape[0])
-        out.add(measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), quality), size)
+        out.add(measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), QUALITY), size)
     elif points and projected and (jpeg := projected.jpeg) is not None:
         out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
 
@@ -319,15 +321,10 @@ def _depth_png(depth: tuple[Measurement, RawImage], kind: str, out: _Files) -> N
 def _project(
     points: tuple[Measurement, PointCloud], options: EdgeFirstOptions, once: EncodedOnce
 ) -> RangeFiles | None:
-    grid = RangeGrid(
-        options.lidar_rows,
-        options.lidar_columns,
-        options.lidar_elevation_min_deg,
-        options.lidar_elevation_max_deg,
-    )
+    grid = RangeGrid(*options.lidar_image_size, *options.lidar_elevation_deg)
     size = points[1].points.nbytes
     try:
-        return once.of(points[1], size, range_files, grid, options.lidar_jpeg_quality, costly=True)
+        return once.of(points[1], size, range_files, grid, QUALITY, costly=True)
     except DecodeError:  # encoding lidar.pcd has already refused the cloud for the same reason
         return None
 

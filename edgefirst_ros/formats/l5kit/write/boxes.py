@@ -118,12 +118,19 @@ _EDGE_PX = 1.5
 _UNKNOWN_SIZE_M = (1.0, 1.0)
 
 
+CAMERA_FRAME = "camera_optical"
+"""What the device calls the frame of model boxes, whose messages may name none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The calibration and options that placing detections needs."""
 
     calibration: Calibration
     options: L5KitOptions
+    rig_frame: str = "base_link"
+    picture_frame: str = ""
+    """Of the sample's picture, as its message says."""
 
     def frame_pose(self, frame_id: str) -> Floats:
         """T_frame_base (4, 4), a frame's pose in the rig; the empty name is the rig itself.
@@ -131,24 +138,22 @@ class Setting:
         Raises:
             DecodeError: the frame is not connected to the rig.
         """
-        base = self.options.base_frame
-        matrix = frame_in_base(self.calibration.transforms, frame_id, base)
+        matrix = frame_in_base(self.calibration.transforms, frame_id, self.rig_frame)
         if matrix is None:
-            raise DecodeError(f"no transform from {bare(frame_id)} to {base}")
+            raise DecodeError(f"no transform from {bare(frame_id)} to {self.rig_frame}")
         return matrix
 
     def camera_pose(self, frame_id: str) -> Floats:
-        """T_camera_base (4, 4), of the named frame, or of the configured camera frame if that is unknown.
+        """T_camera_base (4, 4), of the named frame, or of the camera's if that is unknown.
 
         Raises:
             DecodeError: neither is connected to the rig.
         """
-        named = bare(frame_id)
-        if named and named != self.options.base_frame:
-            matrix = frame_in_base(self.calibration.transforms, named, self.options.base_frame)
-            if matrix is not None:
+        for name in (bare(frame_id), CAMERA_FRAME, bare(self.picture_frame)):
+            matrix = frame_in_base(self.calibration.transforms, name, self.rig_frame)
+            if name not in {"", self.rig_frame} and matrix is not None:
                 return matrix
-        return self.frame_pose(self.options.camera_frame)
+        return self.frame_pose(CAMERA_FRAME)
 
     def class_name(self, label: str) -> str:
         """A box's class by name: fusion sends class numbers, which the model's labels translate."""

@@ -24,6 +24,8 @@ Cells = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _REACH_M = 327.0
+_CELL_M = 0.2
+"""Of each square of this size the highest point is kept: half a pixel of L5Kit's usual pictures."""
 
 
 def check_points(measurement: Measurement, setting: Setting) -> None:
@@ -55,7 +57,7 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     sensed = cloud.xyz()
     points = moved(T_sensor_base, _rows(sensed, np.isfinite(sensed)).astype(np.float64))
     points = _rows(points, np.abs(points) < _REACH_M)
-    across, along = np.floor(points.T[:2] / setting.options.points_cell_m).astype(np.int64, order="C")
+    across, along = np.floor(points.T[:2] / _CELL_M).astype(np.int64, order="C")
     points, most = points[highest(across, along, points[:, 2])], setting.options.points_per_frame
     if len(points) > most:
         points = points[np.arange(most) * len(points) // most]

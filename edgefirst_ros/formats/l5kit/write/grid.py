@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from edgefirst_ros.formats.l5kit.geometry import rigid, yaw_of
-from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
 from edgefirst_ros.formats.l5kit.write.clusters import seen_from
 from edgefirst_ros.formats.l5kit.write.prepare import Cloud, EgoPath, Pose, PreparedFrame
@@ -66,7 +66,7 @@ class FrameGrid:
     Frames are due at the first sample's time and every period after it, up to the last sample; with a rate
     of 0, at the time of every sample. A frame is left out if the ego pose is unknown, or if it lies in a gap
     of more than 0.3 s between samples and is not next to one of them. A frame is made once everything it
-    depends on has come: after ``track_gap_s``, or half of ``velocity_window_s`` if that is longer. A sample
+    depends on has come: after ``track_gap_s``, or half of ``VELOCITY_WINDOW_NS`` if that is longer. A sample
     is released when no later frame depends on it, some 0.1 s after the frames next to it.
 
     Attributes:
@@ -79,7 +79,7 @@ class FrameGrid:
         self.gaps = 0
         self._options = options
         self._period_ns = Fraction(10**9) / Fraction(options.rate_hz) if options.rate_hz else None
-        half_ns = round(options.velocity_window_s * 1e9) // 2
+        half_ns = VELOCITY_WINDOW_NS // 2
         self._gap_ns = round(options.track_gap_s * 1e9)
         self._ahead_ns = round(options.ahead_s * 1e9)
         # Heading and size come from sightings whose whole window is known.

@@ -131,7 +131,10 @@ class PreparedFrame:
 
 def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     """Place every detection of the sample in the rig's frame, points when a frame wants them; pure."""
-    setting, account = Setting(sample.calibration, options), _Account()
+    camera = sample.companions.get(Role.CAMERA)
+    picture_frame = camera.frame_id if camera else ""
+    setting = Setting(sample.calibration, options, sample.sequence.rig_frame, picture_frame)
+    account = _Account()
     candidates = _candidates(sample, setting, account)
     lights = _lights(sample, setting)
     clouds = _clouds(sample, setting, account)

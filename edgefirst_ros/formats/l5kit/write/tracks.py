@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.l5kit.geometry import wrapped
-from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
 from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS
 from edgefirst_ros.formats.tracks.sizes import Prior, Size
@@ -33,6 +33,10 @@ REACH_NS = 50_000_000
 """How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""
 
 _LEAST_WEIGHT = 0.1
+_TIMEOUT_NS = 2_000_000_000
+"""A track that was not seen for longer starts anew: its old motion says nothing of the new one."""
+_HEADING_M_S = 1.0
+"""From this speed on the direction of motion is the heading: a detector's noise moves no box so fast."""
 _TOO_FAST_M_S = 50.0
 _MOST_SIGHTINGS, _KEPT_SIGHTINGS = 20_000, 200
 """Sightings of a track in memory, 56 bytes each, and those that are kept of them when it is settled."""
@@ -108,7 +112,7 @@ class AgentTrack:
     def __init__(self, number: int, options: L5KitOptions) -> None:
         self.number = number
         self._options = options
-        self._path = TrackPath(round(options.velocity_window_s * 1e9))
+        self._path = TrackPath(VELOCITY_WINDOW_NS)
         self._sightings: list[Sighting] = []
         self._waiting: deque[Sighting] = deque()
         self._times_ns = array("q")
@@ -212,13 +216,8 @@ class AgentTrack:
         east, north, *others = np.array(self._seen).reshape(-1, 6).T
         places = np.column_stack([east, north])
         times_ns = np.array(self._times_ns, np.int64)
-        least_m_s, window_ns = self._motion
-        return solved(Sightings(times_ns, places, *others), self._prior(), least_m_s, window_ns)
-
-    @property
-    def _motion(self) -> tuple[float, int]:
-        """Least speed that gives a heading, and over how long it is measured."""
-        return self._options.heading_speed_m_s, round(self._options.velocity_window_s * 1e9)
+        sightings = Sightings(times_ns, places, *others)
+        return solved(sightings, self._prior(), _HEADING_M_S, VELOCITY_WINDOW_NS)
 
     def _take(self, found: Solved) -> None:
         """Take what is known so far for the rows to come."""
@@ -231,8 +230,8 @@ class AgentTrack:
         """Direction of its motion at a time, else what is known of its heading so far."""
         times_s = (np.array(self._path.times_ns) - time_ns) / 1e9
         if len(times_s) > 1:
-            least_m_s, window_ns = self._motion
-            found, _ = motion(times_s, np.array(self._path.places_m), least_m_s, window_ns / 1e9)
+            places_m = np.array(self._path.places_m)
+            found, _ = motion(times_s, places_m, _HEADING_M_S, VELOCITY_WINDOW_NS / 1e9)
             near = found[nearest(times_s, np.zeros(1))[0]]
             if math.isfinite(near):
                 self._heading_rad = float(near)
@@ -266,7 +265,6 @@ class Tracks:
 
     def __init__(self, options: L5KitOptions) -> None:
         self._options = options
-        self._timeout_ns = round(options.track_timeout_s * 1e9)
         self._all: list[AgentTrack] = []
         self._by_key: dict[int, AgentTrack] = {}
         self._loose: dict[int, dict[int, list[AgentTrack]]] = {}
@@ -331,7 +329,7 @@ class Tracks:
 
     def forget(self, before_ns: int) -> None:
         """Drop what no frame from this time on needs."""
-        gone_ns = before_ns - self._timeout_ns
+        gone_ns = before_ns - _TIMEOUT_NS
         for track in self._all:
             track.forget(before_ns)
         self._gone += [track for track in self._all if track.last.time_ns < gone_ns]
@@ -362,7 +360,7 @@ class Tracks:
         """Whether the key now stands for another object, or its track has timed out."""
         step_ns = now.time_ns - last.time_ns
         leapt = math.dist(last.place_m, now.place_m) > _TOO_FAST_M_S * max(step_ns, 0) / 1e9
-        return step_ns > self._timeout_ns or (now.key >= CLUSTER_KEYS and step_ns > 0 and leapt)
+        return step_ns > _TIMEOUT_NS or (now.key >= CLUSTER_KEYS and step_ns > 0 and leapt)
 
     def _born(self, sighting: Sighting) -> AgentTrack:
         number = sighting.key

@@ -113,7 +113,7 @@ def _poses(
         looking = ", facing forward" if camera else ""
         warn(
             f"no transform for {name} (frame {frame_id!r}): it is placed at the origin of the rig"
-            f"{looking}; publish one from {rig_frame}, or set ncore.rig_frame to the rig's frame"
+            f"{looking}; publish one from {rig_frame}, or set rig_frame to the rig's frame"
         )
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}

@@ -74,7 +74,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[Co
             raise DecodeError("empty mask")
         layers = mask.mask if mask.mask.ndim == 3 else mask.mask[..., None]
         classes = layers.argmax(axis=2).astype(np.uint8) if layers.shape[2] > 1 else layers[..., 0]
-        png = _png(_resized(classes, _picture(observation) if options.labels_at_camera_size else None))
+        png = _png(_resized(classes, _picture(observation) if "masks" in options.at_picture_size else None))
         data = np.frombuffer(png, np.uint8)
         qualifier = "semantic" if index == 0 else f"semantic{index}"
         yield _label(
@@ -99,7 +99,7 @@ def depth_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     if image.pixels.dtype == np.uint16:
         quantisation = {"quantized_dtype": "uint16", "scale": _MILLIMETRE_M, "offset": 0.0}
     descriptor = _descriptor("DEPTH", "z", "METERS", "EXTERNAL", "float32", quantisation=quantisation)
-    size = _picture(observation) if options.depth_size == "picture" else None
+    size = _picture(observation) if "depth" in options.at_picture_size else None
     pixels = np.ascontiguousarray(_resized(image.pixels, size))
     return _label(observation, options, descriptor, array_records("data", pixels, COMPRESSOR))
 

@@ -365,10 +365,10 @@ def ray_offsets_ns(
             offsets = _from_field(cloud.points[name], stamp_ns)
             if offsets is not None:
                 return name, offsets
-    if options.lidar_ray_times == "constant" or not len(cloud.points):
+    if not options.lidar_spread_ms or not len(cloud.points):
         return "constant", None
     steps = cloud.width if cloud.height > 1 else len(cloud.points)
-    sweep_ns = round(options.lidar_sweep_ms * 1e6)
+    sweep_ns = round(options.lidar_spread_ms * 1e6)
     line = np.arange(steps, dtype=np.int64) * sweep_ns // max(1, steps - 1)
     return "spread", np.tile(line, cloud.height) if cloud.height > 1 else line
 

@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.poses import node
 from edgefirst_ros.formats.ncore.prepare.parts import (
     COMPRESSOR,
     ComponentEntry,
@@ -23,7 +22,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     rays_of,
     xyz,
 )
-from edgefirst_ros.formats.ncore.store.base import ATTACHED, REFERENCE
+from edgefirst_ros.formats.ncore.store.base import ATTACHED
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.formats.zarr2.metadata import Record, group, under
 from edgefirst_ros.model.errors import DecodeError
@@ -129,7 +128,7 @@ _ATTRIBUTES = {
 _INTEGERS = {"class", "instance", "track", "cluster"}
 
 
-def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
+def cloud_entry(observation: Observation) -> ComponentEntry:
     """A cloud in its own frame; points too far (``is_seen``) or not finite are left out.
 
     Raises:
@@ -164,6 +163,6 @@ def cloud_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
         start_us=time_us,
         end_us=time_us,
         records=(*records, *generic_data({})),
-        attributes={REFERENCE: node(measurement.frame_id, options.rig_frame), "generic_meta_data": {}},
+        attributes={"generic_meta_data": {}},
         shared={"coordinate_unit": "METERS", "attribute_schemas": schemas},
     )

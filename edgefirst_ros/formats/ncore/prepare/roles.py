@@ -180,8 +180,8 @@ def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     yield cube_of(observation) if options.radar_cube else NoPlace("radar_cube is off")
 
 
-def _cloud(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield cloud_entry(observation, options)
+def _cloud(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
+    yield cloud_entry(observation)
 
 
 def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:

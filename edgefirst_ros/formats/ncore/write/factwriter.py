@@ -14,7 +14,7 @@ from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.finish.labels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.finish.labels import label_json
-from edgefirst_ros.formats.ncore.options import SAME_PICTURE_MS, NCoreOptions
+from edgefirst_ros.formats.ncore.options import POSE_GAP_MS, SAME_PICTURE_MS, SAME_SCAN_MS, NCoreOptions
 from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
@@ -48,9 +48,9 @@ class FactWriter:
         facts: what the journal says so far, the same as if it were read; None if that became too much.
     """
 
-    def __init__(self, journal: FactJournal, options: NCoreOptions) -> None:
+    def __init__(self, journal: FactJournal, rig_frame: str) -> None:
         self._journal = journal
-        self._rig_frame = options.rig_frame
+        self._rig_frame = rig_frame
         self._transforms: dict[str, Transform] = {}
         self._radar_info: RadarInfo | None = None
         self._classes: tuple[str, ...] = ()
@@ -84,8 +84,6 @@ class FactWriter:
         boxes2d_tolerances_ms: Mapping[str, float],
     ) -> None:
         """Which sequence this is, and the options that finishing it needs."""
-        every_ms = options.boxes2d_tolerance_ms
-        by_topic_ms = boxes2d_tolerances_ms if every_ms is None else {}
         self._record("sequence", {
             "id": files_id,
             "host": sequence.host,
@@ -93,13 +91,13 @@ class FactWriter:
             "part": part,
             "store": options.store,
             "profile": options.profile,
-            "rig_frame": options.rig_frame,
-            "pose_gap_us": round(options.pose_gap_ms * 1000),
+            "rig_frame": self._rig_frame,
+            "pose_gap_us": round(POSE_GAP_MS * 1000),
             "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
-            "boxes2d_tolerance_us": round((SAME_PICTURE_MS if every_ms is None else every_ms) * 1000),
-            "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in by_topic_ms.items()},
-            "cube_tolerance_us": round(options.radar_cube_tolerance_ms * 1000),
+            "boxes2d_tolerance_us": round(SAME_PICTURE_MS * 1000),
+            "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in boxes2d_tolerances_ms.items()},
+            "cube_tolerance_us": round(SAME_SCAN_MS * 1000),
         })  # fmt: skip
 
     def masks(self, masks: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -167,9 +165,13 @@ class FactWriter:
             self.facts.keep(boxes)
         return written
 
+    def name_of(self, frame_id: str) -> str:
+        """What a coordinate frame is called in the pose graph."""
+        return node(frame_id, self._rig_frame)
+
     def node(self, frame_id: str) -> int:
         """A coordinate frame that something refers to."""
-        name = node(frame_id, self._rig_frame)
+        name = self.name_of(frame_id)
         if name in self._nodes:
             return 0
         self._nodes.add(name)
@@ -215,7 +217,7 @@ class FactWriter:
         if not cuboids.observations:
             return self._record("nothing", cuboids.time_us)
         written = self.node(cuboids.frame_id)
-        name = node(cuboids.frame_id, self._rig_frame)
+        name = self.name_of(cuboids.frame_id)
         return written + self._record(
             "cuboids",
             [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],

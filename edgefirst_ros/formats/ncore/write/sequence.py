@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.labels import descriptor_of, snapped
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
 from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence
-from edgefirst_ros.formats.ncore.options import NCoreOptions
+from edgefirst_ros.formats.ncore.options import SAME_SCAN_MS, NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.lidar import CloudGrid
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
@@ -30,7 +31,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
 )
 from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
-from edgefirst_ros.formats.ncore.store.base import ADVICE, BOX_ARRAYS, Instance
+from edgefirst_ros.formats.ncore.store.base import ADVICE, BOX_ARRAYS, REFERENCE, Instance
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
@@ -83,7 +84,7 @@ class SequenceWriter:
         self._lidars = lidars
         self._scaled: set[Instance] = set()
         self.journal = _begin_journal(files)
-        self._fact_writer = FactWriter(self.journal, options)
+        self._fact_writer = FactWriter(self.journal, sequence.rig_frame)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._fact_writer.masks(masks.data)
         with disk_errors(files.folder):  # before any store, which would be of no use without it
@@ -91,9 +92,8 @@ class SequenceWriter:
             sync_path(files.folder)
         self._stores = StoreSet(files, options.store, options.profile, self.journal)
         self._models = LidarModels(self._stores.open, self._stores.commit)
-        tolerance_us = round(options.radar_cube_tolerance_ms * 1000)
         self._held = HeldCubes(files)
-        self._cubes = CubePairing(self._held, self._stores, tolerance_us)
+        self._cubes = CubePairing(self._held, self._stores, round(SAME_SCAN_MS * 1000))
 
     def write(self, prepared: Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
@@ -205,6 +205,8 @@ class SequenceWriter:
             case "point_clouds":
                 written = self._fact_writer.node(entry.frame_id)
                 name = self._names.other("point_clouds", topic, entry.name)
+                placed = {REFERENCE: self._fact_writer.name_of(entry.frame_id), **entry.attributes}
+                entry = replace(entry, attributes=placed)
                 outcome = _sum(written, self._append(entry, name, topic))
             case _:
                 outcome = self._append(entry, safe_instance_name(entry.name), topic)

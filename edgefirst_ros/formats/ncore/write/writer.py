@@ -45,7 +45,7 @@ class NCoreWriter:
         options: what to write.
         overwrite: replace sequences of the same name, once all new ones are complete.
         components: custom components, see ``component.Component``.
-        boxes2d_tolerances_ms: by the end of the topic's name, where ``options`` has no tolerance for all.
+        boxes2d_tolerances_ms: by the end of the topic's name.
 
     Raises:
         ConfigError: an ego mask that is not a PNG file, or a component without a name of its own.

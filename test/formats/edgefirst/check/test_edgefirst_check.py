@@ -38,7 +38,7 @@ Columns = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def write(root: Path, version: str, container: str, frames: int = FRAMES) -> Path:
-    small = EdgeFirstOptions(schema_version=version, container=container, lidar_rows=8, lidar_columns=32)  # type: ignore[arg-type]
+    small = EdgeFirstOptions(schema_version=version, container=container, lidar_image_size=(8, 32))  # type: ignore[arg-type]
     writer = EdgeFirstWriter(root, "ds", small)
     writer.begin(SEQUENCE)
     for frame in range(frames):

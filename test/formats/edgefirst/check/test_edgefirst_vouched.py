@@ -34,7 +34,7 @@ SIZE, CONTENT = "of another size than it says", "of another CRC-32 than it says"
 
 
 def write(root: Path, container: str, frames: int = FRAMES) -> Path:
-    options = EdgeFirstOptions(container=container, lidar_rows=8, lidar_columns=32)  # type: ignore[arg-type]
+    options = EdgeFirstOptions(container=container, lidar_image_size=(8, 32))  # type: ignore[arg-type]
     writer = EdgeFirstWriter(root, "ds", options)
     writer.begin(SEQUENCE)
     for frame in range(frames):

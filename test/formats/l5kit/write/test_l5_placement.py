@@ -284,14 +284,16 @@ def test_messages_of_another_kind_are_refused() -> None:
         assert [why for _, why in refused(given)] == [reason]
 
 
-def test_model_frame_that_is_not_known_is_the_configured_one() -> None:
+def test_model_frame_that_is_not_known_is_the_cameras() -> None:
     given = sample(0, {Role.MODEL: boxes(box())})
     for frame in ("", "unheard_of"):
         moved = given.companions[Role.MODEL]._replace(frame_id=frame)
         assert placed(replace(given, companions={Role.MODEL: moved})) == [[22.0, 0.0]]
     other = Calibration(camera_info=CAMERA, transforms={"eye": replace(OPTICAL, child="eye")})
     given = sample(0, {Role.MODEL: boxes(box())}, calibration=other)
-    assert placed(given, L5KitOptions(camera_frame="eye")) == [[22.0, 0.0]]
+    unknown = given.companions[Role.MODEL]._replace(frame_id="unheard_of")
+    seen = {Role.MODEL: unknown, Role.CAMERA: unknown._replace(frame_id="eye")}
+    assert placed(replace(given, companions=seen)) == [[22.0, 0.0]]
 
 
 def test_track_key_is_the_hash_that_the_device_uses() -> None:

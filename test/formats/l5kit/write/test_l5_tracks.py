@@ -68,25 +68,20 @@ def test_slower_than_the_limit_never_had_a_heading(tmp_path: Path) -> None:
     agents = write(tmp_path, slow).agents[:]
     np.testing.assert_allclose(agents["yaw"], np.radians(30.0), atol=1e-5)
     assert np.linalg.norm(agents["velocity"][-1]) == pytest.approx(0.9, abs=1e-4)
-    agents = write(tmp_path, slow, "faster", heading_speed_m_s=0.5).agents[:]
-    np.testing.assert_allclose(agents["yaw"], np.radians(120.0), atol=1e-4)
 
 
 def test_velocity_is_the_line_of_least_squares_through_half_a_second_about_the_frame() -> None:
     rng = np.random.default_rng(0)
     place = rng.normal(size=(30, 2))
-    for window_s, reach in ((0.5, 2), (0.0, 1)):
-        tracks = Tracks(L5KitOptions(velocity_window_s=window_s))
-        for frame in range(30):
-            tracks.see(sighting(5, frame / 10, (place[frame, 0], place[frame, 1])))
-        tracks.learn(START + 10**10)
-        for frame in range(30):
-            (shown,) = tracks.rows(START + frame * STEP_NS, 0.0, (0, 0))
-            low, high = max(frame - reach, 0), min(frame + reach, 29)
-            if window_s == 0.0:  # the frame's own and the one before, or at the start the one after
-                low, high = max(frame - 1, 0), max(frame, 1)
-            slope = np.polyfit(np.arange(low, high + 1) / 10, place[low : high + 1], 1)[0]
-            np.testing.assert_allclose(shown.row["velocity"][0], slope, rtol=1e-5, atol=1e-5)
+    tracks = Tracks(L5KitOptions())
+    for frame in range(30):
+        tracks.see(sighting(5, frame / 10, (place[frame, 0], place[frame, 1])))
+    tracks.learn(START + 10**10)
+    for frame in range(30):
+        (shown,) = tracks.rows(START + frame * STEP_NS, 0.0, (0, 0))
+        low, high = max(frame - 2, 0), min(frame + 2, 29)
+        slope = np.polyfit(np.arange(low, high + 1) / 10, place[low : high + 1], 1)[0]
+        np.testing.assert_allclose(shown.row["velocity"][0], slope, rtol=1e-5, atol=1e-5)
 
 
 def test_size_of_a_car_that_crosses_is_seen_from_its_side(tmp_path: Path) -> None:
@@ -105,7 +100,7 @@ def test_size_is_seen_from_both_sides_of_a_turn(tmp_path: Path) -> None:
         sample(i, {Role.BOXES_3D: crossing(y, distance_m=x, width=w)})
         for i, (x, y, w) in enumerate(away + across)
     ]
-    extent = write(tmp_path, given, velocity_window_s=0.2).agents["extent"]
+    extent = write(tmp_path, given).agents["extent"]
     np.testing.assert_allclose(extent[:, :2], [[5.1, 1.7]] * 20, atol=0.25)
 
 

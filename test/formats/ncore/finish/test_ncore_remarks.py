@@ -93,6 +93,14 @@ def test_a_scaled_calibration_is_a_note(tmp_path: Path) -> None:
     assert f"camera_optical follow from its CameraInfo: scaled from {2 * WIDTH}x{2 * HEIGHT}" in note
 
 
+def test_a_camera_without_calibration_has_the_field_of_view_that_is_assumed(tmp_path: Path) -> None:
+    steps = [camera(START_NS, calibration=replace(CALIBRATION, camera_info=None))]
+    sequence, writer = write(tmp_path, steps, assumed_camera_hfov_deg=90.0)
+    model = sequence.attributes("intrinsics/default/cameras/camera_optical")["camera_model_parameters"]
+    assert model["focal_length"] == pytest.approx([WIDTH / 2, WIDTH / 2])
+    assert said(writer, "no CameraInfo")
+
+
 def test_a_tile_is_where_its_camera_is_and_shows_its_quarter(tmp_path: Path) -> None:
     whole = replace(CAMERA_INFO, width=2 * WIDTH, height=2 * HEIGHT)
     k = whole.k * [[2], [2], [1]] + [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
@@ -183,8 +191,10 @@ def test_depth_is_brought_to_the_pictures_size_without_mixing(dtype: type, tmp_p
     label = f"camera_labels/depth.z@camera_optical/labels/{START_US}/data"
     sequence, _ = write(tmp_path / "sent", steps)
     assert np.array_equal(sequence.array(label), pixels)
-    sequence, _ = write(tmp_path / "picture", steps, depth_size="picture")
+    sequence, _ = write(tmp_path / "picture", steps, at_picture_size=("masks", "depth"))
     assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))
     larger = np.repeat(np.repeat(pixels, 9, axis=0), 12, axis=1)
-    sequence, _ = write(tmp_path / "smaller", [camera(START_NS), depth(larger, None)], depth_size="picture")
+    sequence, _ = write(
+        tmp_path / "smaller", [camera(START_NS), depth(larger, None)], at_picture_size=("depth",)
+    )
     assert np.array_equal(sequence.array(label), np.repeat(np.repeat(pixels, 3, axis=0), 4, axis=1))

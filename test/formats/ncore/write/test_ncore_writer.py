@@ -830,7 +830,7 @@ def test_a_cube_goes_to_the_scan_nearest_in_time(
 ) -> None:
     made = {"s": radar, "c": cube}
     observed = [made[step[0]](START_NS + int(step[1:]) * MS) for step in steps.split()]
-    (sequence,), said = write(tmp_path, observed, radar_cube=True, radar_cube_tolerance_ms=50)
+    (sequence,), said = write(tmp_path, observed, radar_cube=True)
     assert scans(sequence) == expected
     assert not any(written.refused for written in said)
     assert all(written.topics for written in said)

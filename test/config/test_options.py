@@ -1,0 +1,407 @@
+"""Options: each does what it says and says when to set it; those of earlier versions are still understood."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drives import simulate
+from PIL import Image
+from places import REPOSITORY, tool
+from pydantic import BaseModel
+from written import Written
+
+from edgefirst_ros.config.files import load_values
+from edgefirst_ros.config.model import Config, TopicRule, build_config
+from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
+from edgefirst_ros.formats.l5kit import ChunkedDataset
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.offline.convert import Conversion, convert
+from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.simulation import DriveOptions
+
+HERE = Path(__file__).relative_to(REPOSITORY / "test")
+LIVE, OVERLOAD = "live/test_live_capture.py", "pipeline/test_overload.py"
+NCORE, PREPARED = "formats/ncore/write/test_ncore_writer.py", "formats/ncore/prepare/test_ncore_prepare.py"
+L5KIT, PLACED = "formats/l5kit/write/test_l5_writer.py", "formats/l5kit/write/test_l5_placement.py"
+WRITER = "formats/edgefirst/test_edgefirst_writer.py"
+TESTED: Mapping[str, str] = {
+    "prefix": "config/test_topics.py::test_two_devices_are_ambiguous_until_one_is_chosen",
+    "host": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
+    "topics": "config/test_config.py::test_topics_overlay_the_maivins",
+    "reference": "config/test_topics.py::test_the_reference_is_found_by_topic_entry_or_role",
+    "rig_frame": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
+    "rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
+    "every_n": "api/test_convert.py::test_settings_are_taken_from_everywhere_and_keywords_win",
+    "keyframes": "pipeline/test_picture_size.py::test_frames_that_nobody_keeps_tell_the_size_too",
+    "complete": "config/test_completeness.py::test_what_a_sample_must_have",
+    "lookahead_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",
+    "alive_s": "offline/test_hostile.py::test_a_lidar_that_dies_does_not_end_the_dataset",
+    "clock_window_s": f"{LIVE}::test_a_camera_that_comes_late_is_still_the_reference",
+    "picture_format": f"{HERE}::test_pictures_are_as_they_were_asked_for",
+    "jpeg_quality": f"{HERE}::test_pictures_are_as_they_were_asked_for",
+    "queue_mb": f"{LIVE}::test_a_full_queue_drops_and_counts_and_the_rest_is_sound",
+    "min_free_mb": "live/test_live_space.py::test_what_is_kept_free_stays_free",
+    "sync_s": f"{HERE}::test_data_are_synced_as_often_as_was_asked_for",
+    "split_every_s": f"{LIVE}::test_sessions_split_by_time_and_distance",
+    "split_every_mb": f"{LIVE}::test_sessions_split_by_what_is_written",
+    "split_every_m": f"{LIVE}::test_sessions_split_by_time_and_distance",
+    "record": "live/test_live_lost.py::test_a_recording_that_goes_is_said_and_the_datasets_go_on",
+    "record_topics": "launch/test_capture_records.py::test_a_recording_converts_into_the_sessions_own_bytes",
+    "workers": f"{HERE}::test_as_many_threads_encode_as_were_asked_for",
+    "decoder": "video/test_backends.py::test_a_run_does_not_start_where_every_decoder_refuses",
+    "judge_h265": "model/test_camera_kinds.py::"
+    "test_bits_are_judged_where_no_checksum_vouches_or_as_configured",
+    "formats": "config/test_completeness.py::test_what_a_sample_must_have",
+    "ego.smoothing": "offline/test_drive_ego.py::test_lag_reads_once_and_whole_twice",
+    "ego.max_position_sigma_m": f"{HERE}::test_positions_are_no_worse_than_they_may_be",
+    "ego.fix_sigma_m": f"{HERE}::test_positions_are_no_worse_than_they_may_be",
+    "ego.non_holonomic": f"{HERE}::test_positions_are_no_worse_than_they_may_be",
+    "ego.rig_from_imu_xyzw": "offline/test_drive_ego.py::"
+    "test_a_turned_imu_is_told_with_the_line_that_mends_it",
+    "ego.wait_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",
+    "overload.latency_s": f"{OVERLOAD}::test_the_configuration_decides",
+    "overload.shed_first": f"{OVERLOAD}::test_the_configuration_decides",
+    "edgefirst.schema_version": f"{WRITER}::test_a_dataset_of_two_sequences",
+    "edgefirst.container": f"{WRITER}::test_a_dataset_of_two_sequences",
+    "edgefirst.val_ratio": f"{HERE}::test_groups_are_as_large_and_as_long_as_they_are_asked_for",
+    "edgefirst.block_s": f"{HERE}::test_groups_are_as_large_and_as_long_as_they_are_asked_for",
+    "edgefirst.lidar_image_size": f"{WRITER}::"
+    "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
+    "edgefirst.lidar_elevation_deg": f"{WRITER}::"
+    "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
+    "edgefirst.exif_camera": f"{WRITER}::test_exif_names_the_maker_that_is_known",
+    "edgefirst.sensor_width_mm": f"{HERE}::test_pictures_are_as_they_were_asked_for",
+    "ncore.store": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
+    "ncore.profile": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
+    "ncore.split_s": f"{NCORE}::test_long_captures_split_into_sequences_complete_in_themselves",
+    "ncore.sensor_ids": f"{NCORE}::test_ids_are_frames_or_roles_or_as_configured_and_unique",
+    "ncore.ego_masks": f"{NCORE}::test_masks_are_there_for_every_camera",
+    "ncore.camera_readout_ms": f"{PREPARED}::test_a_rolling_shutter_makes_a_frame_of_its_readout",
+    "ncore.assumed_camera_hfov_deg": "formats/ncore/finish/test_ncore_remarks.py::"
+    "test_a_camera_without_calibration_has_the_field_of_view_that_is_assumed",
+    "ncore.at_picture_size": f"{PREPARED}::test_a_mask_is_enlarged_to_the_picture",
+    "ncore.lidar_spread_ms": f"{PREPARED}::test_rays_are_spread_over_the_sweep_when_asked",
+    "ncore.lidar_intensity_max": f"{PREPARED}::test_intensity_is_scaled_to_one",
+    "ncore.radar_speed_receding_positive": f"{PREPARED}::test_detections_have_their_fields_as_generic_data",
+    "ncore.radar_cube": f"{PREPARED}::test_cubes_are_stored_only_when_asked",
+    "ncore.unknown_pose": "offline/test_drive_ncore.py::test_what_is_measured_at_an_unknown_place_can_be_cut",
+    "l5kit.rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
+    "l5kit.append": f"{HERE}::test_scenes_are_added_if_that_was_asked_for",
+    "l5kit.sources": f"{PLACED}::test_an_object_of_several_sources_is_taken_from_the_first",
+    "l5kit.labels": f"{L5KIT}::test_labels_are_configurable",
+    "l5kit.lights": f"{L5KIT}::test_traffic_lights_become_faces_and_no_agents",
+    "l5kit.sizes_m": "formats/l5kit/write/test_l5_tracks.py::test_sizes_of_kinds_are_configurable",
+    "l5kit.cut_boxes": f"{PLACED}::test_boxes_at_the_edge_can_be_kept",
+    "l5kit.track_gap_s": "formats/l5kit/write/test_l5_grid.py::test_no_one_is_carried_on_for_long",
+    "l5kit.points": f"{L5KIT}::test_roles_are_what_the_frames_are_made_of",
+    "l5kit.points_per_frame": f"{L5KIT}::test_points_of_a_frame_are_bounded",
+}
+"""By option the test that sets another value than its default, and fails where that changes nothing."""
+IMPERATIVE = re.compile(
+    r"(^|[.;] )(Set|Raise|Lower|Choose|Name|Give|Add|Take out|Turn) (?!.*\?)", re.IGNORECASE
+)
+"""How the sentence begins that says when to touch an option."""
+
+
+def options(model: type[BaseModel], block: str = "") -> Iterator[tuple[str, str]]:
+    """Every option and what it says."""
+    for name, info in model.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from options(info.annotation, f"{block}{name}.")
+        else:
+            yield f"{block}{name}", f"{info.description}"
+
+
+FOCAL_LENGTH = 0x920A
+ALL = dict(options(Config)) | dict(options(TopicRule, "topics.NAME."))
+DRIVE = DriveOptions(
+    seconds=6, fps=5, width=160, height=96, lidar_points=200, lidar_hz=5, radar_hz=0, imu_hz=50,
+    gps_no_fix=0, silent={"gps": ((3.0, 6.0),)},
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulate(tmp_path_factory.mktemp("drive"), DRIVE).mcap
+
+
+class Runs:
+    """Conversions of the drive, by folder."""
+
+    def __init__(self, root: Path, drive: Path) -> None:
+        self._root, self._drive = root, drive
+
+    def run(self, name: str, **values: Any) -> tuple[Conversion, Path]:  # noqa: ANN401
+        done = convert([self._drive], self._root / name, build_config(values), dataset="d")
+        return done, self._root / name / "edgefirst" / "d"
+
+
+@pytest.fixture(scope="module")
+def runs(drive: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("out"), drive)
+
+
+@pytest.fixture(scope="module")
+def plain(runs: Runs) -> tuple[Conversion, Path]:
+    return runs.run("plain")
+
+
+@pytest.fixture(scope="module")
+def other(runs: Runs) -> tuple[Conversion, Path]:
+    ego = {"max_position_sigma_m": 0.02}
+    return runs.run("other", picture_format="png", edgefirst={"val_ratio": 1.0}, ego=ego)
+
+
+@pytest.fixture(scope="module")
+def more(runs: Runs) -> tuple[Conversion, Path]:
+    return runs.run(
+        "more",
+        jpeg_quality=20,
+        edgefirst={"block_s": 0.6, "sensor_width_mm": 5},
+        ego={"non_holonomic": False},
+    )
+
+
+@pytest.fixture(scope="module")
+def poor(runs: Runs) -> tuple[Conversion, Path]:
+    formats, l5kit = ["edgefirst", "l5kit"], {"rate_hz": 2.0}
+    return runs.run("poor", formats=formats, rate_hz=5 / 3, ego={"fix_sigma_m": 30.0}, l5kit=l5kit)
+
+
+def test_samples_and_frames_are_as_many_as_were_asked_for(poor: tuple[Conversion, Path]) -> None:
+    """Of five pictures a second, a third; no pose is known in the second half."""
+    done, folder = poor
+    assert done.report["samples"] == 10
+    times = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().frames[:]["timestamp"]
+    assert len(times) > 3
+    assert not any((after - before) % 500_000_000 for before, after in pairwise(times.tolist()))
+
+
+def test_data_are_synced_as_often_as_was_asked_for(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        own = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda file, own=own: (synced.append(file), own(file))[1])
+    counts = []
+    for sync_s in ("off", 0.0):
+        synced.clear()
+        runs.run(f"sync {sync_s}", sync_s=sync_s, keyframes=True)
+        counts.append(len(synced))
+    assert counts[1] > counts[0]
+
+
+def test_as_many_threads_encode_as_were_asked_for() -> None:
+    pipeline = Pipeline(build_config({"workers": 3}), [])
+    assert pipeline._pool._max_workers == 3
+    pipeline.abort()
+
+
+@pytest.mark.parametrize(("store", "profile"), [("directory", "separate-sensors"), ("itar", "single")])
+def test_a_sequence_is_laid_out_as_was_asked_for(runs: Runs, store: str, profile: str) -> None:
+    values = {"store": store, "profile": profile}
+    _, folder = runs.run(f"{store} {profile}", formats=["ncore"], ncore=values, keyframes=True)
+    stores = list((folder.parents[1] / "ncore").glob("*/*.ncore4*"))
+    assert {path.is_dir() for path in stores} == {store == "directory"}
+    assert (len(stores) == 1) == (profile == "single")
+
+
+def test_scenes_are_added_if_that_was_asked_for(drive: Path, tmp_path: Path) -> None:
+    config = build_config({"formats": ["l5kit"], "l5kit": {"append": True}, "keyframes": True})
+    for scenes in (1, 2):
+        recording = tmp_path / f"maivin_2026_05_01_0{scenes}_00_00.mcap"
+        recording.hardlink_to(drive)
+        convert([recording], tmp_path / "out", config, dataset="d")
+        assert len(ChunkedDataset(tmp_path / "out" / "l5kit" / "d.zarr").open().scenes) == scenes
+
+
+def test_pictures_are_as_they_were_asked_for(
+    plain: tuple[Conversion, Path], other: tuple[Conversion, Path], more: tuple[Conversion, Path]
+) -> None:
+    sizes = []
+    for (_, folder), kind in ((plain, "jpeg"), (more, "jpeg"), (other, "png")):
+        pictures = {name: data for name, data in Written(folder).files().items() if ".camera." in name}
+        assert {name.rpartition(".")[2] for name in pictures} == {kind}
+        sizes.append(sum(map(len, pictures.values())))
+        exif = Image.open(io.BytesIO(pictures[min(pictures)])).getexif().get_ifd(0x8769)
+        assert (FOCAL_LENGTH in exif) == (folder == more[1])
+    assert sizes[1] < sizes[0] / 1.5 < sizes[2]
+
+
+def test_groups_are_as_large_and_as_long_as_they_are_asked_for(
+    plain: tuple[Conversion, Path], other: tuple[Conversion, Path], more: tuple[Conversion, Path]
+) -> None:
+    found = [list(map(str, Written(folder).table["group"])) for _, folder in (plain, other, more)]
+    assert set(found[1]) == {"val"}
+    assert 0.1 < found[2].count("val") / len(found[2]) < 0.3
+    changes = [sum(a != b for a, b in pairwise(groups)) for groups in found]
+    assert changes[2] > changes[0] > changes[1] == 0
+
+
+def test_positions_are_no_worse_than_they_may_be(
+    plain: tuple[Conversion, Path],
+    other: tuple[Conversion, Path],
+    more: tuple[Conversion, Path],
+    poor: tuple[Conversion, Path],
+) -> None:
+    """The receiver is silent for the second half, and never says how good it is."""
+
+    def unknown_s(done: Conversion) -> float:
+        (sequence,) = done.report["sequences"]
+        return float(sequence["poses_s"]["position"]["assumed"])
+
+    assert unknown_s(plain[0]) == unknown_s(more[0]) == 0
+    assert unknown_s(other[0]) > 2.5
+    assert unknown_s(poor[0]) > 2.5
+    rolling, free = (Written(folder).table["location"].to_list() for _, folder in (plain, more))
+    assert rolling != free
+
+
+def test_the_rig_and_the_host_are_what_they_are_called(runs: Runs) -> None:
+    done, folder = runs.run(
+        "rig", formats=["ncore", "l5kit"], rig_frame="chassis", host="bob", keyframes=True
+    )
+    assert sum("publish one from chassis" in text for text in done.report["warnings"]) == 2
+    assert done.report["topics"]["/lidar/points"]["written_to"].keys() == {"ncore"}
+    scenes = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().scenes
+    assert set(scenes["host"]) == {"bob"}
+
+
+def test_every_option_has_a_test() -> None:
+    assert {name for name in ALL if not name.startswith("topics.")} == TESTED.keys()
+    for option, place in TESTED.items():
+        file, _, test = place.partition("::")
+        text = (REPOSITORY / "test" / file).read_text(encoding="utf-8")
+        assert test in {each.name for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef)}
+        assert re.search(rf"\b{option.rpartition('.')[2]}\b", text), f"{file} does not set {option}"
+
+
+@pytest.mark.parametrize("option", ALL)
+def test_every_option_says_when_to_touch_it(option: str) -> None:
+    assert IMPERATIVE.search(ALL[option]), ALL[option]
+
+
+def test_every_option_is_on_a_page_that_a_person_wrote() -> None:
+    pages = [page for page in (REPOSITORY / "docs").glob("*.md") if page.name != "configuration.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    names = {option.rpartition(".")[2] for option in ALL}
+    assert not {name for name in names if not re.search(rf"(?<![\w-]){name}(?!\w)", code)}
+
+
+def test_what_the_models_say_is_what_the_command_line_and_launch_are_given() -> None:
+    told = tool("told")
+    assert told.TOLD.read_text(encoding="utf-8") == told.told(), "run: make reference"
+    said = json.loads(told.TOLD.read_text(encoding="utf-8"))
+    assert said["config"]["rate_hz"]["is"] == ALL["rate_hz"]
+    for file in ("capture", "replay"):
+        launch = (REPOSITORY / "launch" / f"{file}.launch.py").read_text(encoding="utf-8")
+        (names,) = re.findall(r"^OWN = (\(.+\))$", launch, re.MULTILINE)
+        assert all(name in said[file] or name in said["config"] for name in ast.literal_eval(names))
+
+
+OLD = {
+    "edgefirst": {
+        "lidar_images": True,
+        "lidar_rows": 64,
+        "lidar_columns": 1024,
+        "lidar_jpeg_quality": 95,
+        "lidar_elevation_min_deg": -20.0,
+        "lidar_elevation_max_deg": 45.0,
+        "camera_make": "",
+        "camera_model": "ace 2",
+    },
+    "ncore": {
+        "depth_size": "picture",
+        "labels_at_camera_size": False,
+        "pose_gap_ms": 50,
+        "lidar_ray_times": "spread",
+        "lidar_sweep_ms": 90.0,
+        "boxes2d_tolerance_ms": None,
+        "rig_frame": "chassis",
+    },
+    "l5kit": {"base_frame": "base_link", "camera_frame": "camera_optical", "track_timeout_s": 2.0},
+    "ego": {"hold_s": 2.0, "max_gap_s": 5.0, "wait_s": 1.0},
+}
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["a file's", "ROS parameters"])
+def test_options_of_an_earlier_version_mean_what_they_meant(flat: bool) -> None:
+    values: dict[str, Any] = dict(OLD)
+    if flat:
+        values = {f"{block}.{name}": v for block, each in OLD.items() for name, v in each.items()}
+        values["ego"] = {"wait_s": values.pop("ego.wait_s")}
+        values["edgefirst"] = {"exif_camera": ["auto", "auto"], "lidar_image_size": [128, 1024]}
+    config = build_config(values)
+    assert config.edgefirst.lidar_image_size == (64, 1024)
+    assert config.edgefirst.lidar_elevation_deg == (-20.0, 45.0)
+    assert config.edgefirst.exif_camera == ("", "ace 2")
+    assert config.ncore.at_picture_size == ("depth",)
+    assert config.ncore.lidar_spread_ms == 90.0
+    assert config.rig_frame == "chassis"
+    assert config.ego.wait_s == 1.0
+
+
+def test_old_defaults_are_the_new_ones() -> None:
+    old = {name: former.default for name, former in type(Config().ncore).former.items()}
+    kept = {name: former.default for name, former in type(Config().edgefirst).former.items()}
+    assert build_config({"ncore": old, "edgefirst": kept}) == Config()
+    off = build_config({"edgefirst": {"lidar_images": False}, "ncore": {"lidar_sweep_ms": 80.0}})
+    assert (off.edgefirst.lidar_image_size, off.ncore.lidar_spread_ms) == ((0, 0), 0.0)
+
+
+def test_a_new_name_counts_before_an_old_one() -> None:
+    both = {"edgefirst": {"lidar_rows": 64, "lidar_image_size": [32, 512]}}
+    assert build_config(both).edgefirst.lidar_image_size == (32, 512)
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"ego": {"hold_s": 1.0}}, "ego: hold_s is no option any more: it is always 2.0"),
+        (
+            {"ncore": {"boxes2d_tolerance_ms": 5.0}},
+            "ncore: boxes2d_tolerance_ms is no option any more: tolerance_ms of the model's topic holds",
+        ),
+        ({"edgefirst": {"lidar_rows": -1}}, "edgefirst.lidar_image_size.0: expected at least 0, found -1"),
+        (
+            {"ncore": {"rig_frame": "a"}, "l5kit": {"base_frame": "b"}},
+            "rig_frame: l5kit.base_frame and ncore.rig_frame, which it replaces, differ",
+        ),
+    ],
+)
+def test_what_cannot_be_chosen_any_more_is_a_fault(values: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config(values)
+    (found,) = caught.value.faults
+    assert found.startswith(fault)
+
+
+def test_a_file_of_an_earlier_version_is_told_the_new_names(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("edgefirst: {lidar_rows: 64, camera_format: png}\nego: {hold_s: 2.0}\n")
+    notes: list[str] = []
+    build_config(load_values(file, notes))
+    assert notes == [
+        f"{file}: edgefirst.lidar_rows is edgefirst.lidar_image_size now",
+        f"{file}: edgefirst.camera_format is picture_format now",
+        f"{file}: ego.hold_s is no option any more",
+    ]
+
+
+def test_the_journal_of_an_earlier_version_is_understood(tmp_path: Path) -> None:
+    journal = SampleJournal(tmp_path / "d.journal.part")
+    journal.begin()
+    journal.append(json.dumps({**OLD["edgefirst"], "val_ratio": 0.5}).encode())
+    found = journal.options()
+    journal.close()
+    assert found is not None
+    assert (found.val_ratio, found.lidar_image_size) == (0.5, (64, 1024))
