@@ -65,20 +65,22 @@ class Case:
     @property
     def world(self) -> World:
         """What is true."""
-        return build(self.seed, 640, 360, stops=self.stops)
+        return driven((self.seed, self.stops))
 
     def samples(self) -> list[tuple[int, Imu]]:
         """Of the IMU."""
-        shared = _readings(self.seconds, self.seed, self.imu_hz, self.imu, self.jitter_s, self.stops)
+        shared = _readings((self.seed, self.stops), self.seconds, self.imu_hz, self.imu, self.jitter_s)
         if self.oriented:
             return list(shared)
-        return [(at, Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)) for at, imu in shared]
+        return [
+            (at, Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)) for at, imu in shared
+        ]
 
     def fixes(self) -> list[tuple[int, int, NavSatFix]]:
         """Of the receiver, each with its number: two an epoch, 40 ms apart."""
         world = self.world
         made: list[tuple[int, int, NavSatFix]] = []
-        epochs = _epochs(self.seconds, self.seed, self.gps_hz, self.sigma_m, self.jitter_s, self.stops)
+        epochs = _epochs((self.seed, self.stops), self.seconds, self.gps_hz, self.sigma_m, self.jitter_s)
         for epoch, (at, late, position_m, seen) in enumerate(epochs):
             if not self.gps(at):
                 continue
@@ -129,10 +131,17 @@ def ns(seconds: float) -> int:
 
 
 @cache
+def driven(drive: tuple[int, Stops]) -> World:
+    """What is true of the drive of this seed, with these stops."""
+    seed, stops = drive
+    return build(seed, 640, 360, stops=stops)
+
+
+@cache
 def _readings(
-    seconds: float, seed: int, imu_hz: float, errors: ImuErrors, jitter_s: float, stops: Stops
+    drive: tuple[int, Stops], seconds: float, imu_hz: float, errors: ImuErrors, jitter_s: float
 ) -> tuple[tuple[int, Imu], ...]:
-    rng, world = np.random.default_rng(7), build(seed, 640, 360, stops=stops)
+    rng, world = np.random.default_rng(7), driven(drive)
     made: list[tuple[int, Imu]] = []
     for at in np.arange(0.004, seconds, 1 / imu_hz).tolist() if imu_hz else ():
         reading = navigation.imu_reading(world.rig.state(at), errors, rng)
@@ -144,10 +153,10 @@ def _readings(
 
 @cache
 def _epochs(
-    seconds: float, seed: int, gps_hz: float, sigma_m: float, jitter_s: float, stops: Stops
+    drive: tuple[int, Stops], seconds: float, gps_hz: float, sigma_m: float, jitter_s: float
 ) -> list[tuple[float, float, np.ndarray, NavSatFix]]:
     """Moments, how late each is, where that is with noise, and as the receiver has it."""
-    rng, world = np.random.default_rng(8), build(seed, 640, 360, stops=stops)
+    rng, world = np.random.default_rng(8), driven(drive)
     made = []
     for at in np.arange(0.035, seconds, 1 / gps_hz).tolist() if gps_hz else ():
         noise = rng.normal(0, 1, 3) * (sigma_m, sigma_m, 2 * sigma_m)
