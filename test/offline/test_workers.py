@@ -18,7 +18,7 @@ from edgefirst_ros.pipeline.processes import WorkerLost
 from edgefirst_ros.simulation import DriveOptions
 
 SMALL: Mapping[str, Any] = {
-    "seconds": 2.0,
+    "seconds": 1.6,
     "fps": 15,
     "width": 320,
     "height": 192,
