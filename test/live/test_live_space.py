@@ -39,8 +39,8 @@ def flood() -> tuple[RawMessage, ...]:
     options = DriveOptions(
         seconds=6.0,
         fps=10,
-        width=320,
-        height=180,
+        width=640,
+        height=360,
         lidar_points=40_000,
         cube_shape=(2, 200, 4, 128),
         cube_hz=10.0,

@@ -35,7 +35,13 @@ DRIVES: Mapping[str, Mapping[str, Any]] = {
         "damage_video": 0.06,
         "grain": 4.0,
     },
-    "h265, lost and damaged": {"codec": "h265", "drop_video": 0.05, "damage_video": 0.05, "grain": 4.0},
+    "h265, lost and damaged": {
+        "codec": "h265",
+        "drop_video": 0.05,
+        "damage_video": 0.05,
+        "grain": 4.0,
+        "seconds": 2.0,
+    },
     "tiles": {"tiles": True, "drop_video": 0.05},
     "jpeg": {"jpeg": True},
 }
