@@ -57,7 +57,8 @@ def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
         Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
         where the box is outside it.
     """
-    optical = transform(world.to_sensor("camera_optical", time_s), corners(world.boxes[index], time_s))
+    T_world_optical = inverse(world.sensor("camera_optical", time_s))
+    optical = transform(T_world_optical, corners(world.boxes[index], time_s))
     points = optical
     if not (optical[:, 2] > NEAR_M).all():
         kept = [corner for face, _, _ in FACES for corner in _clip(optical[list(face)].tolist())]
@@ -83,7 +84,7 @@ class Renderer:
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        T_world_optical = self._world.to_sensor("camera_optical", time_s)
+        T_world_optical = inverse(self._world.sensor("camera_optical", time_s))
         shade = Image.new("L", self._light.size)
         self._fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
         image = Image.composite(self._dark, self._light, shade)
@@ -105,7 +106,7 @@ class Renderer:
     def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
         """The faces to paint, in this order: box, brightness, and corners (1, 4, 3) in the optical frame."""
         T_optical_world = self._world.sensor("camera_optical", time_s)
-        T_world_optical, eye = self._world.to_sensor("camera_optical", time_s), T_optical_world[:3, 3]
+        T_world_optical, eye = inverse(T_optical_world), T_optical_world[:3, 3]
         faces = []
         for box in self._far_to_near(eye, time_s):
             points = corners(box, time_s)
@@ -145,11 +146,8 @@ class Renderer:
 
     def _clipped(self, polygon_m: list[list[float]]) -> list[int]:
         # Of few corners: plain numbers are quicker than arrays.
-        focal_px, (x_px, y_px) = self._world.camera.focal_px, self._world.camera.center_px
-        pixels: list[int] = []
-        for x, y, z in _clip(polygon_m):
-            pixels += round(focal_px * x / z + x_px), round(focal_px * y / z + y_px)
-        return pixels
+        focal_px, centre_px = self._world.camera.focal_px, self._world.camera.center_px
+        return [round(focal_px * at[n] / at[2] + centre_px[n]) for at in _clip(polygon_m) for n in (0, 1)]
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
         """The boxes in view, sorted so that each is painted before any box that hides part of it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +48,9 @@ def imu_reading(state: BodyState, errors: ImuErrors, rng: np.random.Generator) -
     """The reading of an IMU in the rig's origin, with errors and mounting."""
     if errors == ImuErrors():
         return ImuReading(orientation(state), (0.0, 0.0, state.yaw_rate_rad_s), specific_force(state))
-    mounted, R_rig_imu = _mounting(errors.mounting_deg)
+    roll, pitch, yaw = errors.mounting_deg
+    mounted = quaternion_of_angles(np.radians((roll, pitch, yaw)))
+    R_rig_imu = matrix_of(mounted)
     noise = rng.normal(size=(3, 3))
     rate = R_rig_imu.T @ (0.0, 0.0, state.yaw_rate_rad_s) + errors.gyroscope_bias_rad_s
     rate += errors.gyroscope_sigma_rad_s * noise[0]
@@ -124,12 +125,6 @@ def _noise(times_s: FloatArray, errors: GpsErrors, rng: np.random.Generator) -> 
         drift[i] = kept * drift[i - 1] + math.sqrt(1 - kept**2) * step
     total: FloatArray = noise + drift
     return total
-
-
-@lru_cache(maxsize=16)  # every reading of a drive has the same
-def _mounting(rpy_deg: Vector) -> tuple[FloatArray, FloatArray]:
-    xyzw = quaternion_of_angles(np.radians(rpy_deg))
-    return xyzw, matrix_of(xyzw)
 
 
 def _vector(values: FloatArray) -> Vector:

@@ -52,8 +52,7 @@ class BodyState:
     def velocity_at(self, points_m: FloatArray) -> FloatArray:
         """Velocity of points fixed to the body, which are now at ``points_m`` (N×3, world)."""
         arm = points_m - self.position_m
-        turning = np.zeros_like(arm)
-        turning[:, 0], turning[:, 1] = -arm[:, 1], arm[:, 0]
+        turning = np.stack([-arm[:, 1], arm[:, 0], np.zeros(len(arm))], axis=1)
         return self.velocity_m_s + self.yaw_rate_rad_s * turning
 
 
@@ -178,15 +177,9 @@ class World:
     camera: Pinhole
 
     def sensor(self, child: str, time_s: float) -> FloatArray:
-        """Sensor to world at a time, 4×4, read-only; ``child`` as in tf_static."""
-        return _placed(self.rig, self._mount(child), time_s)[0]
-
-    def to_sensor(self, child: str, time_s: float) -> FloatArray:
-        """World to sensor at a time, 4×4, read-only."""
-        return _placed(self.rig, self._mount(child), time_s)[1]
-
-    def _mount(self, child: str) -> Mount:
-        return next(mount for mount in self.mounts if mount.child == child)
+        """Sensor to world at a time, 4×4; ``child`` as in tf_static."""
+        mount = next(mount for mount in self.mounts if mount.child == child)
+        return self.rig.state(time_s).matrix() @ mount.matrix()
 
 
 def rigid(rotation: FloatArray, translation: FloatArray) -> FloatArray:
@@ -288,12 +281,6 @@ def _state(motion: Circuit | Line, time_s: float) -> BodyState:
     for array in (state.position_m, state.velocity_m_s, state.acceleration_m_s2):
         _fixed(array)
     return state
-
-
-@lru_cache(maxsize=64)  # every box asks for the camera at the picture's time
-def _placed(rig: Circuit, mount: Mount, time_s: float) -> tuple[FloatArray, FloatArray]:
-    pose = rig.state(time_s).matrix() @ mount.matrix()
-    return _fixed(pose), _fixed(inverse(pose))
 
 
 @lru_cache(maxsize=64)
