@@ -31,12 +31,14 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
 # Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode, and
-# each of those that meet H.265 before one is done would take half a minute to compile the parser.
-# In the order of folders, since xdist would begin with the files of most tests: the last ones, of few and long tests,
-# would leave all but one processor idle.
+# each of those that meet H.265 before one is done would take half a minute to compile the parser. Types are checked
+# beside that, on another processor: the test of them then finds mypy's cache.
+# In the order that test/conftest.py gives, since xdist would begin with the files of most tests: the last ones, of few
+# and long tests, would leave all but one processor idle.
 test: $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready) ## lint, types and the whole suite
 	$(BIN)/python -m compileall -q edgefirst_ros
-	-$(BIN)/python -c 'from edgefirst_ros.video.h265ctu import compile_parser; compile_parser()'
+	-$(BIN)/python -m mypy > /dev/null 2>&1 & \
+		$(BIN)/python -c 'from edgefirst_ros.video.h265ctu import compile_parser; compile_parser()'; wait
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # In a venv of its own, because Ray installs 280 MB and pins what others need.

@@ -15,7 +15,8 @@ import json
 import logging
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,15 @@ from hypothesis import settings
 from places import SHARED
 from s3server import S3Server, find_weed, s3_server
 
+from edgefirst_ros.ego.fixes import Vehicle
+from edgefirst_ros.ego.motion import Motion, solve
+from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.model.registry import LOGGER
+from edgefirst_ros.offline import survey
+
+FIRST = ("test/test_quality.py", "test/torture/", "test/fuzz/", "test/fleet/", "test/live/", "test/ego/")
+"""Files of few and long tests, and of some that wait: at the end they would leave processors idle."""
 
 settings.register_profile("repeatable", max_examples=50, derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
@@ -39,6 +47,45 @@ def nothing_waits_for_the_disk() -> Iterator[None]:
         patch.setattr(sync, "sync_file_system", lambda _: None)
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def motion_is_estimated_once() -> Iterator[None]:
+    """Of equal measurements, for all conversions in this process: it is a third of the work of a short one.
+
+    An estimate of a whole drive does not change any more; test/ego makes its own.
+    """
+    found: dict[str, Motion] = {}
+
+    def solved(
+        log: NavigationLog,
+        vehicle: Vehicle,
+        rig_from_imu_xyzw: tuple[float, float, float, float] | None,
+        proceed: Callable[[], bool],
+    ) -> Motion:
+        if len(log.odometer.series):
+            return solve(log, vehicle, rig_from_imu_xyzw, proceed)  # it compares the two, and keeps that
+        digest = sha256(repr((vehicle, rig_from_imu_xyzw, *log.fixes())).encode())
+        for times_ns, rows in log.samples(oriented=True):
+            digest.update(repr(times_ns).encode() + rows.tobytes())
+        key = digest.hexdigest()
+        if key not in found:
+            is_whole = True
+
+            def goes_on() -> bool:
+                nonlocal is_whole
+                is_whole = proceed()
+                return is_whole
+
+            motion = solve(log, vehicle, rig_from_imu_xyzw, goes_on)
+            if not is_whole:
+                return motion
+            found[key] = motion
+        return found[key] if proceed() else Motion(vehicle, rig_from_imu_xyzw)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(survey, "solve", solved)
         yield
 
 
@@ -110,6 +157,11 @@ def nothing_guarded(request: pytest.FixtureRequest) -> Iterator[None]:
     LOGGER.removeHandler(handler)
     LOGGER.setLevel(level)
     assert not caught or request.node.get_closest_marker("guarded"), caught[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long; within that, and behind it, the order of folders stays."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

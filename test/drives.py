@@ -10,8 +10,12 @@ from pathlib import Path
 
 from edgefirst_ros.simulation import DriveOptions, Recording
 from edgefirst_ros.simulation import simulate as make
+from edgefirst_ros.simulation.camera import Pixels, Renderer
+from edgefirst_ros.simulation.world import World
 
 _drives: dict[str, Recording] = {}
+_SMALL_PX, _MOST_PICTURES = 320 * 192, 600
+"""Pictures of up to so many pixels are drawn once for the drives that show the same: all kept are 110 MB."""
 
 
 @cache
@@ -39,3 +43,23 @@ def simulate(folder: Path, options: DriveOptions) -> Recording:
         folder / shared.truth.relative_to(place),
         tuple(folder / path.relative_to(place) for path in shared.files),
     )
+
+
+_draw = Renderer.picture
+_pictures: dict[tuple[World, float], Pixels] = {}
+
+
+def _drawn_once(self: Renderer, time_s: float) -> Pixels:
+    world = self._world
+    if world.camera.width * world.camera.height > _SMALL_PX:
+        return _draw(self, time_s)
+    key = world, time_s
+    if key not in _pictures:
+        if len(_pictures) >= _MOST_PICTURES:
+            del _pictures[next(iter(_pictures))]
+        _pictures[key] = _draw(self, time_s)
+        _pictures[key].flags.writeable = False
+    return _pictures[key]
+
+
+Renderer.picture = _drawn_once  # type: ignore[method-assign]

@@ -61,9 +61,10 @@ def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
     optical = transform(T_world_optical, corners(world.boxes[index], time_s))
     points = optical
     if not (optical[:, 2] > NEAR_M).all():
-        points = np.concatenate([_clip(optical[list(face)]) for face, _, _ in FACES])
-    if not len(points):
-        return None
+        kept = [corner for face, _, _ in FACES for corner in _clip(optical[list(face)].tolist())]
+        if not kept:
+            return None
+        points = np.array(kept)
     pixels = world.camera.project(points) + 0.5
     left, top = np.maximum(pixels.min(axis=0), 0).tolist()
     right, bottom = np.minimum(pixels.max(axis=0), [world.camera.width, world.camera.height]).tolist()
@@ -83,8 +84,7 @@ class Renderer:
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        T_optical_world = self._world.sensor("camera_optical", time_s)
-        T_world_optical = inverse(T_optical_world)
+        T_world_optical = inverse(self._world.sensor("camera_optical", time_s))
         shade = Image.new("L", self._light.size)
         self._fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
         image = Image.composite(self._dark, self._light, shade)
@@ -136,7 +136,7 @@ class Renderer:
             zip(projected.reshape(len(projected), 2 * projected.shape[1]).tolist(), inside, strict=True)
         )
         for polygon, is_whole in zip(shown, whole.tolist(), strict=True):
-            pixels, is_inside = next(corners_px) if is_whole else (self._clipped(polygon), True)
+            pixels, is_inside = next(corners_px) if is_whole else (self._clipped(polygon.tolist()), True)
             if is_inside:
                 canvas.polygon(pixels, fill=color)
 
@@ -144,9 +144,10 @@ class Renderer:
         pixels: npt.NDArray[np.int64] = np.rint(self._world.camera.project(points_m)).astype(np.int64)
         return pixels
 
-    def _clipped(self, polygon_m: FloatArray) -> list[int]:
-        pixels: list[int] = self._pixels(_clip(polygon_m)).ravel().tolist()
-        return pixels
+    def _clipped(self, polygon_m: list[list[float]]) -> list[int]:
+        # Of few corners: plain numbers are quicker than arrays.
+        focal_px, centre_px = self._world.camera.focal_px, self._world.camera.center_px
+        return [round(focal_px * at[n] / at[2] + centre_px[n]) for at in _clip(polygon_m) for n in (0, 1)]
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
         """The boxes in view, sorted so that each is painted before any box that hides part of it."""
@@ -221,19 +222,17 @@ def number_cell_px(width: int) -> int:
     return min(16, width // NUMBER_BITS)
 
 
-def _clip(polygon_m: FloatArray) -> FloatArray:
-    """The part of a polygon (corners, 3) that lies beyond the near plane."""
-    inside = polygon_m[:, 2] > NEAR_M
-    if inside.all():
-        return polygon_m
+def _clip(polygon_m: list[list[float]]) -> list[list[float]]:
+    """The part of a polygon, given by its corners, that lies beyond the near plane."""
     kept = []
     for i, here in enumerate(polygon_m):
         before = polygon_m[i - 1]
-        if inside[i] != inside[i - 1]:
-            kept.append(before + (here - before) * (NEAR_M - before[2]) / (here[2] - before[2]))
-        if inside[i]:
+        if (here[2] > NEAR_M) != (before[2] > NEAR_M):
+            ahead_m, deep_m = NEAR_M - before[2], here[2] - before[2]
+            kept.append([a + (b - a) * ahead_m / deep_m for a, b in zip(before, here, strict=True)])
+        if here[2] > NEAR_M:
             kept.append(here)
-    return np.array(kept).reshape(-1, 3)
+    return kept
 
 
 def _overlap(a: Rectangle, b: Rectangle) -> bool:

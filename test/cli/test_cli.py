@@ -53,7 +53,9 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to be interrupted on any machine."""
-    options = DriveOptions(seconds=40, fps=10, width=160, height=96, lidar_points=200, cube_hz=0, imu_hz=20)
+    options = DriveOptions(
+        seconds=40, fps=10, width=160, height=96, lidar_points=200, cube_hz=0, radar_hz=9, imu_hz=20
+    )
     return simulate(tmp_path_factory.mktemp("long"), options).mcap
 
 

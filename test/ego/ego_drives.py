@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -22,6 +23,7 @@ from edgefirst_ros.simulation.world import World, build
 S = 1_000_000_000
 T0 = 1_777_626_000 * S
 
+Stops = tuple[tuple[float, float], ...]
 IDEAL = ImuErrors()
 MEMS = ImuErrors(
     gyroscope_sigma_rad_s=1e-3,
@@ -58,39 +60,36 @@ class Case:
     jumps: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     jumping: tuple[int, ...] = (0, 1)
     jitter_s: float = 0.0
-    stops: tuple[tuple[float, float], ...] = ()
+    stops: Stops = ()
 
     @property
     def world(self) -> World:
         """What is true."""
-        return build(self.seed, 640, 360, stops=self.stops)
+        return driven((self.seed, self.stops))
 
     def samples(self) -> list[tuple[int, Imu]]:
         """Of the IMU."""
-        rng, world = np.random.default_rng(7), self.world
-        made: list[tuple[int, Imu]] = []
-        for at in np.arange(0.004, self.seconds, 1 / self.imu_hz) if self.imu_hz else ():
-            reading = navigation.imu_reading(world.rig.state(float(at)), self.imu, rng)
-            orientation = reading.orientation_xyzw if self.oriented else None
-            time_ns = ns(float(at) + float(rng.uniform(0, self.jitter_s)))
-            made.append((time_ns, Imu(orientation, reading.angular_rate_rad_s, reading.specific_force_m_s2)))
-        return sorted(made, key=lambda each: each[0])
+        shared = _readings((self.seed, self.stops), self.seconds, self.imu_hz, self.imu, self.jitter_s)
+        if self.oriented:
+            return list(shared)
+        return [
+            (at, Imu(None, imu.angular_velocity_rad_s, imu.linear_acceleration_m_s2)) for at, imu in shared
+        ]
 
     def fixes(self) -> list[tuple[int, int, NavSatFix]]:
         """Of the receiver, each with its number: two an epoch, 40 ms apart."""
-        rng, world = np.random.default_rng(8), self.world
+        world = self.world
         made: list[tuple[int, int, NavSatFix]] = []
-        for epoch, at in enumerate(np.arange(0.035, self.seconds, 1 / self.gps_hz) if self.gps_hz else ()):
-            noise = rng.normal(0, 1, 3) * (self.sigma_m, self.sigma_m, 2 * self.sigma_m)
-            late = float(rng.uniform(0, self.jitter_s))
-            if not self.gps(float(at)):
+        epochs = _epochs((self.seed, self.stops), self.seconds, self.gps_hz, self.sigma_m, self.jitter_s)
+        for epoch, (at, late, position_m, seen) in enumerate(epochs):
+            if not self.gps(at):
                 continue
             for message in (0, 1):
-                jump = self.jumps.get(epoch, (0, 0)) if message in self.jumping else (0, 0)
-                place = navigation.fix(
-                    world, world.rig.state(float(at)).position_m + noise + np.array([*jump, 0])
-                )
-                made.append((ns(float(at) + late + 0.04 * message), len(made), NavSatFix(*place, 0)))
+                fix = seen
+                if epoch in self.jumps and message in self.jumping:
+                    jumped_m = position_m + np.array([*self.jumps[epoch], 0])
+                    fix = NavSatFix(*navigation.fix(world, jumped_m), 0)
+                made.append((ns(at + late + 0.04 * message), len(made), fix))
         return made
 
     def log(self) -> NavigationLog:
@@ -129,6 +128,42 @@ class Case:
 def ns(seconds: float) -> int:
     """The time of a moment of the drive."""
     return T0 + round(seconds * S)
+
+
+@cache
+def driven(drive: tuple[int, Stops]) -> World:
+    """What is true of the drive of this seed, with these stops."""
+    seed, stops = drive
+    return build(seed, 640, 360, stops=stops)
+
+
+@cache
+def _readings(
+    drive: tuple[int, Stops], seconds: float, imu_hz: float, errors: ImuErrors, jitter_s: float
+) -> tuple[tuple[int, Imu], ...]:
+    rng, world = np.random.default_rng(7), driven(drive)
+    made: list[tuple[int, Imu]] = []
+    for at in np.arange(0.004, seconds, 1 / imu_hz).tolist() if imu_hz else ():
+        reading = navigation.imu_reading(world.rig.state(at), errors, rng)
+        time_ns = ns(at + float(rng.uniform(0, jitter_s)))
+        sample = Imu(reading.orientation_xyzw, reading.angular_rate_rad_s, reading.specific_force_m_s2)
+        made.append((time_ns, sample))
+    return tuple(sorted(made, key=lambda each: each[0]))
+
+
+@cache
+def _epochs(
+    drive: tuple[int, Stops], seconds: float, gps_hz: float, sigma_m: float, jitter_s: float
+) -> list[tuple[float, float, np.ndarray, NavSatFix]]:
+    """Moments, how late each is, where that is with noise, and as the receiver has it."""
+    rng, world = np.random.default_rng(8), driven(drive)
+    made = []
+    for at in np.arange(0.035, seconds, 1 / gps_hz).tolist() if gps_hz else ():
+        noise = rng.normal(0, 1, 3) * (sigma_m, sigma_m, 2 * sigma_m)
+        late = float(rng.uniform(0, jitter_s))
+        position_m = world.rig.state(at).position_m + noise
+        made.append((at, late, position_m, NavSatFix(*navigation.fix(world, position_m), 0)))
+    return made
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,9 @@ def odometry(case: Case, scale: float) -> list[tuple[int, Odometry]]:
 
 
 def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
-    case = Case(seconds=110.0, imu=MEMS, oriented=False, gps_hz=2.5, gps=lambda at: not 80 < at < 102)
+    case = Case(
+        seconds=110.0, imu=MEMS, imu_hz=20.0, oriented=False, gps_hz=2.5, gps=lambda at: not 80 < at < 102
+    )
     times = np.arange(81.0, 101.0, 0.5)
     off_m = []
     for messages in ([], odometry(case, 1.04)):

@@ -270,6 +270,13 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         assert many.rotation_xyzw == pytest.approx(one.rotation_xyzw, abs=2e-3)
 
 
+def test_the_same_measurements_give_the_same_motion() -> None:
+    """To the last bit, whatever was estimated before."""
+    case = Case(seconds=5.0, imu=MEMS, oriented=False)
+    one, _, other = (solve(each.log(), Vehicle(), None) for each in (case, Case(seconds=3.0), case))
+    assert [one.point(ns(at)) for at in TIMES[:70:7]] == [other.point(ns(at)) for at in TIMES[:70:7]]
+
+
 def test_it_stops_when_told() -> None:
     solution = solve(Case().log(), Vehicle(), None, lambda: False)
     assert solution.point(ns(5.0)) is None

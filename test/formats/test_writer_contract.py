@@ -31,6 +31,13 @@ FORMS: dict[str, tuple[Format[Any], dict[str, Any]]] = {
     "kitti": (KittiFormat(), {}),
 }
 NAME = "d"
+OTHERS = {
+    "edgefirst": "edgefirst folder",
+    "edgefirst folder": "edgefirst",
+    "ncore": "ncore directory",
+    "ncore directory": "ncore",
+}
+"""The same format in another container."""
 
 
 @dataclass
@@ -166,6 +173,18 @@ def test_an_earlier_one_stays_until_the_new_one_is_complete(life: Life, tmp_path
     assert life.files() == new
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_earlier_one_in_another_container_goes_altogether(
+    tmp_path: Path, drive: dict[bool, Taken], name: str
+) -> None:
+    life = Life(*FORMS[name], tmp_path / "root", drive)
+    earlier = Life(*FORMS[OTHERS[name]], life.root, drive).finished(most=40)
+    writer = life.fed(overwrite=True)
+    assert life.files().items() >= earlier.items()
+    writer.close()
+    assert life.files() == life.finished(tmp_path / "new")
+
+
 def test_what_a_killed_run_left_is_replaced_if_asked(life: Life, tmp_path: Path) -> None:
     life.fed(most=40).abort()
     life.fed(overwrite=True).close()
@@ -221,3 +240,50 @@ def test_completed_it_has_its_name_only_when_closed(safe: Life, tmp_path: Path) 
     assert writer.complete() == named
     assert writer.close() == named
     assert safe.files() == safe.finished(tmp_path / "again")
+
+
+def test_while_it_is_written_recovery_and_another_run_leave_it_alone(safe: Life) -> None:
+    safe.finished(most=40)
+    (path,) = safe.form.find(safe.root)
+    writer = safe.fed(overwrite=True)
+    files = safe.files()
+    with pytest.raises(WriteError, match="is being written"):
+        safe.form.recover(path)
+    with pytest.raises(WriteError, match="is being written"):
+        safe.begun(overwrite=True)
+    assert safe.files() == files
+    assert writer.close()
+
+
+def test_an_unfinished_replacement_is_recovered_beside_the_complete_one(safe: Life, tmp_path: Path) -> None:
+    alone = Life(safe.form, safe.options, tmp_path / "alone", safe._drive)
+    alone.fed().abort()
+    (path,) = alone.form.find(alone.root)
+    kept = alone.form.recover(path).kept
+    earlier = safe.finished(most=40)
+    (path,) = safe.form.find(safe.root)
+    for number, most in (("", 1000), ("_2", 40)):
+        safe.fed(most=most, overwrite=True).abort()
+        done = safe.form.recover(path)
+        assert (done.path.stem, done.beside) == (f"{path.stem}_recovered{number}", path)
+        assert number or done.kept == kept
+        assert safe.files().items() >= earlier.items()
+        assert safe.form.recover(path).was_finished
+    found = safe.form.find(safe.root)
+    assert len(found) == 3
+    assert all(safe.form.check(each).ok for each in found)
+
+
+def test_an_unfinished_replacement_of_nothing_leaves_the_complete_one(safe: Life) -> None:
+    files = safe.finished()
+    (path,) = safe.form.find(safe.root)
+    safe.begun(overwrite=True).abort()
+    done = safe.form.recover(path)
+    assert done.was_finished or (done.path, done.paths, done.beside) == (path, (), path)
+    assert safe.files() == files
+
+
+def test_an_output_that_cannot_be_made_is_said(safe: Life) -> None:
+    safe.root.write_text("in the way")
+    with pytest.raises(WriteError, match=r"cannot be written|Not a directory"):
+        safe.begun()

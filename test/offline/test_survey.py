@@ -39,6 +39,7 @@ SMALL: dict[str, Any] = {
     "height": 96,
     "fps": 5,
     "lidar_points": 64,
+    "radar_hz": 9.0,
     "cube_shape": (1, 16, 2, 8),
     "imu_hz": 50.0,
     "gps_hz": 2.0,

@@ -18,7 +18,7 @@ from edgefirst_ros.pipeline.processes import WorkerLost
 from edgefirst_ros.simulation import DriveOptions
 
 SMALL: Mapping[str, Any] = {
-    "seconds": 2.0,
+    "seconds": 1.6,
     "fps": 15,
     "width": 320,
     "height": 192,
@@ -35,7 +35,13 @@ DRIVES: Mapping[str, Mapping[str, Any]] = {
         "damage_video": 0.06,
         "grain": 4.0,
     },
-    "h265, lost and damaged": {"codec": "h265", "drop_video": 0.05, "damage_video": 0.05, "grain": 4.0},
+    "h265, lost and damaged": {
+        "codec": "h265",
+        "drop_video": 0.05,
+        "damage_video": 0.05,
+        "grain": 4.0,
+        "seconds": 2.0,
+    },
     "tiles": {"tiles": True, "drop_video": 0.05},
     "jpeg": {"jpeg": True},
 }

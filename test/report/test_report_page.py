@@ -31,7 +31,7 @@ from edgefirst_ros.report.scene import Projection, mount_in, projected
 from edgefirst_ros.simulation import DriveOptions
 
 DRIVE = DriveOptions(
-    seconds=16, fps=10, width=320, height=180, lidar_points=600, cube_hz=0, imu_hz=20,
+    seconds=16, fps=5, width=320, height=180, lidar_points=600, cube_hz=0, imu_hz=20,
     silent={"lidar/points": ((6.0, 10.0),)}, clock="realtime",
 )  # fmt: skip
 KEYS = ("combinations", "pairing", "timeline", "configuration", "versions")
@@ -72,7 +72,7 @@ def pictures(page: str) -> list[Image.Image]:
 
 class TestOfADrive:
     def test_the_verdict_names_the_fault_at_its_time(self, page: str) -> None:
-        assert re.match(r"fair: 160 samples; lidar/points lost 4(\.\d)? s at 00:06$", verdict(page))
+        assert re.match(r"fair: 80 samples; lidar/points lost 4(\.\d)? s at 00:06$", verdict(page))
 
     def test_the_lane_has_the_rate_of_the_time_when_it_sent(self, page: str) -> None:
         assert re.search(r"lidar/points</b>.*?10\.0 Hz", section(page, "drive"))
@@ -80,8 +80,8 @@ class TestOfADrive:
     def test_the_samples_say_what_rates_promise(self, page: str) -> None:
         """The model sees all frames, the lidar lacks a quarter, and neither is slower than the camera."""
         samples = section(page, "samples")
-        assert "120 of 160 samples have a message of every sensor that was sending; lidar/points" in samples
-        assert "fewer can have them: lidar/points 12" in samples
+        assert "60 of 80 samples have a message of every sensor that was sending; lidar/points" in samples
+        assert "fewer can have them: lidar/points 6" in samples
 
     def test_the_lane_has_the_gap_where_it_was(self, page: str) -> None:
         lane = lane_of(page, "/lidar/points")
@@ -106,7 +106,7 @@ class TestOfADrive:
         for name in SECTIONS:
             assert "Not shown" not in section(page, name), name
         assert len(pictures(page)) >= 5
-        assert "160 reference frames" in section(page, "samples")
+        assert "80 reference frames" in section(page, "samples")
         assert len(data_of(page)["pairing"]) >= 2
         assert "<polyline" in section(page, "track")
         assert "lookahead_s" in section(page, "configuration")
@@ -180,7 +180,7 @@ class TestOfEachFormat:
         (folder,) = (tmp_path / "n").iterdir()
         page = read(make.make_page(folder, tmp_path / "x.html"))
         assert "there is no capture_report.json beside the dataset" in section(page, "drive")
-        assert verdict(page) == "unknown: 160 samples; there is no capture_report.json beside the dataset"
+        assert verdict(page) == "unknown: 80 samples; there is no capture_report.json beside the dataset"
         assert 'class="verdict unknown"' in page
         assert "no loss" not in section(page, "attention")
         assert " at 00:00" not in section(page, "pictures")
@@ -236,7 +236,7 @@ class TestOfOldReports:
                 del sequence[key]
         (folder / "capture_report.json").write_text(json.dumps(values))
         page = read(make.make_page(folder))
-        assert verdict(page) == "fair: 160 samples; 40 of 160 messages of lidar/points never arrived"
+        assert verdict(page) == "fair: 80 samples; 40 of 160 messages of lidar/points never arrived"
         for name in ("drive", "pairing", "latency", "track", "configuration"):
             assert "Not shown: this report was made by an earlier version" in section(page, name), name
         assert "p50" in section(page, "pairing")

@@ -88,7 +88,7 @@ def test_a_page_is_its_datasets_own_or_missing(
     old, new = tree(before), tree(after)
     assert of_page(old) != of_page(new)
     outcomes = set()
-    for steps in count(0, 2):
+    for steps in count(0, 3):
         out = tmp_path / f"{steps}" / "out"
         shutil.copytree(before, out)
         with pytest.MonkeyPatch.context() as patch:

@@ -117,13 +117,15 @@ def test_decoding_starts_at_any_point_whatever_the_encoder_has_counted_to(
     name: str, period: int, workers: int
 ) -> None:
     clip = refreshed(name, 240, period)
-    for at, _ in points(clip):
+    for number, (at, _) in enumerate(points(clip)):
         if at > len(clip.shots) - 2 * PERIOD - 20:
             break
         first = recovered(clip, at)
         played = play(stream(workers), clip.shots[at : at + 2 * PERIOD + 20])
         assert_true(clip, played)
         assert {n for n in played.pictures if n < first + PERIOD} == set(range(first, first + PERIOD))
+        if number % 4:
+            continue  # each of these begins at the stream's first picture
         later = play(stream(workers), clip.shots[: at + 2 * PERIOD + 20], wanted={first}.__contains__)
         assert set(later.pictures) == {first}
         assert_true(clip, later)

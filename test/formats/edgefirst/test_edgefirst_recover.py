@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from edgefirst_samples import SEQUENCE, full_sample, sample
+from edgefirst_samples import SEQUENCE, full_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -238,34 +238,6 @@ def _stop_at(patch: pytest.MonkeyPatch, step: str, stop: object) -> None:
     patch.setattr(Path, method, only)
 
 
-def test_nothing_committed_leaves_an_earlier_dataset_alone(tmp_path: Path) -> None:
-    writing(tmp_path, 2, "zip").close()
-    before = contents(tmp_path)
-    writing(tmp_path, 0, "zip", overwrite=True).abort()
-    done = recover(tmp_path / "ds")
-    assert (done.path, done.kept["samples"], done.paths) == (tmp_path / "ds", 0, ())
-    assert done.beside == tmp_path / "ds"
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("new", CONTAINERS)
-@pytest.mark.parametrize("old", CONTAINERS)
-def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
-    tmp_path: Path, killed: dict[str, Killed], old: str, new: str
-) -> None:
-    writing(tmp_path, 2, old).close()
-    writing(tmp_path, COUNT, new, overwrite=True).abort()
-    done = recover(tmp_path / "ds")
-    assert (done.path.name, done.kept["samples"], done.beside) == ("ds_recovered", COUNT, tmp_path / "ds")
-    assert done.paths[0] == tmp_path / "ds_recovered/ds_recovered.arrow"
-    assert contents(tmp_path / "ds") == killed[old].finished[2]
-    assert contents(tmp_path / "ds_recovered") == killed[new].named("ds_recovered")
-    writing(tmp_path, 3, new, overwrite=True).abort()
-    assert recover(tmp_path / "ds").path.name == "ds_recovered_2"
-    assert recover(tmp_path / "ds").was_finished
-    assert contents(tmp_path / "ds") == killed[old].finished[2]
-
-
 class Died(Exception):
     """Stands for the death of the process."""
 
@@ -388,15 +360,6 @@ def test_options_of_another_version_are_told(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(DatasetError, match="options of another version"):
         SampleJournal(journal.path).options()
-
-
-def test_a_running_writer_is_left_alone(tmp_path: Path) -> None:
-    writer = writing(tmp_path, 1, "zip")
-    with pytest.raises(WriteError, match="is being written"):
-        recover(tmp_path / "ds")
-    writer.write(writer.prepare(sample(5)))
-    writer.close()
-    assert recover(tmp_path / "ds").was_finished
 
 
 def test_a_table_of_someone_else_is_told(tmp_path: Path) -> None:

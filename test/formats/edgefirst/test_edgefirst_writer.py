@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import random
 import resource
@@ -39,7 +38,7 @@ from PIL import Image
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
-from edgefirst_ros.formats.format import LeftOut, SampleWriter, Written
+from edgefirst_ros.formats.format import LeftOut, Written
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import OutputExists, WriteError
@@ -91,10 +90,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def tree(folder: Path) -> set[str]:
     return {p.relative_to(folder).as_posix() for p in folder.iterdir()} if folder.exists() else set()
-
-
-def test_it_is_a_sample_writer(tmp_path: Path) -> None:
-    assert isinstance(EdgeFirstWriter(tmp_path, "ds", options()), SampleWriter)
 
 
 @pytest.mark.parametrize("container", ["zip", "folder"])
@@ -358,22 +353,6 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]
 
 
-@pytest.mark.parametrize("old", ["zip", "folder"])
-@pytest.mark.parametrize("new", ["zip", "folder"])
-def test_overwriting_replaces_at_the_end_and_altogether(tmp_path: Path, old: str, new: str) -> None:
-    write(tmp_path, [sample(0), sample(1)], container=old)
-    before = contents(tmp_path)
-    writer = EdgeFirstWriter(tmp_path, "ds", options(container=new), overwrite=True)
-    writer.begin(SECOND)
-    writer.write(writer.prepare(sample(0, sequence=SECOND)))
-    during = contents(tmp_path)
-    assert {name: during[name] for name in before} == before, "until the end the old one stands"
-    paths = writer.close()
-    assert all(path.exists() for path in paths)
-    write(tmp_path / "fresh", [sample(0, sequence=SECOND)], container=new)
-    assert contents(tmp_path / "ds") == contents(tmp_path / "fresh/ds")
-
-
 def test_sequences_of_one_name_are_refused(tmp_path: Path) -> None:
     writer = EdgeFirstWriter(tmp_path, "ds", options())
     writer.begin(SEQUENCE)
@@ -430,19 +409,3 @@ def test_a_full_disk_is_told_and_keeps_what_is_committed(tmp_path: Path, contain
     with pytest.raises(WriteError, match="not being written"):
         writer.close()
     assert all(name.endswith(".part") for name in tree(tmp_path / "ds"))
-
-
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    writer = EdgeFirstWriter(tmp_path / "file", "ds", options())
-    with pytest.raises(WriteError, match="cannot be written"):
-        writer.begin(SEQUENCE)
-
-
-def test_the_bytes_do_not_depend_on_where_they_are_written(tmp_path: Path) -> None:
-    digests = set()
-    for name in ("a", "b/c"):
-        write(tmp_path / name, [full_sample(frame) for frame in range(3)])
-        data = b"".join(value for _, value in sorted(contents(tmp_path / name).items()))
-        digests.add(hashlib.sha256(data).hexdigest())
-    assert len(digests) == 1

@@ -160,17 +160,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     )
 
 
-def test_running_capture_is_left_alone(tmp_path: Path) -> None:
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(sample(0)))
-    with pytest.raises(WriteError, match="being written"):
-        recover(tmp_path / "ds.zarr")
-    writer.write(writer.prepare(sample(1)))
-    writer.close()
-    assert frames_of(tmp_path / "ds.zarr") == 2
-
-
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFound):
         recover(tmp_path / "ds.zarr")
@@ -224,44 +213,20 @@ def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int,
     assert found.dropped > 0
 
 
-@pytest.mark.parametrize("count", [1, 3, len(SAMPLES)])
-@pytest.mark.parametrize("had", [3, 6])
-def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
-    tmp_path: Path, had: int, count: int
-) -> None:
-    write(tmp_path, SAMPLES[:had])
-    killed_overwrite(tmp_path, count)
-    found = recover(tmp_path / "ds.zarr")
-    assert (found.path, found.kept["frames"]) == (tmp_path / "ds_recovered.zarr", count)
-    assert found.beside == tmp_path / "ds.zarr"
-    assert content(tmp_path / "ds.zarr") == prefix(had)
-    assert content(tmp_path / "ds_recovered.zarr") == prefix(count)
-    killed_overwrite(tmp_path, 2)
-    assert recover(tmp_path / "ds.zarr").path == tmp_path / "ds_recovered_2.zarr"
-    assert recover(tmp_path / "ds.zarr").was_finished
-    names = ["ds.zarr", "ds_recovered.zarr", "ds_recovered_2.zarr"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == names
-
-
 def killed_overwrite(root: Path, count: int) -> None:
     writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
     feed(writer, SAMPLES[:count])
-    if not count:
-        writer.begin(SEQUENCE)
-        assert writer._store is not None
-        writer._store.close()
-        return
     writer.abort()
 
 
-def test_an_overwriting_run_without_a_frame_is_not_the_complete_dataset(tmp_path: Path) -> None:
+def test_an_overwriting_run_killed_before_its_first_frame_is_not_the_complete_dataset(tmp_path: Path) -> None:
     write(tmp_path, SAMPLES)
-    killed_overwrite(tmp_path, 0)
-    found = recover(tmp_path / "ds.zarr")
-    assert (found.paths, found.path, found.beside) == ((), tmp_path / "ds.zarr", found.path)
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions(), overwrite=True)
     writer.begin(SEQUENCE)
-    assert writer.close() == [], "nothing came of this run"
+    assert writer._store is not None
+    writer._store.close()
+    found = recover(tmp_path / "ds.zarr")
+    assert (found.paths, found.path, found.beside) == ((), tmp_path / "ds.zarr", found.path)
     assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
     assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 

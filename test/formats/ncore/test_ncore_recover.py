@@ -29,7 +29,7 @@ from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.store.journal import FactJournal, read_batches, read_facts
 from edgefirst_ros.formats.ncore.write import factwriter
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError
 from edgefirst_ros.model.sample import EgoPose, Observation, Role
 
 MS = 1_000_000
@@ -341,18 +341,6 @@ def test_stores_without_a_usable_journal_are_left_and_said(tmp_path: Path) -> No
     with pytest.raises(DatasetError, match="holds their poses"):
         recover(folder)
     assert (folder / f"{SEQUENCE.name}.ncore4-lidar.zarr.itar.part").exists()
-
-
-def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
-    writer = NCoreWriter(tmp_path, NCoreOptions())
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(lidar(START_NS)))
-    before = tree(tmp_path)
-    with pytest.raises(WriteError, match="is being written; wait"):
-        recover(tmp_path / SEQUENCE.name)
-    assert tree(tmp_path) == before
-    writer.close()
-    assert recover(tmp_path / SEQUENCE.name).was_finished
 
 
 @pytest.mark.parametrize("which", ["folder", "journal", "store"])

@@ -31,7 +31,7 @@ from l5_samples import (
 )
 from pydantic import ValidationError
 
-from edgefirst_ros.formats.format import LeftOut, MeasurementWriter, SampleWriter, Written
+from edgefirst_ros.formats.format import LeftOut, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
@@ -348,26 +348,13 @@ def test_what_is_there_may_be_appended_to(tmp_path: Path) -> None:
         L5KitWriter(tmp_path, "ds", L5KitOptions())
 
 
-def test_unfinished_dataset_is_refused_or_replaced(tmp_path: Path) -> None:
+def test_what_is_unfinished_may_not_be_appended_to(tmp_path: Path) -> None:
     writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
     writer.begin(SEQUENCE)
     writer.write(writer.prepare(sample(0)))
-    with pytest.raises(WriteError, match="being written"):
-        GrowingDataset(tmp_path / "ds.zarr")
     writer.abort()
     with pytest.raises(OutputExists, match="recover"):
         L5KitWriter(tmp_path, "ds", L5KitOptions(append=True))
-    assert len(replaced(tmp_path).frames) == 2
-    assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
-
-
-def replaced(root: Path) -> ChunkedDataset:
-    writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
-    writer.begin(SEQUENCE)
-    for each in simple(2):
-        writer.write(writer.prepare(each))
-    (path,) = writer.close()
-    return ChunkedDataset(path).open()
 
 
 def test_scenes_of_two_recordings_in_one_run_and_in_two_are_the_same(tmp_path: Path) -> None:
@@ -469,12 +456,6 @@ def test_name_is_made_safe(tmp_path: Path) -> None:
     writer.write(writer.prepare(sample(0)))
     (path,) = writer.close()
     assert path.parent == tmp_path / "deep" / "er"
-
-
-def test_is_a_sample_writer() -> None:
-    writer = L5KitWriter(Path("nowhere"), "ds", L5KitOptions())
-    assert isinstance(writer, SampleWriter)
-    assert not isinstance(writer, MeasurementWriter)
 
 
 # ---------------------------------------------------------------- no more work than frames need

@@ -99,23 +99,6 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
     return found
 
 
-@pytest.mark.parametrize("new", KINDS)
-@pytest.mark.parametrize("old", KINDS)
-def test_the_old_one_stays_until_the_new_one_is_complete_and_goes_altogether(
-    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], old: str, new: str
-) -> None:
-    run(tmp_path, OLD, old)
-    writer = NCoreWriter(tmp_path, NCoreOptions(store=new, radar_cube=True), overwrite=True)  # type: ignore[arg-type]
-    writer.begin(SEQUENCE)
-    for step in NEW:
-        writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
-        during = tree(tmp_path / NAME)
-        assert {name: during[name] for name in trees["old", old]} == trees["old", old]
-    (meta,) = writer.close()
-    assert meta == tmp_path / NAME / f"{NAME}.json"
-    assert tree(tmp_path / NAME) == trees["new", new]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "again"),
     [
@@ -176,21 +159,6 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     assert all(found.ok for found in check(tmp_path))
 
 
-def test_an_overwriting_run_in_which_nothing_was_committed_leaves_the_complete_one(
-    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]]
-) -> None:
-    run(tmp_path, OLD, "itar")
-    run(tmp_path, [], "itar", close=False)
-    (done,) = recover_all(tmp_path)
-    assert (done.path, done.paths, done.beside) == (tmp_path / NAME, (), tmp_path / NAME)
-    assert f"the complete {NAME}" in done.text
-    writer = NCoreWriter(tmp_path, NCoreOptions(), overwrite=True)
-    writer.begin(SEQUENCE)
-    assert writer.close() == [], "nothing came of this run"
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
-    assert tree(tmp_path / NAME) == trees["old", "itar"]
-
-
 def test_a_journal_that_says_nothing_moves_no_store(tmp_path: Path) -> None:
     run(tmp_path, OLD, "itar")
     run(tmp_path, NEW, "itar", close=False)
@@ -199,24 +167,6 @@ def test_a_journal_that_says_nothing_moves_no_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be finished without it"):
         recover(tmp_path / NAME)
     assert tree(tmp_path) == before
-
-
-def test_a_run_that_overwrites_is_left_alone_by_recovery_and_by_another(
-    tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]]
-) -> None:
-    run(tmp_path, OLD, "itar")
-    first = NCoreWriter(tmp_path, NCoreOptions(radar_cube=True), overwrite=True)
-    first.begin(SEQUENCE)
-    for step in NEW:
-        first.pose(step) if isinstance(step, EgoPose) else first.write(first.prepare(step))
-    before = tree(tmp_path)
-    with pytest.raises(WriteError, match="is being written; wait"):
-        recover(tmp_path / NAME)
-    with pytest.raises(WriteError, match="is being written; wait"):
-        run(tmp_path, NEW, "itar")
-    assert tree(tmp_path) == before
-    first.close()
-    assert tree(tmp_path / NAME) == trees["new", "itar"]
 
 
 CHILD = """
@@ -319,7 +269,8 @@ def test_whenever_giving_the_names_dies_recovery_knows_which_sequence_has_them(
             recover(root / NAME, complete=True)
         died = dies(limit, writer.close)
         writer.abort()
-        for complete in (False, True):
+        # Behind the first step the report does not matter any more.
+        for complete in (False, True) if limit < 2 else (bool(limit % 2),):
             left = tmp_path / f"{limit}{complete}"
             shutil.copytree(root, left)
             recover(left / NAME, complete=complete)
