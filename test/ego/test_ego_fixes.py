@@ -14,6 +14,7 @@ from edgefirst_ros.ego.fixes import Fix, Vehicle, drivable, judged
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.receiver import Receiver
 from edgefirst_ros.model.navigation import NavSatFix
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
 
 MS = 1_000_000
@@ -24,21 +25,21 @@ PLACE = NavSatFix(48.0, 11.0, 520.0, 0)
 @pytest.mark.parametrize(
     ("fix", "reason"),
     [
-        (NavSatFix(0, 0, 0, 0), "0,0"),
-        (NavSatFix(-0.0, 0.0, 100, 0), "0,0"),
-        (NavSatFix(math.nan, 11, 0, 0), "not finite"),
-        (NavSatFix(48, math.inf, 0, 0), "not finite"),
-        (NavSatFix(48, 11, math.nan, 0), "not finite"),
-        (NavSatFix(48, 11, -math.inf, 0), "not finite"),
-        (NavSatFix(90.001, 11, 0, 0), "out of range"),
-        (NavSatFix(48, -180.001, 0, 0), "out of range"),
-        (NavSatFix(48, 11, 1e300, 0), "out of range"),
-        (NavSatFix(48, 11, -20_000, 0), "out of range"),
-        (NavSatFix(48, 11, 0, -1), "no fix (status)"),
-        (NavSatFix(0, 0, 0, -2), "no fix (status)"),
-        (NavSatFix(48, 11, 0, 0, (1.0, 1001.0, 1.0)), "a fix by its status, none by its covariance"),
-        (NavSatFix(0, 0, 0, 0, (2e3, 2e3, 2e3)), "a fix by its status, none by its covariance"),
-        (NavSatFix(48, 11, 0, -1, (2e3, 2e3, 2e3)), "no fix (status)"),
+        (NavSatFix(0, 0, 0, 0), Reason.ZERO_FIX),
+        (NavSatFix(-0.0, 0.0, 100, 0), Reason.ZERO_FIX),
+        (NavSatFix(math.nan, 11, 0, 0), Reason.NOT_FINITE_FIX),
+        (NavSatFix(48, math.inf, 0, 0), Reason.NOT_FINITE_FIX),
+        (NavSatFix(48, 11, math.nan, 0), Reason.NOT_FINITE_FIX),
+        (NavSatFix(48, 11, -math.inf, 0), Reason.NOT_FINITE_FIX),
+        (NavSatFix(90.001, 11, 0, 0), Reason.FIX_OUT_OF_RANGE),
+        (NavSatFix(48, -180.001, 0, 0), Reason.FIX_OUT_OF_RANGE),
+        (NavSatFix(48, 11, 1e300, 0), Reason.FIX_OUT_OF_RANGE),
+        (NavSatFix(48, 11, -20_000, 0), Reason.FIX_OUT_OF_RANGE),
+        (NavSatFix(48, 11, 0, -1), Reason.NO_FIX),
+        (NavSatFix(0, 0, 0, -2), Reason.NO_FIX),
+        (NavSatFix(48, 11, 0, 0, (1.0, 1001.0, 1.0)), Reason.CONTRADICTORY_FIX),
+        (NavSatFix(0, 0, 0, 0, (2e3, 2e3, 2e3)), Reason.CONTRADICTORY_FIX),
+        (NavSatFix(48, 11, 0, -1, (2e3, 2e3, 2e3)), Reason.NO_FIX),
     ],
 )
 def test_fixes_that_are_refused(fix: NavSatFix, reason: str) -> None:
@@ -72,7 +73,7 @@ def test_a_missing_altitude_is_the_last_known() -> None:
     known = receiver.take(S, 0, NavSatFix(48, 11, 520, 0))
     assert known is not None
     assert receiver.take(2 * S, 1, NavSatFix(48, 11, 1e300, 0)) is None
-    assert receiver.judged() == [(1, "out of range")]
+    assert receiver.judged() == [(1, Reason.FIX_OUT_OF_RANGE)]
     unknown = receiver.take(3 * S, 2, NavSatFix(48.1, 11, math.nan, 0))
     assert unknown is not None
     assert unknown.point == GeoPoint(48.1, 11, 520)
@@ -109,7 +110,7 @@ class Standing:
         self.receiver.refuse(self.nodes)
         self.receiver.tell()
         reasons = dict(self.receiver.judged())
-        assert set(reasons.values()) <= {None, "frozen (repeats the last position while the rig moves)"}
+        assert set(reasons.values()) <= {None, Reason.FROZEN_FIX}
         return [reasons[number] is None for number in range(len(self.nodes))]
 
 

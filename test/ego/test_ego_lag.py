@@ -21,6 +21,7 @@ from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
 
@@ -74,7 +75,7 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     wrong = dict.fromkeys(range(15 if gps_hz > 1 else 2), (0.0, 240.0))
     trajectory, found, outcomes = followed(Case(gps_hz=gps_hz, jumps=wrong))
     assert found.between(12.0, 19.9).place_m.max() < 0.8
-    refused = Counter(outcomes.values())["outlier (contradicts the motion)"]
+    refused = Counter(outcomes.values())[Reason.OUTLYING_FIX]
     assert refused <= 60
     assert "starts again" in trajectory.notes[-1]
 
@@ -83,7 +84,7 @@ def test_an_account_is_made_of_every_fix_once() -> None:
     case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
     _, _, outcomes = followed(case)
     assert sorted(outcomes) == [arrival for _, arrival, _ in case.fixes()]
-    wrong = [arrival for arrival, why in outcomes.items() if why == "outlier (contradicts the motion)"]
+    wrong = [arrival for arrival, why in outcomes.items() if why == Reason.OUTLYING_FIX]
     assert wrong == [0, 100, 102]
     assert {outcomes[1], outcomes[101], outcomes[103]} == {None}
 
@@ -104,7 +105,7 @@ def test_refusals_that_need_no_motion_are_told_at_once() -> None:
     trajectory = Trajectory()
     for arrival, fix in enumerate((NavSatFix(0, 0, 0, 0), NavSatFix(48, 11, 0, -1))):
         trajectory.add_fix(ns(arrival), arrival, fix)
-    assert list(trajectory.judged()) == [(0, "0,0"), (1, "no fix (status)")]
+    assert list(trajectory.judged()) == [(0, Reason.ZERO_FIX), (1, Reason.NO_FIX)]
 
 
 def test_an_imu_that_is_turned_is_found_on_the_way() -> None:

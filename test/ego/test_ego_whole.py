@@ -14,6 +14,7 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import Motion, Pace, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
 
@@ -154,8 +155,8 @@ def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which:
     small = far_m < 100 and (gps_hz == 1.0 or which == "last")
     assert known.place_m.max() < (1.5 if small else 0.1)
     if not small:
-        assert reasons == {"outlier (contradicts the motion)": 1, "duplicate epoch": count}
-        assert solution.refusals[2 * epoch] == "outlier (contradicts the motion)"
+        assert reasons == {Reason.OUTLYING_FIX: 1, Reason.SAME_EPOCH: count}
+        assert solution.refusals[2 * epoch] == Reason.OUTLYING_FIX
         (note,) = solution.notes
         assert note.startswith("1 fix was refused for contradicting the motion, the farthest by ")
 
@@ -171,14 +172,14 @@ def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
 def test_a_burst_that_agrees_with_itself_is_refused(start: int) -> None:
     burst = dict.fromkeys(range(start, start + 15), (200.0, -120.0))
     solution, found = solved(Case(jumps=burst))
-    assert Counter(solution.refusals.values())["outlier (contradicts the motion)"] == 15
+    assert Counter(solution.refusals.values())[Reason.OUTLYING_FIX] == 15
     assert found.between(0.0, 19.9).place_m.max() < 0.1
 
 
 @pytest.mark.parametrize(("wrong", "refused"), [(0, 200), (1, 201)])
 def test_the_epochs_second_message_stands_in_for_the_first(wrong: int, refused: int) -> None:
     solution, found = solved(Case(jumps={100: (0.0, 240.0)}, jumping=(wrong,)))
-    assert solution.refusals[refused] == "outlier (contradicts the motion)"
+    assert solution.refusals[refused] == Reason.OUTLYING_FIX
     assert 401 - refused not in solution.refusals
     assert len(solution.fixes_ns) == 200
     assert found.rms_m < 0.0013
@@ -200,7 +201,7 @@ def test_the_origin_is_the_first_fix_that_is_believed() -> None:
 def test_fixes_without_motion_still_make_an_account() -> None:
     case = Case(gps_hz=1, seconds=1.5, imu_hz=0)
     solution, _ = solved(case, np.array([0.1]))
-    assert Counter(solution.refusals.values()) == {"duplicate epoch": 2}
+    assert Counter(solution.refusals.values()) == {Reason.SAME_EPOCH: 2}
     assert len(solution.fixes_ns) == 2
 
 

@@ -10,6 +10,7 @@ import pytest
 from edgefirst_ros.live import status as livestatus
 from edgefirst_ros.live.queue import Flow
 from edgefirst_ros.live.status import WINDOW_S, Meter
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.report.finding import Severity
 
 HZ = 20.0
@@ -62,7 +63,7 @@ def test_what_came_before_the_session_does_not_count(now: SimpleNamespace) -> No
 
 def judged(refused: int, others: int, waiting: int = 0) -> dict[str, dict[str, Any]]:
     """A topic's account."""
-    reasons = {"refused": {"duplicate epoch": 1, "no fix (status)": refused}}
+    reasons = {"refused": {Reason.SAME_EPOCH: 1, Reason.NO_FIX: refused}}
     received = refused + others + waiting
     return {"/gps": {"received": received, "refused": refused, "written": others, "reasons": reasons}}
 

@@ -16,6 +16,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.ego import geometry
 from edgefirst_ros.ego.geometry import Vector
 from edgefirst_ros.formats.l5kit import ChunkedDataset
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.simulation import DriveOptions, Truth
@@ -83,7 +84,7 @@ def test_one_flipped_message_does_not_move_the_rig(tmp_path: Path) -> None:
     _, metres = places_off(tmp_path / "out", truth)
     assert metres.max() < 0.1
     reasons = done.report["topics"]["/gps"]["reasons"]["refused"]
-    assert reasons == {"duplicate epoch": 25, "outlier (contradicts the motion)": 1}
+    assert reasons == {Reason.SAME_EPOCH: 25, Reason.OUTLYING_FIX: 1}
     assert any("farthest by 240.0 m (" in note for note in done.report["notes"])
 
 

@@ -18,6 +18,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.files import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions, Truth
@@ -362,7 +363,7 @@ def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: P
     assert not any(start < b and a < stop - 300_000 for a, b in spans), "but for one frame's period"
     for topic in ("/camera/h264", "/lidar/points"):
         account, all_of_it = report["topics"][topic], before["topics"][topic]
-        left_out = account["reasons"]["skipped"]["the rig's pose is unknown at that time (unknown_pose: cut)"]
+        left_out = account["reasons"]["skipped"][Reason.POSE_UNKNOWN]
         assert left_out > 40
         assert account["written"] + left_out == all_of_it["written"]
         assert sum(account[column] for column in COLUMNS) == account["received"]

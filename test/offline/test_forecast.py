@@ -14,6 +14,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.hints import missing_topics
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import TopicMap
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.forecast import forecast, outline
 from edgefirst_ros.simulation import DriveOptions
@@ -63,7 +64,7 @@ def test_what_is_said_beforehand_comes(drive: Path, tmp_path: Path, values: dict
         assert told["messages"] == account["received"]
         unused = account["refused"] + account["skipped"]
         assert sum(told["ignored"].values()) >= unused - account["reasons"].get("skipped", {}).get(
-            "not selected", 0
+            Reason.NOT_SELECTED, 0
         )
         found = made["sequences"][0]["clocks"].get(topic)
         assert told["clock"] == (found["finding"] if found else None)

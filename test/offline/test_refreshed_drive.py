@@ -14,6 +14,7 @@ from resized import FRAMES, HOST, SMALL, recorded, spliced
 from written import Written
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation.camera import read_number
@@ -43,4 +44,4 @@ def test_a_stream_without_key_frames_is_taken_up_and_goes_on_after_a_loss(tmp_pa
     assert 4 * PERIOD < again <= 5 * PERIOD
     assert found == [*range(first, lost), *range(again, count)]
     reasons = written.report["topics"]["/camera/h264"]["reasons"]["dropped"]
-    assert reasons == {"before the first key frame": first - start, "after a lost frame": again - lost - 1}
+    assert reasons == {Reason.BEFORE_KEY: first - start, Reason.AFTER_LOSS: again - lost - 1}

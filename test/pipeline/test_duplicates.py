@@ -157,7 +157,7 @@ def test_bunches_of_one_stamp_and_stamps_that_stand_still_are_no_duplicates(tmp_
     report, _ = converted(tmp_path / "c", content)
     for topic in ("/imu", "/lidar/points", "/camera/info", "/tf_static"):
         assert report["topics"][topic]["refused"] == 0, topic
-    assert "duplicate epoch" in report["topics"]["/gps"]["reasons"]["refused"]
+    assert Reason.SAME_EPOCH in report["topics"]["/gps"]["reasons"]["refused"]
 
 
 def test_frames_closer_than_a_format_can_tell_apart_cost_that_format_one(tmp_path: Path) -> None:

@@ -119,13 +119,13 @@ def test_a_picture_that_cannot_be_decoded_drops_its_frame_and_unpairs_its_compan
     run = Run(Keeper())
     image: Future[CameraImage] = Future()
     camera, lidar = run.send(0, image=image)
-    image.set_exception(DecodeError("after a lost frame"))
+    image.set_exception(DecodeError(Reason.AFTER_LOSS))
     run.end()
-    assert reasons(run, camera.topic) == {"dropped": {"after a lost frame": 1}}
+    assert reasons(run, camera.topic) == {"dropped": {Reason.AFTER_LOSS: 1}}
     assert reasons(run, lidar.topic) == {
         "unpaired": {"its reference frame was not usable: after a lost frame": 1}
     }
-    assert run.outcomes == [Outcome("unusable", "after a lost frame")]
+    assert run.outcomes == [Outcome("unusable", Reason.AFTER_LOSS)]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_format_without_time_sheds_and_the_other_still_gets_the_sample() -> No
     assert [sample.frame for sample in one.samples] == [0, 1, 2, 3]
     assert [sample.frame for sample in other.samples] == [1, 3]
     assert [each.kind for each in run.outcomes].count("dropped") == 1
-    assert reasons(run, "/lidar/points") == {"dropped": {"shed: overload": 1}}
+    assert reasons(run, "/lidar/points") == {"dropped": {Reason.SHED: 1}}
 
 
 def test_a_writer_that_fails_is_raised_and_what_follows_is_dropped() -> None:

@@ -119,8 +119,8 @@ def test_one_damaged_tile_makes_the_picture_unusable_for_its_reason(post: Post) 
     grouper = TileGrouper()
     for tile, colour in COLOURS.items():
         envelope = post.envelope(f"camera_{tile}", 0, raw(colour))
-        envelope.unusable = "after a lost frame" if tile == "bl" else None
+        envelope.unusable = Reason.AFTER_LOSS if tile == "bl" else None
         grouper.add(envelope)
     whole = grouper.flush()
     assert whole is not None
-    assert whole.unusable == "after a lost frame"
+    assert whole.unusable == Reason.AFTER_LOSS

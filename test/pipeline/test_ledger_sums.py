@@ -60,9 +60,9 @@ def test_the_furthest_end_counts_and_only_when_everybody_is_done() -> None:
 def test_reasons_belong_to_the_end_that_counts() -> None:
     ledger = Ledger()
     ticket = ledger.receive("t", "x", 10)
-    ledger.note(ticket, Stage.SKIPPED, "not selected")
+    ledger.note(ticket, Stage.SKIPPED, Reason.NOT_SELECTED)
     ledger.note(ticket, Stage.UNPAIRED, "lacked lidar")
-    ledger.note(ticket, Stage.SKIPPED, "not selected")
+    ledger.note(ticket, Stage.SKIPPED, Reason.NOT_SELECTED)
     ledger.release(ticket)
     assert ledger.snapshot()["t"]["reasons"] == {"unpaired": {"lacked lidar": 1}}
 

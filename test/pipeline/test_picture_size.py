@@ -23,6 +23,7 @@ from written import Written
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
@@ -190,7 +191,7 @@ def test_a_lost_key_frame_of_the_new_size_costs_what_builds_on_it(tmp_path: Path
     next_key = min(key for key in keys if key > FRAMES)
     assert [n for _, _, n in kinds(written)] == [FRAMES, 2 * FRAMES - next_key]
     reasons = written.report["topics"]["/camera/h264"]["reasons"]
-    assert reasons["dropped"] == {"after a lost frame": next_key - FRAMES - 1}
+    assert reasons["dropped"] == {Reason.AFTER_LOSS: next_key - FRAMES - 1}
     assert {p.size for p in pictures(written, FIRST).values()} == {SMALL}
 
 

@@ -27,6 +27,7 @@ from edgefirst_ros.model.camera import RawImage, VideoPacket
 from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Datum, RawMessage
 from edgefirst_ros.offline.convert import convert
@@ -298,8 +299,8 @@ def test_the_dataset_is_that_of_the_first_publisher_alone(case: Any, tmp_path: P
     assert len(two.report["sequences"]) == 1
     others = len(both) - len(alone)
     account = two.report["topics"][topic]
-    assert account["reasons"]["refused"] == {"sent by another publisher of the topic": others}
-    assert two.report["codes"]["sent by another publisher of the topic"] == "other_publisher"
+    assert account["reasons"]["refused"] == {Reason.OTHER_PUBLISHER: others}
+    assert two.report["codes"][Reason.OTHER_PUBLISHER] == "other_publisher"
     (warning,) = two.report["warnings"]
     assert warning.startswith(f"two publishers send {topic.strip('/')}: ")
     assert warning.endswith("give each a topic of its own")

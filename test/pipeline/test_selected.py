@@ -12,6 +12,7 @@ from recorded import record
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 
 EVERY = 3
@@ -32,7 +33,7 @@ def test_one_of_n_pictures_is_in_every_format_and_everything_else_in_ncore(tmp_p
         # What was not selected is counted, and is not lost.
         camera = report["topics"]["/camera/h264"]
         skipped = camera["reasons"].get("skipped", {})
-        assert skipped == ({"not selected": camera["received"] - len(taken[every])} if every > 1 else {})
+        assert skipped == ({Reason.NOT_SELECTED: camera["received"] - len(taken[every])} if every > 1 else {})
         lidar = report["topics"]["/lidar/points"]
         assert len(sequence.frames("lidars/lidar")) == lidar["received"] == lidar["written"]
     assert taken[EVERY] == taken[1][::EVERY]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Datum, Role, Sample
 from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.pipeline.envelope import Window
@@ -122,7 +123,7 @@ def test_what_comes_too_late_is_dropped_and_counted() -> None:
     played = Played([*lidar, ("radar_targets", 10.0)], **KEEP)
     assert len(played.samples) == 4
     (reason,) = played.post.ledger.snapshot()["/radar/targets"]["reasons"]["dropped"]
-    assert reason == "arrived later than the look-ahead allows"
+    assert reason == Reason.LATE
 
 
 @pytest.mark.parametrize(("every_n", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])

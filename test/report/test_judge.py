@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.report.drives import clock
 from edgefirst_ros.report.finding import Code
 from edgefirst_ros.report.judge import Verdict, judge
@@ -120,7 +121,7 @@ def test_an_empty_dataset_is_said_to_be() -> None:
 def test_refusals_are_said_but_not_those_of_repeated_fixes() -> None:
     values = report(CAMERA)
     values["topics"]["/radar"] = account(100) | {"refused": 7}
-    values["topics"]["/gps"] = fixes(100, {"duplicate epoch": 50})
+    values["topics"]["/gps"] = fixes(100, {Reason.SAME_EPOCH: 50})
     assert judge(parsed(values)).details == ("7 of 100 messages of radar refused",)
 
 
@@ -228,7 +229,7 @@ class TestOfMessages:
         assert judge(parsed(values)).details == ("lidar lost 4 s at 00:10",)
 
     def test_what_came_twice_is_no_loss(self) -> None:
-        found = lost(refused=600, reasons={"refused": {"duplicate of an earlier message": 600}})
+        found = lost(refused=600, reasons={"refused": {Reason.SAME_MESSAGE: 600}})
         assert found.sentence.endswith("nothing was lost")
 
     def test_calibration_is_said_and_not_graded(self) -> None:
@@ -238,7 +239,7 @@ class TestOfMessages:
             "good: 540 samples; 180 of 180 messages of tf_static"
         )
 
-    @pytest.mark.parametrize("reason", ["0,0", "no fix (status)"])
+    @pytest.mark.parametrize("reason", [Reason.ZERO_FIX, Reason.NO_FIX])
     def test_no_fix_in_the_whole_drive_is_poor(self, reason: str) -> None:
         values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
         values["topics"]["/gps"] = fixes(1200, {reason: 1200})
@@ -249,7 +250,7 @@ class TestOfMessages:
         def of(refused: list[int], decoded: list[int]) -> Verdict:
             values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
             none = sum(refused) - 500
-            values["topics"]["/gps"] = fixes(1200, {"0,0": none, "duplicate epoch": 500})
+            values["topics"]["/gps"] = fixes(1200, {Reason.ZERO_FIX: none, Reason.SAME_EPOCH: 500})
             values["timeline"] |= {
                 "bins": [0, 1, 2],
                 "topics": {"/gps": {"refused": refused, "decoded": decoded}},
@@ -354,12 +355,12 @@ class TestHealthyDrives:
             assert judge(parsed(values)).sentence == f"{grade}: 540 samples; {said}"
 
     def test_what_is_outside_of_an_excerpt_is_no_part_of_the_whole(self) -> None:
-        reasons = {"skipped": {"outside --start/--end": 1200}, "refused": {"no points": 300}}
+        reasons = {"skipped": {Reason.OUTSIDE: 1200}, "refused": {"no points": 300}}
         found = lost(refused=300, received=1800, skipped=1200, written=300, reasons=reasons)
         assert found.sentence == "fair: 540 samples; 300 of 600 messages of lidar refused"
 
     def test_an_excerpt_begins_between_key_frames(self) -> None:
-        reasons = {"skipped": {"outside --start/--end": 1200}, "dropped": {"before the first key frame": 300}}
+        reasons = {"skipped": {Reason.OUTSIDE: 1200}, "dropped": {Reason.BEFORE_KEY: 300}}
         found = lost(dropped=300, received=1800, skipped=1200, written=300, reasons=reasons)
         assert found.sentence == "good: 540 samples; nothing was lost"
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
 
 MS = 1_000_000
@@ -97,7 +98,7 @@ def test_auto_does_not_require_what_never_came_unless_it_is_expected() -> None:
 
 
 def test_unusable_entries_are_never_paired_and_unusable_frames_keep_their_number() -> None:
-    frames = [Item(0), Item(33 * MS, unusable="after a lost frame"), Item(66 * MS)]
+    frames = [Item(0), Item(33 * MS, unusable=Reason.AFTER_LOSS), Item(66 * MS)]
     companions = [Item(1 * MS, unusable="damaged"), Item(20 * MS)]
     verdicts, _, _ = run(frames, companions)
     assert verdicts[0].companions["lidar"].time_ns == 20 * MS

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.gops import FrameMark, GapDetector
 
 STEP = 40
@@ -85,7 +86,7 @@ def test_frames_may_be_added_in_any_order_ahead_of_the_walk() -> None:
     assert line.walked_ns is None
     assert line.walk(2 * STEP) == [(0, None), (STEP, None), (2 * STEP, None)]
     assert line.walked_ns == 2 * STEP
-    assert line.walk(9 * STEP) == [(3 * STEP, None), (5 * STEP, "after a lost frame")]
+    assert line.walk(9 * STEP) == [(3 * STEP, None), (5 * STEP, Reason.AFTER_LOSS)]
     assert line.interval_ns() == STEP
 
 

@@ -25,6 +25,7 @@ from clips import (
 )
 
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video import worker
 from edgefirst_ros.video.backends import DecoderKind
 from edgefirst_ros.video.decoder import VideoDecoder
@@ -175,7 +176,7 @@ def test_what_is_not_usable_is_refused_with_the_reason() -> None:
     clip = make_clip("h264-p")
     with stream() as video:
         push_all(video, clip.shots[3:])
-        with pytest.raises(DecodeError, match="before the first key frame"):
+        with pytest.raises(DecodeError, match=Reason.BEFORE_KEY):
             video.request(video.judge(clip.shots[4].time_ns)).result(timeout=10)
         with pytest.raises(DecodeError, match="no packet of that time"):
             video.request(video.judge(clip.shots[4].time_ns + 1)).result(timeout=10)

@@ -27,6 +27,7 @@ from mcap.reader import make_reader
 from rewrite import nal_units, rejoin, without_vui
 
 from edgefirst_ros.model.camera import VideoPacket, decode_video
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.stream import VideoStream
 
@@ -70,7 +71,7 @@ def test_after_a_change_of_codec_a_key_frame_is_waited_for() -> None:
     first = make_clip("h264-p")
     second = encode_shots(*recipe("h265-p"), frames=30, first=44)
     played = play(stream(), [*first.shots, *second[1:]])
-    assert {played.verdicts[number] for number in range(45, 56)} == {"after a lost frame"}
+    assert {played.verdicts[number] for number in range(45, 56)} == {Reason.AFTER_LOSS}
     assert played.verdicts[56] is None
 
 
@@ -94,7 +95,7 @@ def test_parameter_sets_may_come_in_packets_of_their_own(clip: Clip, workers: in
         video.push(shot.time_ns, shot.packet)
         video.push(shot.time_ns, shot.packet)
     if shift_ns:
-        assert video.judge(shots[0].time_ns).reason == "no picture in the packet"
+        assert video.judge(shots[0].time_ns).reason == Reason.NO_PICTURE
     futures = {
         number: video.request(video.judge(START_NS + STEP_NS * number)) for number in sorted(clip.truth)
     }
@@ -112,7 +113,7 @@ def test_parameter_sets_may_come_once_only(clip: Clip, workers: int) -> None:
 
 def test_without_parameter_sets_nothing_is_usable(clip: Clip) -> None:
     played = play(stream(), [apart(shot)[1] if shot.key else shot for shot in clip.shots])
-    assert set(played.verdicts.values()) == {"before the first key frame"}
+    assert set(played.verdicts.values()) == {Reason.BEFORE_KEY}
 
 
 @WORKERS

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from rewrite import nal_units
 
 from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.stream import VideoStream
 
 
@@ -67,7 +68,7 @@ def test_after_any_single_loss_nothing_follows_until_the_next_key_frame(clip: Cl
             (shot.number for shot in clip.shots if shot.key and shot.number > gone.number), default=99
         )
         held = {number for number in played.verdicts if gone.number < number < next_key}
-        expected = {"before the first key frame"} if lost == 0 else {"after a lost frame"}
+        expected = {Reason.BEFORE_KEY} if lost == 0 else {Reason.AFTER_LOSS}
         assert {played.verdicts[number] for number in held} <= expected
 
 
@@ -83,7 +84,7 @@ def test_a_lost_reference_also_takes_pictures_shown_before_it() -> None:
     lost = next(place for place, shot in enumerate(clip.shots) if shot.number == 3)
     played = play(stream(), clip.without([lost]))
     assert clip.shots[lost + 1].number == 1
-    assert played.verdicts[1] == played.verdicts[2] == "after a lost frame"
+    assert played.verdicts[1] == played.verdicts[2] == Reason.AFTER_LOSS
 
 
 @settings(max_examples=40, deadline=None)
@@ -104,7 +105,7 @@ def test_a_recording_that_starts_amid_a_group_waits_for_its_first_key_frame(clip
         assert_true(clip, played)
         assert set(played.pictures) == {n for n in played.verdicts if n >= clip.shots[first_key].number}
         refused = {verdict for verdict in played.verdicts.values() if verdict is not None}
-        assert refused <= {"before the first key frame"}
+        assert refused <= {Reason.BEFORE_KEY}
 
 
 def test_open_groups_after_a_loss_lose_their_leading_pictures() -> None:
@@ -181,7 +182,7 @@ def test_a_leaf_that_a_reference_picture_overtakes_is_left_out_alone(name: str) 
         shots[place], shots[place + 1] = shots[place + 1], shots[place]
         played = play(stream(), shots)
         assert_true(clip, played)
-        assert played.verdicts[clip.shots[place].number] == "after a lost frame"
+        assert played.verdicts[clip.shots[place].number] == Reason.AFTER_LOSS
         assert set(clip.truth) - set(played.pictures) == {clip.shots[place].number}
 
 

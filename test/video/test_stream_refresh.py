@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from rewrite import bits_to_bytes, escape, nal_units, rejoin, ue
 
 from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.bitstream import can_start, gradual_start, head, is_keyframe
 from edgefirst_ros.video.stream import VideoStream
 
@@ -36,7 +37,7 @@ BITS = {
     "h264-refresh-pyramid": {"bf": "2", "b_strategy": "0"},
 }
 """Streams whose first picture alone is a key frame; the wide one recovers no sooner than the next point."""
-AFTER_LOSS, BEFORE_KEY = "after a lost frame", "before the first key frame"
+AFTER_LOSS, BEFORE_KEY = Reason.AFTER_LOSS, Reason.BEFORE_KEY
 
 
 @cache
