@@ -157,7 +157,7 @@ class Tail:
         """Complete the session, if there is one, in the background."""
         session = self._session
         if session is not None:
-            session.following.pipeline.pass_seam()
+            session.following.pipeline.pass_seam(session.why)
             self.wait()
             self._completing, self._session, self._pace = session, None, Pace()
             self._thread = threading.Thread(target=self._run, args=[session], name="finish", daemon=True)
