@@ -116,7 +116,10 @@ class Session:
 
 def session_at(sessions: Sequence[Session], time_ns: int) -> Session:
     """The one to which what was acquired then belongs."""
-    return next((each for each in sessions if each.end_ns is None or time_ns < each.end_ns), sessions[-1])
+    for session in sessions:
+        if session.end_ns is None or time_ns < session.end_ns:
+            return session
+    return sessions[-1]
 
 
 class Emission:
