@@ -218,10 +218,6 @@ class Motion:
         """Fixes believed or refused since the last call."""
         return self._receiver.judged()
 
-    def leave_telling(self) -> None:
-        """Another estimate, of which this one is a copy, tells what becomes of the fixes so far."""
-        self._receiver.leave_telling()
-
     @property
     def has_begun(self) -> bool:
         """Whether anything has arrived."""

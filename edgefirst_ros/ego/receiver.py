@@ -63,7 +63,6 @@ class _Epoch:
     believed: bool = False
     refused: set[int] = field(default_factory=set)
     told: bool = False
-    told_elsewhere: bool = False
     _places: dict[int, Floats] = field(default_factory=dict)
 
     def place(self, datum: GeoPoint) -> Floats:
@@ -133,12 +132,6 @@ class Receiver:
         """Fixes believed or refused since the last call."""
         done, self._judged = self._judged, []
         return done
-
-    def leave_telling(self) -> None:
-        """Another one, of which this one is a copy, tells what becomes of the fixes so far."""
-        self._judged = []
-        for epoch in self._epochs:
-            epoch.told_elsewhere = True
 
     @property
     def notes(self) -> list[str]:
@@ -352,7 +345,7 @@ class Receiver:
             if epoch.told or epoch.node.time_ns >= before_ns:
                 continue
             epoch.told = True
-            for number, fix in enumerate(epoch.fixes if not epoch.told_elsewhere else ()):
+            for number, fix in enumerate(epoch.fixes):
                 others = [other for other in epoch.fixes if other is not fix]
                 believed = number == epoch.chosen and epoch.believed
                 refusal = Reason.FROZEN_FIX if epoch.repeats else Reason.OUTLYING_FIX

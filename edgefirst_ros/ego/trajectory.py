@@ -113,11 +113,6 @@ class Trajectory:
         if not self._known:
             self._motion.odometer.add(time_ns, odometry)
 
-    def leave_telling(self) -> None:
-        """Another trajectory, of which this one is a copy, tells what becomes of the fixes so far."""
-        self._judged_fixes = []
-        self._motion.leave_telling()
-
     def finish(self) -> None:
         """Process what is waiting: nothing more arrives."""
         if not self._known:

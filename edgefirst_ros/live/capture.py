@@ -340,17 +340,17 @@ class LiveCapture:
         if why:
             self._split_point.request(now_s, why)
         self._tail.end_if_over(message)
-        if self._split_point.is_here(message, now_s) and not self._tail.is_active:
+        if self._split_point.is_here(message, now_s) and not self._tail.taking:
             job = self._split(job, message)
         if message is None:
             return
-        self._tail.feeding(message, self._queue.taken_s)
         if self._late:
             what = message.topic, full_type(message.schema), 1, len(message.data)
             job.pipeline.lose(*what, Reason.CUT_OFF, receive_ns=message.receive_ns)
             return
-        if job.overload is not None:
-            job.overload.feeding(self._queue.taken_s, message.receive_ns)
+        for each in (job, *self._tail.taking):
+            if each.overload is not None:
+                each.overload.feeding(self._queue.taken_s, message.receive_ns)
         job.pipeline.feed(message)
 
     def _split(self, job: Job, message: RawMessage | None) -> Job:

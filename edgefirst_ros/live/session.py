@@ -171,6 +171,7 @@ def begin_session(
         OutputBusy: another process is writing the dataset that the user named.
         WriteError: the output cannot be written.
     """
+    before = None if after is None else (after[0].pipeline, after[1].time_ns)
     candidates = names.candidates(now_ns)
     while True:
         dataset, sequence = next(candidates)
@@ -180,7 +181,14 @@ def begin_session(
             if report.exists():
                 raise OutputExists(f"{report}: exists: choose another name")  # noqa: TRY301
             job = Job(
-                config, output, dataset, committed=committed, overload=overload, durable=durable, disk=disk
+                config,
+                output,
+                dataset,
+                committed=committed,
+                overload=overload,
+                durable=durable,
+                disk=disk,
+                workers=None if before is None else before[0].workers,
             )
             break
         except (OutputBusy, OutputExists):
@@ -188,7 +196,6 @@ def begin_session(
                 raise
     names.claim(dataset, sequence)
     job.pipeline.notes += names.notes
-    before = None if after is None else (after[0].pipeline, after[1].time_ns)
     try:
         job.pipeline.begin_source(None, names.host, sequence, calibration=known, after=before)
     except BaseException:

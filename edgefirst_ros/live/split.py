@@ -126,9 +126,9 @@ class Tail:
         return [each.job for each in (self._session, self._completing) if each is not None]
 
     @property
-    def is_active(self) -> bool:
-        """Whether a session still takes messages from before its seam."""
-        return self._session is not None
+    def taking(self) -> list[Job]:
+        """The job of the session that still takes messages from before its seam, if there is one."""
+        return [] if self._session is None else [self._session.job]
 
     def begin(self, job: Job, why: str, seam: Seam, following: Job, recorded: PendingRecording) -> None:
         """Have ``job``, which ends at the seam, take messages beside ``following`` for a while."""
@@ -147,17 +147,11 @@ class Tail:
         if is_over:
             self.end()
 
-    def feeding(self, message: RawMessage, taken_s: float) -> None:
-        """A message that left the queue at ``taken_s`` is about to be fed to both sessions."""
-        job = None if self._session is None else self._session.job
-        if job is not None and job.overload is not None:
-            job.overload.feeding(taken_s, message.receive_ns)
-
     def end(self) -> None:
         """Complete the session, if there is one, in the background."""
         session = self._session
         if session is not None:
-            session.following.pipeline.pass_seam()
+            session.following.pipeline.pass_seam(session.why)
             self.wait()
             self._completing, self._session, self._pace = session, None, Pace()
             self._thread = threading.Thread(target=self._run, args=[session], name="finish", daemon=True)

@@ -299,7 +299,7 @@ def _replay(
     pipeline.notes += chain.notes
     if len(chain.drive.parts) == 1 and chain.following is None:
         return None
-    replay = ChainReplay(chain, config, pipeline)
+    replay = ChainReplay(chain, pipeline)
     reading = _Reading(pipeline, chain.drive.size, stop, on_progress)
     try:
         if reading.read(chain.drive, replay.feed):

@@ -17,11 +17,12 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import RecordedDrive, find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
+from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import Recording
-from edgefirst_ros.sources.session import RESUMED, RecordedSession, Seam, resumed_of
+from edgefirst_ros.sources.session import RESUMED, RecordedSession, resumed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +85,24 @@ def _open(beside: Recording, name: str) -> Recording | None:
 
 
 class ChainReplay:
-    """Feeds a pipeline the last session of a chain as live capture did.
+    """Replays a chain as one run in which a session follows the other, as in the live capture.
 
     Call ``feed`` with every message of the chain's drive, then ``finish``; ``close`` in any case.
 
     Args:
         chain: the session and those before.
-        config: the conversion's configuration.
         pipeline: receives the last session; nothing is written of the others.
     """
 
-    def __init__(self, chain: SessionChain, config: Config, pipeline: Pipeline) -> None:
+    def __init__(self, chain: SessionChain, pipeline: Pipeline) -> None:
         self._chain = chain
-        self._config = config.model_copy(update={"workers": 1})
         self._last = pipeline
+        self._current: Pipeline | None = None
+        self._others: list[Pipeline] = []
         self._at = -1
         self._arrival = -1
-        self._host = ""
-        self._current: Pipeline | None = None
-        self._tail: tuple[Pipeline, Seam] | None = None
+        self._until_ns: int | None = None
+        """The session before the current one needs no message received from then on; None if it has ended."""
 
     def feed(self, message: RawMessage) -> None:
         """Feed the next message of the drive."""
@@ -115,9 +115,9 @@ class ChainReplay:
             self._pass_seam()
             self._current.end_source(Reason.PAUSED)
             name, known = resumed
-            self._current.begin_source(None, self._host, name, calibration=known)
+            self._current.begin_source(None, self._chain.drive.parts[self._at].host, name, calibration=known)
             return
-        if self._tail is not None and message.receive_ns >= self._tail[1].until_ns:
+        if self._until_ns is not None and message.receive_ns >= self._until_ns:
             self._pass_seam()
         self._current.feed(message)
 
@@ -129,56 +129,49 @@ class ChainReplay:
         session = None if following is None else following.session
         if following is None or session is None or session.seam is None:
             return
-        self._begin_after(self._last, Pipeline(self._config, []), session, session.seam)
+        self._begin(session, self._other())
         for message in following.messages(self._arrival + 1):
             is_resumed = message.topic == RESUMED and resumed_of(message) is not None
             if is_resumed or message.receive_ns >= session.seam.until_ns or not proceed():
                 break
             if not message.repeated and self._current is not None:
                 self._current.feed(message)
-        self._tail = None
-        if self._current is not None:
-            self._current.pass_seam()
+        self._pass_seam("end of the recording")
 
     def close(self) -> None:
-        """Abort the pipelines of the sessions before."""
-        for pipeline in (self._current, self._tail and self._tail[0]):
-            if pipeline is not None and pipeline is not self._last:
-                pipeline.abort()
+        """Release what the sessions of which nothing is written have."""
+        self._pass_seam()
+        for pipeline in self._others:
+            pipeline.abort()
+
+    def _other(self) -> Pipeline:
+        """A pipeline that writes nothing."""
+        self._others.append(Pipeline(self._last.config, [], workers=self._last.workers))
+        return self._others[-1]
 
     def _reach(self, part: int) -> None:
         while self._at < part:
             self._at += 1
             session = self._chain.drive.parts[self._at].session
             if session is not None:
-                self._begin(session)
+                is_last = self._at == len(self._chain.drive.parts) - 1
+                self._begin(session, self._last if is_last else self._other())
 
-    def _begin(self, session: RecordedSession) -> None:
+    def _begin(self, session: RecordedSession, pipeline: Pipeline) -> None:
         """Begin a session, as a continuation of the one before if it was one."""
-        self._host = session.host
-        is_last = self._at == len(self._chain.drive.parts) - 1
-        pipeline = self._last if is_last else Pipeline(self._config, [])
-        before, seam = self._current, session.seam
         self._pass_seam()
-        if before is None or seam is None:
-            pipeline.begin_source(None, session.host, session.sequence, calibration=session.known)
-        else:
-            self._begin_after(before, pipeline, session, seam)
+        after, known = None, session.known
+        if self._current is not None and session.seam is not None:
+            after, known = (self._current, session.seam.time_ns), self._current.calibration
+            self._until_ns = session.seam.until_ns
+        pipeline.begin_source(None, session.host, session.sequence, calibration=known, after=after)
         self._current = pipeline
 
-    def _begin_after(
-        self, before: Pipeline, pipeline: Pipeline, session: RecordedSession, seam: Seam
-    ) -> None:
-        names, known = (session.host, session.sequence), before.calibration
-        pipeline.begin_source(None, *names, calibration=known, after=(before, seam.time_ns))
-        self._tail, self._current = (before, seam), pipeline
-
-    def _pass_seam(self) -> None:
-        """End the session before: it needs no more messages."""
-        tail, self._tail = self._tail, None
-        if tail is not None and self._current is not None:
-            self._current.pass_seam()
-            tail[0].abort()
+    def _pass_seam(self, reason: str = SPLIT) -> None:
+        """End the session before the current one, if it has not ended: it needs no more messages."""
+        if self._until_ns is not None and self._current is not None:
+            self._until_ns = None
+            self._current.pass_seam(reason)
 
 
 LIVE_ONLY = frozenset(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,23 +13,19 @@ from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.formats.format import Distributes, Writer
 from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
+from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.pipeline.content import StreamContent
+from edgefirst_ros.pipeline.context import PoseAccount
 from edgefirst_ros.pipeline.disk import Disk, Mark
-from edgefirst_ros.pipeline.envelope import Envelope, Window
-from edgefirst_ros.pipeline.executor import Backlog, worker_count
+from edgefirst_ros.pipeline.emission import SequenceSummary, Session
 from edgefirst_ros.pipeline.fanout import FanOut, Output
-from edgefirst_ros.pipeline.intake import Intake, SeamStart
-from edgefirst_ros.pipeline.ledger import Ledger, Stage
-from edgefirst_ros.pipeline.masks import Masks
+from edgefirst_ros.pipeline.intake import Intake
+from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.pipeline.processes import ProcessPool
+from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.report import build_report
-from edgefirst_ros.pipeline.sequencer import Known, Sequencer, SequenceSummary
+from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.timing.gaps import StreamStats
-
-GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
-"""Items, and bytes of messages, under way for each group of pictures that a process decodes."""
-WAITING_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +50,9 @@ class Pipeline:
     ``close``. One thread feeds; other methods say where any thread may call them. The same messages give the
     same bytes, whatever the number of workers.
 
+    A source may go on with another pipeline's writers: what is acquired from a time on is of that one. Each
+    message is processed once, and belongs to the session of its time.
+
     Args:
         config: whole.
         writers: of all formats.
@@ -65,6 +62,7 @@ class Pipeline:
         durable: called with how far the disk holds what was written; see ``GroupCommit``.
         processes: whether as many processes as there are workers decode and encode, in place of threads.
         shown: which samples the writers get, by their times, see ``FanOut``.
+        workers: of a pipeline that this one follows or is followed by; None: its own.
     """
 
     def __init__(
@@ -78,46 +76,32 @@ class Pipeline:
         disk: Disk | None = None,
         processes: bool = False,
         shown: Callable[[int], bool] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.config = config
         self.ledger = Ledger()
-        workers = worker_count(config.workers)
-        self._processes = ProcessPool(workers) if processes else None
-        if self._processes is not None:
+        self.workers = workers or Workers(config.workers, processes=processes)
+        self.workers.enter()
+        if self.workers.processes is not None:
             for writer in writers:
                 if isinstance(writer, Distributes):
-                    writer.distribute(self._processes.call)
-        # Threads that wait for processes take no time.
-        threads = WAITING_THREADS * workers if processes else workers
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="encode")
+                    writer.distribute(self.workers.processes.call)
         self._fanout = FanOut(
             writers,
-            self._pool,
-            workers,
+            self.workers.pool,
+            self.workers.count,
             self.ledger,
             committed,
             sync_s=config.sync_s,
             durable=durable,
             overload=overload,
             disk=disk,
-            backlog=Backlog(GROUP_ITEMS * workers, GROUP_BYTES * (workers + 2)) if processes else None,
+            backlog=self.workers.backlog,
             shown=shown,
         )
-        self._window = Window()
-        self._is_broken = False
-        """Whether the time base broke while a seam was near."""
-        self._sequencer = Sequencer(
-            config,
-            self._pool,
-            workers,
-            ledger=self.ledger,
-            fanout=self._fanout,
-            known=self._known,
-            window=self._window,
-            send=None if self._processes is None else self._processes.submit,
-        )
-        self.sequences: list[SequenceSummary] = self._sequencer.done
-        self.notes: list[str] = self._sequencer.notes
+        self._session = Session(self.ledger, self._fanout)
+        self.sequences: list[SequenceSummary] = self._session.done
+        self.notes: list[str] = self._session.notes
         """Findings for the user while the run goes on, once each; also in the report."""
         self.unread: list[str] = []
         """Sentences on sources that were requested and of which nothing was fed."""
@@ -127,16 +111,9 @@ class Pipeline:
         """Whether a source was not read to its end, so that topics may not have come yet."""
         self._is_continued = False
         """Whether calibration was known before the first message."""
-        self._masks = Masks(config, self.ledger, self.notes.append)
-        self._motions: deque[Motion] = deque()
-        self._intake = Intake(config, self)
-        self._last_known: Known | None = None
-        """Once it has left its intake to another session, what it knew then."""
-        self._publishers: dict[str, Mapping[str, Any]] = {}
-        """Likewise; until then what was found before another session joined."""
-        self._recorded_ns = 0
-        self._span: tuple[int, int] | None = None
-        self._cut = ""
+        self._intake = Intake(config, self._session, self.workers)
+        self._publishers: Mapping[str, Mapping[str, Any]] | None = None
+        """What was found of them before another session went on."""
 
     # ------------------------------------------------------------------ sources
     def begin_source(
@@ -158,57 +135,36 @@ class Pipeline:
             name: of its first sequence; None for one made of host and time.
             motions: the rig's motion between breaks of the time base, where it was estimated beforehand.
             calibration: known from before, where the source continues with the same sensors.
-            after: pipeline of the session before and time of the seam (see ``seam_ns``): what is acquired
-                from then on belongs to this one. Both take messages, which are fed here, until ``pass_seam``;
-                the rig's motion and what the first samples pair with are taken over.
+            after: no new source: that of this pipeline goes on here with what is acquired from a time on (see
+                ``seam_ns``). Messages are fed here then; the one before has the rest until ``pass_seam``.
 
         Raises:
             ConfigError: the prefix or the reference is ambiguous, or no topic could ever be the reference.
         """
         self._is_continued |= calibration is not None or after is not None
-        self._motions = deque(motions)
-        host = self.config.host or host
+        self._session.host = self.config.host or host
+        self._session.name = None if name is None else safe_name(name)
         if after is None:
-            self._intake.begin(topics)
-            self._sequencer.source(host, name, calibration)
+            self._intake.begin(topics, motions)
+            self._intake.sequencer.known = calibration
         else:
-            before, time_ns = after
-            self._sequencer.source(host, name, calibration, before.start_after(time_ns))
-            self._follow(before, time_ns)
-
-    # ------------------------------------------------------------------ seams
-    def seam_ns(self, message: RawMessage | None) -> int | None:
-        """Acquisition time at which another session can follow, see ``Intake.seam_ns``."""
-        return None if self._sequencer.current is None else self._intake.seam_ns(message)
-
-    def pass_seam(self) -> None:
-        """Take everything from now on, because no message of the session before can come any more."""
-        self._window.is_near = False
-        self._intake.pass_seam()
-
-    def leave(self) -> None:
-        """Take no messages any more; another session goes on."""
-        self._publishers, self._last_known = dict(self.publishers), self._known()
-        self._intake.leave(self)
-
-    def start_after(self, time_ns: int) -> SeamStart | None:
-        """What a session that follows from this time on takes over; None if there is no sequence."""
-        run, recent = self._sequencer.current, self._intake.recent
-        return None if run is None or recent is None else run.start_after(time_ns, recent.last_ns)
+            self._follow(*after)
 
     def _follow(self, before: Pipeline, time_ns: int) -> None:
-        """Go on with the messages of the session before, and with those that this one needs as well."""
-        self._window.begin_ns, self._window.is_near = time_ns, True
+        before._publishers = before.publishers
         self._intake = before._intake
-        recent = self._intake.recent
-        for kept in [] if recent is None else recent.messages():
-            self.share(kept, None)
-        before._window.end_ns, before._window.is_near = time_ns, True
-        before._publishers = dict(before.publishers)
-        self._intake.join(self)
+        self._intake.join(self._session, time_ns)
+
+    def seam_ns(self, message: RawMessage | None) -> int | None:
+        """Acquisition time at which another session can follow, see ``Intake.seam_ns``."""
+        return self._intake.seam_ns(message)
+
+    def pass_seam(self, reason: str = SPLIT) -> None:
+        """Take everything from now on: no message of the session before can come any more, which ends."""
+        self._intake.leave(reason)
 
     def feed(self, raw: RawMessage) -> None:
-        """Take one message in order of arrival; so does a session before that has not left yet.
+        """Take one message in order of arrival.
 
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
@@ -231,19 +187,18 @@ class Pipeline:
 
     def cut(self, reason: str) -> None:
         """Drop, for this reason, what has not been handed to writers, as no time is left; any thread."""
-        self._cut = reason
-        self._sequencer.cut(reason)
+        self._session.cut = reason
 
     def end_source(self, reason: str = "end of the recording") -> None:
-        """The source ends: everything held leaves."""
-        has_left = self._last_known is not None
-        if not has_left:
-            self._intake.flush()
-        self._feed(self._masks.flush())
-        self._sequencer.end(reason)
-        if not has_left:
-            self._intake.forget()
-        self._span = None
+        """The source ends: everything held leaves, unless it goes on elsewhere."""
+        if self._is_last:
+            self._intake.end(reason)
+        self._session.last_ns = None
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether no other pipeline goes on with the source."""
+        return self._intake.sessions[-1] is self._session
 
     def complete(self) -> list[Path]:
         """Write what is under way and finish the output except for final names; returns the user's paths.
@@ -252,9 +207,7 @@ class Pipeline:
             WriteError: or whatever made a writer fail.
         """
         self._fanout.join()
-        self._pool.shutdown()
-        if self._processes is not None:
-            self._processes.shutdown()
+        self.workers.leave()
         self.raise_failure()
         return self._fanout.complete()
 
@@ -268,18 +221,14 @@ class Pipeline:
 
     def abort(self) -> None:
         """Release files and threads after an error."""
-        self._intake.leave(self)
-        self._sequencer.abort()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._processes is not None:
-            self._processes.kill()
+        self._intake.abort(self._session)
+        self.workers.leave(at_once=True)
         self._fanout.abort()
 
     def raise_failure(self) -> None:
         """Raise what made a writer fail, if anything did."""
         self._fanout.raise_failure()
-        if self._processes is not None and self._processes.failure is not None:
-            raise self._processes.failure
+        self.workers.raise_failure()
 
     @property
     def fanout(self) -> FanOut:
@@ -289,13 +238,12 @@ class Pipeline:
     @property
     def publishers(self) -> Mapping[str, Mapping[str, Any]]:
         """By topic with several publishers, what tells it; any thread."""
-        if self._last_known is not None:
-            return self._publishers
-        return dict(sorted({**self._publishers, **self._intake.publishers.found}.items()))
+        found = self._intake.publishers.found if self._publishers is None else self._publishers
+        return dict(sorted(found.items()))
 
     def announced(self, topic: str, publishers: list[str]) -> None:
         """Note that the middleware knows several publishers of a topic; any thread."""
-        if self._last_known is None:
+        if self._publishers is None:
             self._intake.publishers.announced(topic, publishers)
 
     @property
@@ -310,36 +258,41 @@ class Pipeline:
             self.ledger.totals["received"],
             self._fanout.samples,
             self._fanout.bytes_written,
-            self._recorded_ns / 1e9,
+            self._session.recorded_ns / 1e9,
             self._fanout.commits.durable.samples,
-            self._sequencer.driven_m,
+            sum(poses.driven_m for poses in self._poses),
         )
 
     @property
     def calibration(self) -> Calibration | None:
         """Known now, for a source that continues with the same sensors; None if nothing is known."""
-        return self._sequencer.calibration
+        return self._intake.sequencer.calibration
 
     @property
     def has_poses(self) -> bool:
         """Whether the rig's position was ever known."""
-        return any(summary.result.poses.has_position for summary in self.sequences)
+        return any(poses.has_position for poses in self._poses)
+
+    @property
+    def _poses(self) -> list[PoseAccount]:
+        now = self._session.current
+        return [*(each.result.poses for each in self.sequences), *([] if now is None else [now.poses])]
 
     @property
     def streams(self) -> list[StreamStats]:
         """Statistics of the topics of every sequence so far, including the one under way; any thread."""
-        run = self._sequencer.current
-        known = [summary.result.stats for summary in self.sequences] + ([] if run is None else [run.stats])
+        now = self._session.current
+        known = [summary.result.stats for summary in self.sequences] + ([] if now is None else [now.stats])
         return [stats for each in known for stats in list(each.values())]
 
     @property
     def contents(self) -> dict[str, StreamContent]:
         """By topic, what is watched in the sequence under way; any thread."""
-        run = self._sequencer.current
+        now = self._session.current
         return (
             {}
-            if run is None
-            else {run.stats[n].topic: c for n, c in list(run.content.items()) if c.is_watched}
+            if now is None
+            else {now.stats[n].topic: c for n, c in list(now.content.items()) if c.is_watched}
         )
 
     def report(self) -> dict[str, Any]:
@@ -352,7 +305,7 @@ class Pipeline:
             self.sequences,
             outputs={n: each for n, each in self.outputs.items() if n not in self._fanout.given_up},
             samples=self._fanout.samples,
-            notes=[*self.notes, *self._sequencer.remarks.notes],
+            notes=[*self.notes, *(self._intake.sequencer.remarks.notes if self._is_last else ())],
             unread=self.unread,
             hints=[hint.text for hint in self.hints(counts)],
             missing=missing,
@@ -362,76 +315,3 @@ class Pipeline:
     def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
         """What configured topics that did not come may mean, by the ledger's counts of those that did."""
         return self._intake.routing.hints(topics, self.around)
-
-    # ------------------------------------------------------------------ one sequence
-    def _place(self, envelope: Envelope) -> None:
-        """At a seam the acquisition time says to which session a message belongs, and is counted by."""
-        if self._window.is_near and not self._is_broken:
-            self.ledger.assign(envelope.ticket, own=self._window.has(envelope.time_ns))
-
-    def take(self, envelope: Envelope, end: tuple[Stage, str] | None) -> None:
-        """Take a message at its acquisition time, in order of arrival; ``end`` if it goes no further."""
-        self._place(envelope)
-        if end is not None:
-            self.ledger.release(envelope.ticket, *end)
-        elif self._cut:
-            self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut, unplaced=True)
-        else:
-            may_have_masks = self._intake.routing.may_have_masks
-            self._feed(self._masks.feed(envelope) if may_have_masks else (envelope,))
-
-    def share(self, envelope: Envelope, end: tuple[Stage, str] | None) -> None:
-        """Take, as ``take`` does, a message that another session has, too: under a ticket of its own."""
-        old = envelope.ticket
-        ticket = self.ledger.receive(old.topic, old.schema, old.size, old.receive_ns, own=False)
-        self.take(envelope.fresh(ticket), end)
-
-    def refer(self, topics: frozenset[str]) -> None:
-        """These topics are the reference now."""
-        if self._sequencer.current is not None:
-            self._sequencer.current.reference_topics = topics
-
-    def broke(self, reason: str) -> None:
-        """The time base broke: what follows is another sequence.
-
-        Times at a seam mean nothing any more then: order of arrival decides.
-        """
-        self._feed(self._masks.flush())
-        self.notes.append(f"new sequence: {reason}")
-        self._sequencer.end(reason)
-        self._is_broken = self._window.is_near
-        self._window.begin_ns = self._window.end_ns = None
-        self._window.is_near = False
-        if self._motions:
-            self._motions.popleft()
-
-    def _feed(self, envelopes: Iterable[Envelope]) -> None:
-        for envelope in envelopes:
-            self._place(envelope)
-            if self._cut:
-                self.ledger.release(envelope.ticket, Stage.DROPPED, self._cut)
-            elif self._is_broken and not envelope.ticket.own:
-                self.ledger.release(envelope.ticket)
-            else:
-                self._sequencer.feed(envelope)
-
-    def _known(self) -> Known:
-        if self._last_known is not None:
-            return self._last_known
-        intake = self._intake
-        findings = tuple(intake.findings)
-        motion = self._motions[0] if self._motions else None
-        topics = (finding.topic for finding in findings)
-        expected, left_out = intake.routing.used(topics, intake.heard)
-        return Known(intake.routing.reference, expected, left_out, findings, motion)
-
-    def received(self, receive_ns: int) -> None:
-        """A message was received then, of which it is not known yet where it belongs."""
-        if receive_ns <= 0:
-            return  # received before there was a time
-        if self._span is None:
-            self._span = (receive_ns, receive_ns)
-        start, end = self._span
-        if receive_ns > end:
-            self._recorded_ns += receive_ns - end
-            self._span = (start, receive_ns)

@@ -21,7 +21,6 @@ from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
 from edgefirst_ros.model.transform import Transforms, describe_change, makes_cycle
-from edgefirst_ros.pipeline.envelope import Window
 
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
@@ -40,7 +39,6 @@ class SampleContext:
         known: the calibration in force before any has come.
         motion: of the whole drive, if it is known beforehand.
         before: trajectory of the sequence before, if it continues.
-        window: poses are given within it only, and at its ends.
 
     Attributes:
         calibration: in force now.
@@ -49,6 +47,7 @@ class SampleContext:
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
         moved: first change of each frame's transform, a sentence by frame.
+        reference_topics: topics whose messages samples begin with.
     """
 
     def __init__(
@@ -61,9 +60,9 @@ class SampleContext:
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
-        window: Window | None = None,
+        reference_topics: frozenset[str] = frozenset(),
     ) -> None:
-        self._window = window or Window()
+        self.reference_topics = reference_topics
         self.calibration = known or Calibration()
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
@@ -164,8 +163,7 @@ class SampleContext:
         """No message comes any more: all is final. Settle what waited, as ``navigate`` does."""
         self.trajectory.finish()
         self.final_ns = math.inf
-        if self._last_due_ns is not None:
-            self._want_pose(self._now_ns, 1)
+        self.end_at(self._now_ns)
         yield from self.trajectory.judged()
 
     def passing(self, time_ns: int, *, measured: bool = True) -> None:
@@ -179,19 +177,14 @@ class SampleContext:
             self._want_pose(time_ns, POSE_AT_LEAST_NS)
 
     def _want_pose(self, time_ns: int, apart_ns: int) -> None:
-        begin_ns, end_ns, last_ns = self._window.begin_ns, self._window.end_ns, self._last_due_ns
-        if end_ns is None and last_ns is not None and time_ns - last_ns < apart_ns:
-            return
-        if begin_ns is not None and time_ns < begin_ns:
-            return
-        if begin_ns is not None and self._last_due_ns is None:
-            self.due.append(begin_ns)
-            self._last_due_ns = begin_ns
-        if end_ns is not None and time_ns >= end_ns:
-            time_ns, apart_ns = end_ns - 1, 1
         if self._last_due_ns is None or time_ns - self._last_due_ns >= apart_ns:
             self.due.append(time_ns)
             self._last_due_ns = time_ns
+
+    def end_at(self, time_ns: int) -> None:
+        """A pose is due at the end of a session, if any was."""
+        if self._last_due_ns is not None:
+            self._want_pose(time_ns, 1)
 
     def close(self) -> None:
         """Release the trajectory, which another sequence may continue."""
@@ -201,12 +194,15 @@ class SampleContext:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
 
-    def poses(self, *, located: bool = True) -> Iterator[EgoPose]:
+    def poses(self, *, located: bool = True, until_ns: int | None = None) -> Iterator[EgoPose]:
         """Poses that are due and final, each once: at navigation messages, in their gaps, and at the end.
+
+        Up to ``until_ns`` they are given whether they are final or not.
 
         There are none if no navigation message ever comes; ``located`` as in ``Trajectory.pose``.
         """
-        while self.due and self.due[0] <= self.final_ns:
+        final_ns = self.final_ns if until_ns is None else max(self.final_ns, until_ns)
+        while self.due and self.due[0] <= final_ns:
             time_ns = self.due.popleft()
             if self._has_ego:
                 yield self.trajectory.pose(time_ns, located=located)

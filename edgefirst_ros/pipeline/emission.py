@@ -1,14 +1,27 @@
-"""What leaves a sequence: samples and measurements, handed on as soon as their poses are known."""
+"""What leaves a sequence for a session: samples and measurements, handed on once their poses are known."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import CONTEXT_ROLES
+from edgefirst_ros.ego.fixes import Mounting
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import Calibration, CameraImage, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.model.sample import (
+    Calibration,
+    CameraImage,
+    EgoPose,
+    Observation,
+    Role,
+    Sample,
+    SequenceInfo,
+)
+from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
@@ -16,7 +29,11 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
+from edgefirst_ros.timing.finding import Finding
+from edgefirst_ros.timing.gaps import StreamStats
 
+WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS})
+"""Roles whose messages show by what they hold whether the sensor is sound."""
 KEYS_APART_NS = 10_000_000_000
 """A video without a key frame for so long is decoded however little time there is."""
 
@@ -24,73 +41,151 @@ KEYS_APART_NS = 10_000_000_000
 _Frame = Aligned[Envelope]
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceResult:
+    """What is kept of a sequence that has ended, or whose session has.
+
+    ``paired`` and ``missing`` are the samples with and without a companion, by configured topic; one is
+    missing only while its topic is alive and if a complete sample has it. ``lacking`` are the selected frames
+    without a required one. Samples that are not written yet are counted in it later.
+    """
+
+    info: SequenceInfo
+    frames: FrameCounts
+    poses: PoseAccount
+    stats: Mapping[str, StreamStats]
+    content: Mapping[str, StreamContent]
+    lacking: Mapping[str, int]
+    paired: Mapping[str, int]
+    missing: Mapping[str, int]
+    reference_topics: frozenset[str]
+    mounting: Mounting | None
+    calibration: Calibration
+    """In force at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceSummary:
+    """One sequence that has ended."""
+
+    name: str
+    result: SequenceResult
+    findings: tuple[Finding, ...]
+    ended: str
+    """Why it ended: end of the source, break of the time base, or change of picture size."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """What messages become from one time to another: a dataset.
+
+    Attributes:
+        ledger: counts its messages.
+        fanout: takes its samples and measurements.
+        host: that they come from.
+        name: of its next sequence; None for one made of host and time.
+        end_ns: acquisition time from which on messages belong to the next session; None while there is none.
+        cut: why nothing is handed to writers any more; empty while there is time. Any thread may set it.
+        notes: sentences for the user, once each.
+        done: its sequences that have ended.
+        current: the one under way; any thread may read it.
+    """
+
+    ledger: Ledger
+    fanout: FanOut
+    host: str = ""
+    name: str | None = None
+    end_ns: int | None = None
+    cut: str = ""
+    notes: list[str] = field(default_factory=list)
+    done: list[SequenceSummary] = field(default_factory=list)
+    current: Emission | None = None
+    recorded_ns: int = 0
+    """From its first message's receipt to its last one's, in every source."""
+    last_ns: int | None = None
+    """Receipt of the source's newest message."""
+
+    def received(self, receive_ns: int) -> None:
+        """A message was received then, of which it is not known yet where it belongs."""
+        if receive_ns <= 0:
+            return  # received before there was a time
+        if self.last_ns is not None and receive_ns > self.last_ns:
+            self.recorded_ns += receive_ns - self.last_ns
+        self.last_ns = max(receive_ns, self.last_ns or receive_ns)
+
+
+def session_at(sessions: Sequence[Session], time_ns: int) -> Session:
+    """The one to which what was acquired then belongs."""
+    for session in sessions:
+        if session.end_ns is None or time_ns < session.end_ns:
+            return session
+    return sessions[-1]
+
+
 class Emission:
-    """Hands one sequence's samples and measurements to the fan-out, in order of time.
+    """Hands one session's samples and measurements of a sequence to its fan-out, in order of time.
 
     Args:
         info: of the sequence.
         config: whole.
-        ledger: of the whole run.
+        session: takes what leaves.
         images: of the sequence.
         context: of the sequence.
-        fanout: takes what leaves.
 
     Attributes:
         frames: reference frames by outcome.
         poses: for how long the rig's poses are based on what.
-        reference_topics: whose messages are reference frames.
-        observes: whether any format takes measurements.
+        stats: by configured topic.
+        content: likewise, what its messages hold.
         oldest_ns: time of the first sample that waits for its pose, None if none does.
     """
 
     def __init__(
-        self,
-        info: SequenceInfo,
-        config: Config,
-        ledger: Ledger,
-        *,
-        images: Images,
-        context: SampleContext,
-        fanout: FanOut,
+        self, info: SequenceInfo, config: Config, session: Session, *, images: Images, context: SampleContext
     ) -> None:
+        self.info = info
+        self.session = session
         self.frames = FrameCounts()
         self.poses = PoseAccount()
-        self.reference_topics: frozenset[str] = frozenset()
-        self._info = info
+        self.stats: dict[str, StreamStats] = {}
+        self.content: dict[str, StreamContent] = {}
+        self._lacking, self._paired, self._missing = Counter[str](), Counter[str](), Counter[str]()
         self._topics = config.topics
-        self._ledger = ledger
+        self._ledger, self._fanout = session.ledger, session.fanout
         self._images = images
         self._context = context
-        self._fanout = fanout
-        self.observes = fanout.observes
+        self._calibration: Calibration | None = None
+        self._moved: list[str] = []
+        self._first: int | None = None
+        """Number of its first frame; it counts them from there."""
         self.oldest_ns: int | None = None
         self._waiting: deque[tuple[_Frame, Calibration]] = deque()
         """Samples that wait for their pose."""
         self._unposed: deque[Delivery[Observation]] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
         self._waiting_bytes = 0
-        self._key_ns: dict[str, int] = {}
-        """Time of the last key frame by topic."""
-        self._cut = ""
 
-    def cut(self, reason: str) -> None:
-        """From now on drop samples, because there is no time left to write them."""
-        self._cut = reason
+    @property
+    def waits_from_ns(self) -> int:
+        """Time of the first measurement that waits for its pose; far ahead if none does."""
+        return self._unposed[0].envelopes[0].time_ns if self._unposed else 1 << 63
 
-    def passing(self, camera: Envelope) -> None:
-        """Look at a picture in order of time: which key frame was last, and how large pictures are."""
-        if not camera.instead:
-            self._context.picture = camera.whole_size or self._context.picture
-        if camera.keyframe:
-            self._key_ns[camera.topic] = camera.time_ns
+    def passing(self, envelope: Envelope) -> None:
+        """Look at a message in order of time."""
+        name, role, time_ns = envelope.route.name, envelope.route.rule.role, envelope.time_ns
+        stats = self.stats.get(name)
+        if stats is None:
+            stats = self.stats[name] = StreamStats(envelope.topic)
+            stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
+            self.content[name] = StreamContent()
+        stats.add(time_ns, envelope.receive_ns, counts_gaps=role not in CONTEXT_ROLES)
+        if role in WATCHED:
+            envelope.content_measures = self.content[name].message(time_ns, envelope.measurement.datum)
 
     def measurement(self, envelope: Envelope) -> None:
-        """Hand a measurement, or a picture that is usable, to the formats that take every one.
-
-        To be called only if there are any, see ``observes``.
-        """
+        """Hand a measurement, or a picture that is usable, to the formats that take every one."""
         fanout, context = self._fanout, self._context
-        if envelope.unusable is not None or self._cut:
+        if not fanout.observes or envelope.unusable is not None or self.session.cut:
             return
         role = envelope.route.rule.role
         for part in envelope.all_parts:
@@ -101,7 +196,7 @@ class Emission:
                 envelope, possible=not self._is_spared(envelope), better=self._is_quick(envelope)
             )
         is_wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
-        image = self._images.request(envelope) if is_wanted else None
+        image = self._request(envelope) if is_wanted else None
         make = partial(_observation, role, envelope, context.calibration, context.picture)
         delivery: Delivery[Observation] = Delivery(make, (envelope,), image=image, takers=takers)
         if fanout.needs_pose:
@@ -110,8 +205,18 @@ class Emission:
         else:
             fanout.measurement(delivery)
 
-    def sample(self, frame: _Frame) -> None:
-        """Hold a sample until its pose is known."""
+    def frame(self, frame: _Frame) -> None:
+        """Take what became of a reference frame: a sample is held until its pose is known."""
+        if self._first is None:
+            self._first = frame.number
+        reference, is_sample = frame.reference, frame.kind == "sample"
+        if (is_sample or frame.kind == "incomplete") and reference.route.rule.role is Role.CAMERA:
+            self.measurement(reference)
+        if not is_sample:
+            self._reject(frame)
+            return
+        self._missing.update(frame.lacks)
+        self._paired.update(frame.companions.keys())
         for companion in frame.companions.values():
             for part in companion.all_parts:
                 self._ledger.hold(part.ticket)
@@ -121,7 +226,7 @@ class Emission:
         self.oldest_ns = self._waiting[0][0].reference.time_ns
         self._waiting_bytes += _held_bytes(frame)
 
-    def reject(self, frame: _Frame) -> None:
+    def _reject(self, frame: _Frame) -> None:
         """Count a reference frame that became no sample, and give its companions the reason."""
         self._count(frame.reference.time_ns, Outcome(frame.kind, frame.reason))
         own: tuple[Stage, str]
@@ -133,6 +238,7 @@ class Emission:
             own = (Stage.DROPPED, frame.reason)
             theirs = (Stage.UNPAIRED, f"its reference frame was not usable: {frame.reason}")
         else:
+            self._lacking.update(frame.reason.split())
             lacked = ", ".join(self._topics[name].topic for name in frame.reason.split())
             own = (Stage.UNPAIRED, f"no {lacked} close enough")
             theirs = (Stage.UNPAIRED, f"its reference frame lacked {lacked}")
@@ -149,27 +255,12 @@ class Emission:
             self._ledger.leave_out(part.ticket, self._fanout.sample_formats, reason)
             self._ledger.release(part.ticket, Stage.SKIPPED, reason)
 
-    def expire(self, companions: Iterable[tuple[str, Envelope]]) -> None:
-        """Release companions that no frame can take any more, each with its configured topic."""
-        for name, envelope in companions:
-            rule = self._topics[name]
-            reason = f"not paired with a reference frame within {rule.tolerance_ms:g} ms"
-            if rule.policy == "once":
-                reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
-            for part in envelope.all_parts:
-                if part.unusable is not None:
-                    self._ledger.release(part.ticket, Stage.DROPPED, part.unusable)
-                elif part.ticket.holds == 1 and part.ticket.stage is None:
-                    self._ledger.release(part.ticket, Stage.UNPAIRED, reason)
-                else:
-                    self._ledger.release(part.ticket)
-
-    def pump(self) -> None:
-        """Hand on what has its pose, and poses that are due: all up to the time of the last final one.
+    def pump(self, final_ns: float) -> None:
+        """Hand on what has its pose: all up to the time of the last final one.
 
         Where too much is held, what is first does not wait for its pose.
         """
-        final_ns, waiting = self._context.final_ns, self._waiting
+        waiting = self._waiting
         if self._unposed:
             self._release_posed(final_ns)
         while waiting:
@@ -182,17 +273,46 @@ class Emission:
             self.oldest_ns = waiting[0][0].reference.time_ns if waiting else None
             self._waiting_bytes -= _held_bytes(frame)
             self._emit(frame, calibration)
-        due = self._context.due
-        if due and due[0] <= final_ns:
-            for pose in self._context.poses(located=self.observes):
-                self.poses.add(pose)
-                if self.observes:
-                    self._fanout.pose(pose)
 
-    def forget(self, before_ns: int) -> None:
-        """Nothing before this time is aligned or waits as a sample any more."""
-        unposed_ns = self._unposed[0].envelopes[0].time_ns if self._unposed else before_ns
-        self._context.forget(min(before_ns, unposed_ns))
+    def pose(self, pose: EgoPose) -> None:
+        """Take a pose that was due; they come in order of time."""
+        self.poses.add(pose)
+        if self._fanout.observes:
+            self._fanout.pose(pose)
+
+    def stop(self) -> None:
+        """What is learnt from now on is not the session's."""
+        if self._calibration is None:
+            self._calibration = self._context.calibration
+            self._moved, self._context.moved = list(self._context.moved.values()), {}
+
+    def finish(self, findings: Sequence[Finding], reason: str, *, goes_on: bool = False) -> None:
+        """Everything has left: the session keeps what is known of the sequence.
+
+        Args:
+            findings: clocks.
+            reason: why it ends.
+            goes_on: whether the rig's motion does not.
+        """
+        self.stop()
+        session, trajectory, name = self.session, self._context.trajectory, self.info.name
+        session.current = None
+        said = (*(() if goes_on else trajectory.notes), *self._moved)
+        session.notes += [f"{name}: {note}" for note in said]
+        result = SequenceResult(
+            self.info,
+            self.frames,
+            self.poses,
+            self.stats,
+            self.content,
+            self._lacking,
+            self._paired,
+            self._missing,
+            self._context.reference_topics,
+            trajectory.mounting,
+            self._calibration or Calibration(),
+        )
+        session.done.append(SequenceSummary(name, result, tuple(findings), reason))
 
     def _release_posed(self, final_ns: float) -> None:
         """Hand on measurements whose pose has come; those that have none are left out."""
@@ -209,10 +329,10 @@ class Emission:
                 self._ledger.release(part.ticket, Stage.SKIPPED, Reason.POSE_UNKNOWN)
 
     def _emit(self, frame: _Frame, calibration: Calibration) -> None:
-        if self._cut:
-            self._count(frame.reference.time_ns, Outcome("dropped", self._cut))
+        if cut := self.session.cut:
+            self._count(frame.reference.time_ns, Outcome("dropped", cut))
             for part in _messages(frame):
-                self._ledger.release(part.ticket, Stage.DROPPED, self._cut)
+                self._ledger.release(part.ticket, Stage.DROPPED, cut)
             return
         reference, camera = frame.reference, _camera(frame)
         by_role = {each.route.rule.role: each for each in (reference, *frame.companions.values())}
@@ -223,10 +343,11 @@ class Emission:
                 reference, camera, possible=not is_spared, better=self._is_quick(camera)
             )
         ego = self._context.pose(reference.time_ns)
+        number = frame.number - (self._first or 0)
         make = partial(
             Sample,
-            self._info,
-            frame.number,
+            self.info,
+            number,
             reference.time_ns,
             {role: envelope.measurement for role, envelope in by_role.items()},
             {role: envelope.time_ns - reference.time_ns for role, envelope in by_role.items()},
@@ -237,7 +358,7 @@ class Emission:
         image = None
         if camera is not None:
             if takers is None or takers:
-                image = self._images.request(camera)
+                image = self._request(camera)
             else:
                 image = camera.image
                 if not (is_spared or self._fanout.sheds_early):
@@ -251,7 +372,7 @@ class Emission:
                 takers=takers,
                 outcome=partial(self._count, reference.time_ns, is_complete=not frame.lacks),
                 ego=ego,
-                place=(self._info.name, frame.number, reference.time_ns),
+                place=(self.info.name, number, reference.time_ns),
             )
         )
 
@@ -270,11 +391,14 @@ class Emission:
         """Whether it is a picture that there is no time to decode, because it is no key frame."""
         if envelope is None or envelope.keyframe or envelope.image is not None:
             return False
-        if not self._fanout.keyframes_only or envelope.topic not in self.reference_topics:
+        if not self._fanout.keyframes_only or envelope.topic not in self._context.reference_topics:
             return False
-        key_ns = self._key_ns.get(envelope.topic)
+        key_ns = self._images.key_ns.get(envelope.topic)
         is_camera = envelope.route.rule.role is Role.CAMERA
         return is_camera and key_ns is not None and abs(envelope.time_ns - key_ns) < KEYS_APART_NS
+
+    def _request(self, envelope: Envelope) -> Future[CameraImage]:
+        return self._images.request(envelope, self.content.get(envelope.route.name))
 
     def _request_early(self, camera: Envelope | None) -> None:
         """Request a sample's picture in its place among those of measurements, which are requested before."""
@@ -282,7 +406,7 @@ class Emission:
             return
         is_spared = self._is_spared(camera)
         if self._fanout.wants_picture(possible=not is_spared, better=self._is_quick(camera)):
-            self._images.request(camera)
+            self._request(camera)
         elif not is_spared:
             self._images.pass_over(camera)
 

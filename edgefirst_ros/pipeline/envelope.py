@@ -28,22 +28,6 @@ Digest = int
 """Size and checksum of a message's bytes, as one number: very many are kept."""
 
 
-@dataclass(slots=True)
-class Window:
-    """The acquisition times that belong to a session, ``begin_ns <= time < end_ns``; None is no limit."""
-
-    begin_ns: int | None = None
-    end_ns: int | None = None
-    is_near: bool = False
-    """Whether messages of the session on the other side of a limit still arrive."""
-
-    def has(self, time_ns: int) -> bool:
-        """Whether what was acquired then belongs to the session."""
-        return (self.begin_ns is None or time_ns >= self.begin_ns) and (
-            self.end_ns is None or time_ns < self.end_ns
-        )
-
-
 @dataclass(slots=True, eq=False)
 class Sender:
     """What sends the messages of a topic that have one sign in common, see ``pipeline.publishers``.
@@ -113,15 +97,6 @@ class Envelope(MessageTimes):
         self.measurement = Measurement(
             self.topic, time_ns, self.stamp_ns, self.receive_ns, self.arrival, frame_id, datum
         )
-
-    def fresh(self, ticket: Ticket) -> Envelope:
-        """The same message at the same time, as before a sequence took it."""
-        times = self.topic, self.stamp_ns, self.publish_ns, self.receive_ns
-        other = Envelope(*times, self.arrival, self.digest, self.decoded, ticket, self.route)
-        other.vouched, other.content, other.instead = self.vouched, self.content, self.instead
-        other.unshown, other.held_bytes, other.senders = self.unshown, self.held_bytes, self.senders
-        other.place(self.time_ns)
-        return other
 
     @property
     def is_of_other(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
@@ -133,11 +133,8 @@ class Images:
         self._released_ns = 0
         self._sizes: dict[str, tuple[int, int]] = {}
         """Size of every camera's first picture, which is that of the whole sequence."""
-        self._content: Mapping[str, StreamContent] = {}
-
-    def watch(self, content: Mapping[str, StreamContent]) -> None:
-        """Have pictures looked at, by the configured topics of their cameras."""
-        self._content = content
+        self.key_ns: dict[str, int] = {}
+        """Time of the last key frame by topic."""
 
     def push(self, envelope: Envelope) -> None:
         """Take a camera message in order of arrival, which is a video's order of decoding."""
@@ -174,6 +171,8 @@ class Images:
     def judge(self, envelope: Envelope) -> None:
         """Set ``unusable`` and ``size``, in order of time, once the look-ahead's messages were pushed."""
         datum = envelope.measurement.datum
+        if envelope.keyframe:
+            self.key_ns[envelope.topic] = envelope.time_ns
         if isinstance(datum, VideoPacket):
             verdict = self._streams[envelope.topic].judge(envelope.time_ns, self._released_ns)
             envelope.verdict, envelope.unusable, envelope.size = verdict, verdict.reason, verdict.size
@@ -201,10 +200,13 @@ class Images:
         other.measurement = envelope.measurement._replace(datum=VideoPacket(datum.codec, data))
         return other
 
-    def request(self, envelope: Envelope) -> Future[CameraImage]:
-        """The encoded picture of a judged message or of its tiles; requested twice, it is encoded once."""
+    def request(self, envelope: Envelope, content: StreamContent | None = None) -> Future[CameraImage]:
+        """The encoded picture of a judged message or of its tiles; requested twice, it is encoded once.
+
+        ``content`` says whether the picture is to be looked at, and takes what is seen.
+        """
         if envelope.image is None:
-            datum, content = envelope.measurement.datum, self._content.get(envelope.route.name)
+            datum = envelope.measurement.datum
             looks = content is not None and (
                 not isinstance(datum, CompressedImage) or content.is_due(envelope.time_ns, len(datum.data))
             )

@@ -1,4 +1,4 @@
-"""What comes before sessions: each message is decoded, dated and judged once, and given to them.
+"""What comes before sequences: each message is decoded, dated and judged, and put in its place.
 
 Which topic of a source is used for what, and which is the reference, as far as that is known.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgefirst_ros.config.hints import ExistingTopic, Hint, hints_of, missing_topics
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     COMPANION_ROLES,
-    CONTEXT_ROLES,
-    EGO_ROLES,
     TF,
     Route,
     TopicMap,
@@ -25,23 +22,23 @@ from edgefirst_ros.config.topics import (
     full_type,
     reference_role,
 )
+from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
-from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Role
+from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.pipeline.duplicates import Duplicates
+from edgefirst_ros.pipeline.emission import Session, session_at
 from edgefirst_ros.pipeline.envelope import Envelope, decoded_for, envelope_of, unwanted
 from edgefirst_ros.pipeline.ledger import Stage
+from edgefirst_ros.pipeline.masks import Masks
+from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.publishers import Publishers
+from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import Finding, MessageTimes
-from edgefirst_ros.video.bitstream import can_start
-
-if TYPE_CHECKING:
-    from edgefirst_ros.ego.trajectory import Trajectory
-    from edgefirst_ros.pipeline.assembly import Pipeline
 
 
 class Routing:
@@ -186,78 +183,90 @@ class Routing:
                 self._notes.append(f"{error} (so far)")
 
 
-SLACK_NS = 100_000_000
 STALE_NS = 2_000_000_000
-"""A camera that lags everything else by more than this no longer decides which messages are kept."""
-LABELS_NS = 1_000_000_000
-"""How long a model's outputs are kept: they give masks without a stamp their time."""
-STARTS = 3
-"""Groups of pictures kept of a video; a stream without key frames becomes exact within one."""
-LIMIT_BYTES = 256_000_000
+"""No session begins where times leap by more than this."""
 
 
 class Intake:
-    """Messages of one source after another, for one session, or for two while the one before a seam ends.
+    """Messages of one source after another, for one session, and from a time on for another one.
 
     A message that is never dated is counted by the newest session, any other by that to whose times it
     belongs.
 
     Args:
         config: whole.
-        session: the first that takes messages.
+        session: the first.
+        workers: decode and encode.
 
     Attributes:
-        sessions: those that take messages, the newest last.
+        sessions: those that take messages, in order of time.
         routing: of the source.
         heard: its topics of which a message has come.
-        recent: what a following session may need; None where topics are known beforehand, as none follows.
+        sequencer: takes them at their times.
         publishers: of every topic, whether it has several.
     """
 
-    def __init__(self, config: Config, session: Pipeline) -> None:
+    def __init__(self, config: Config, session: Session, workers: Workers) -> None:
         self._config = config
+        self._workers = workers
         self.sessions = [session]
         self.routing = Routing(config, session.notes)
         self.publishers = Publishers()
+        self.sequencer = Sequencer(config, workers, self.sessions, self._known, self._tell)
         self._duplicates = Duplicates()
-        self._restart(None)
+        self._masks = Masks(config, self._tell)
+        self._restart(())
 
-    def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
-        """A source begins; see ``Routing.begin``, also for what it raises."""
+    def begin(self, topics: Iterable[tuple[str, str]] | None, motions: Iterable[Motion]) -> None:
+        """A source begins; see ``Routing.begin``, also for what it raises, and ``Pipeline.begin_source``."""
         self.routing.begin(topics)
-        self._restart(RecentMessages(self._config) if topics is None else None)
+        self._restart(motions)
 
-    def _restart(self, recent: RecentMessages | None) -> None:
+    def _restart(self, motions: Iterable[Motion]) -> None:
         window_ns = round(self._config.clock_window_s * 1e9)
         self._clock: ClockFinder[Envelope] = ClockFinder(window_ns, tell=self._tell)
+        self._motions = deque(motions)
         self.heard: set[str] = set()
         self._has_odometer = False
-        self.recent = recent
+        self._newest_ns = 0
 
-    def pass_seam(self) -> None:
-        """No message of a session before the newest can come any more."""
+    def join(self, session: Session, time_ns: int) -> None:
+        """What is acquired from a time on is of another session; those before stay until they ``leave``."""
+        self.sessions[-1].end_ns = time_ns
+        self.sessions.append(session)
+        for ticket in self._masks.waiting:
+            session.ledger.take(ticket)
+        self.routing.tell(session.notes)
+        self.publishers.begin()
+
+    def leave(self, reason: str) -> None:
+        """The sessions before the newest need no message any more."""
         for session in self.sessions[:-1]:
-            session.leave()
+            self.sequencer.leave(session, reason)
+
+    def end(self, reason: str) -> None:
+        """The source ends: everything held leaves."""
+        self._timed(self._clock.flush())
+        self._feed(self._masks.flush())
+        self.sequencer.end(reason)
+        self._forget()
+
+    def abort(self, session: Session) -> None:
+        """A session ends at once; with the last one the decoders do."""
+        if self.sessions == [session]:
+            self.sequencer.abort()
+        elif session in self.sessions:
+            self.sessions.remove(session)
 
     def _tell(self, text: str) -> None:
         for session in self.sessions:
             session.notes.append(text)
 
-    def join(self, session: Pipeline) -> None:
-        """Another session goes on after a seam; those before take messages until they ``leave``."""
-        self.sessions.append(session)
-        self.routing.tell(session.notes)
-        self.publishers.begin()
-
-    def leave(self, session: Pipeline) -> None:
-        """A session needs no message any more."""
-        if session in self.sessions and len(self.sessions) > 1:
-            self.sessions.remove(session)
-
-    @property
-    def findings(self) -> list[Finding]:
-        """The clocks that are known."""
-        return self._clock.findings
+    def _known(self) -> Known:
+        findings, routing = tuple(self._clock.findings), self.routing
+        expected, left_out = routing.used((finding.topic for finding in findings), self.heard)
+        motion = self._motions[0] if self._motions else None
+        return Known(routing.reference, expected, left_out, findings, motion)
 
     def seam_ns(self, message: RawMessage | None) -> int | None:
         """Acquisition time at which another session can follow without loss, before this message.
@@ -265,9 +274,10 @@ class Intake:
         None if none can, because clocks are not known yet or may just have been stepped. Before a video
         packet it is the packet's own time, else later than everything received.
         """
-        if self.recent is None or not self._clock.is_settled:
+        run = self.sequencer.current
+        if run is None or not self._clock.is_settled:
             return None
-        newest_ns = self.recent.newest_ns + 1
+        newest_ns = max(self._newest_ns + 1, run.next_ns)
         route = None if message is None else self.routing.route(message.topic)[1]
         if message is None or route is None or route.rule.role is not Role.CAMERA:
             return newest_ns
@@ -280,7 +290,7 @@ class Intake:
         times = MessageTimes(message.topic, decoded.stamp_ns, message.publish_ns, message.receive_ns)
         time_ns = self._clock.time_ns(times)
         # Out of line with what came before it is the first that tells of a step.
-        return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else time_ns
+        return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else max(time_ns, run.next_ns)
 
     def feed(self, raw: RawMessage) -> None:
         """Take one message in order of arrival.
@@ -328,13 +338,10 @@ class Intake:
             ledger.refuse_part(raw.topic, TOO_FAR)
         self._timed(self._clock.feed(envelope))
         for session in self.sessions:
-            session.raise_failure()
+            session.fanout.raise_failure()
+        self._workers.raise_failure()
 
-    def flush(self) -> None:
-        """The source ends: what waits for a clock leaves."""
-        self._timed(self._clock.flush())
-
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """A sequence has ended: what follows may be on other clocks, at the same times."""
         self._clock.findings = []
         self._duplicates.forget()
@@ -342,27 +349,41 @@ class Intake:
     def _timed(self, events: Iterable[Envelope | Boundary]) -> None:
         for event in events:
             if isinstance(event, Boundary):
-                for session in self.sessions:
-                    session.broke(event.reason)
-                self.forget()
-                if self.recent is not None:
-                    self.recent.clear()
-            elif event.is_of_other:
-                self.sessions[-1].ledger.release(event.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
+                self._broke(event.reason)
+                continue
+            ticket = event.ticket
+            if event.is_of_other:
+                ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             elif event.refusal is not None:
-                ledger = self.sessions[-1].ledger
-                ledger.release(event.ticket, Stage.REFUSED, event.refusal, unplaced=True)
+                ticket.ledger.release(ticket, Stage.REFUSED, event.refusal, unplaced=True)
             else:
                 self._dated(event)
 
+    def _broke(self, reason: str) -> None:
+        """The time base broke: what follows is another sequence, and of the newest session."""
+        self._feed(self._masks.flush())
+        self._tell(f"new sequence: {reason}")
+        self.sequencer.end(reason)
+        if self._motions:
+            self._motions.popleft()
+        self._forget()
+        self._newest_ns = 0
+
     def _dated(self, envelope: Envelope) -> None:
-        """Place a message at its time, and give it to every session."""
+        """Place a message at its time, where it belongs to one session."""
         end = self._end(envelope)
-        if self.recent is not None and end is None:
-            self.recent.add(envelope)
-        for session in self.sessions[:-1]:
-            session.share(envelope, end)
-        self.sessions[-1].take(envelope, end)
+        session = session_at(self.sessions, envelope.time_ns)
+        if end is not None or session.cut:
+            session.ledger.take(envelope.ticket)
+            stage, reason = end or (Stage.DROPPED, session.cut)
+            session.ledger.release(envelope.ticket, stage, reason, unplaced=end is None)
+            return
+        self._newest_ns = max(self._newest_ns, envelope.time_ns)
+        self._feed(self._masks.feed(envelope) if self.routing.may_have_masks else (envelope,))
+
+    def _feed(self, envelopes: Iterable[Envelope]) -> None:
+        for envelope in envelopes:
+            self.sequencer.feed(envelope)
 
     def _end(self, envelope: Envelope) -> tuple[Stage, str] | None:
         """Place a message at its time; how it ends if it goes no further: unused, or a repetition."""
@@ -392,9 +413,8 @@ class Intake:
         if route.name in routing.choices or not routing.reference[1]:
             before = routing.reference
             instead = routing.choose(route, self.heard, self._clock.findings)
-            if routing.reference is not before:
-                for session in self.sessions:
-                    session.refer(routing.reference[1])
+            if routing.reference is not before and self.sequencer.current is not None:
+                self.sequencer.current.reference_topics = routing.reference[1]
             if instead:
                 return f"topics.{route.name} takes {instead}"
         role, topics = routing.reference
@@ -403,112 +423,3 @@ class Intake:
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry messages"
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class SeamStart:
-    """What the first sequence after a seam takes over from the one before.
-
-    ``calibration`` and ``trajectory`` are as that one knows them; the trajectory contains everything up to
-    and including ``taken`` (time, topic, arrival), in order of time. ``last_ns`` holds the time of the newest
-    message by configured topic.
-    """
-
-    time_ns: int
-    calibration: Calibration
-    trajectory: Trajectory
-    taken: tuple[int, str, int]
-    last_ns: Mapping[str, int]
-
-    def is_taken(self, measurement: Measurement) -> bool:
-        """Whether the trajectory contains this measurement already."""
-        return (measurement.time_ns, measurement.topic, measurement.arrival) <= self.taken
-
-
-@dataclass(slots=True)
-class _TopicMessages:
-    """One topic's messages."""
-
-    role: Role
-    reach_ns: int
-    messages: deque[Envelope] = field(default_factory=deque)
-    starts: deque[int] = field(default_factory=deque)
-    """Running numbers of messages at which decoding can start; empty if it is not video."""
-    is_video: bool = False
-
-
-class RecentMessages:
-    """The newest messages of every topic, as many as a following session may need.
-
-    These are companions within their tolerance, navigation and calibration not yet in order of time, and the
-    packets of a video from which decoding can start. Bounded by time and by ``LIMIT_BYTES``.
-    """
-
-    def __init__(self, config: Config) -> None:
-        self._ordered_ns = 2 * round(config.lookahead_s * 1e9)
-        self._topics: dict[str, _TopicMessages] = {}
-        self._newest_ns = 0
-        self._camera_ns: int | None = None
-        self._bytes = 0
-        self.last_ns: dict[str, int] = {}
-        """Time of the newest message by configured topic."""
-
-    @property
-    def newest_ns(self) -> int:
-        """Latest acquisition time of any message."""
-        return self._newest_ns
-
-    def add(self, envelope: Envelope) -> None:
-        """Keep a message, in order of arrival, and forget those that are not needed any more."""
-        time_ns, route = envelope.time_ns, envelope.route
-        self._newest_ns = max(self._newest_ns, time_ns)
-        self.last_ns[route.name] = max(self.last_ns.get(route.name, time_ns), time_ns)
-        rule = route.rule
-        if rule.role is Role.CAMERA:
-            self._camera_ns = max(self._camera_ns or time_ns, time_ns)
-        kept = self._topics.get(envelope.topic)
-        if kept is None:
-            kept = self._topics[envelope.topic] = _TopicMessages(rule.role, rule.tolerance_ns + SLACK_NS)
-        if isinstance(envelope.decoded.datum, VideoPacket):
-            kept.is_video = True
-            if can_start(envelope.decoded.datum):
-                kept.starts.append(envelope.arrival)
-        kept.messages.append(envelope.fresh(envelope.ticket))
-        self._bytes += envelope.ticket.size
-        self._prune(kept)
-        while self._bytes > LIMIT_BYTES:
-            self._pop(max(self._topics.values(), key=_size))
-
-    def messages(self) -> list[Envelope]:
-        """All that are kept, in order of arrival."""
-        found = [envelope for kept in self._topics.values() for envelope in kept.messages]
-        return sorted(found, key=lambda envelope: envelope.arrival)
-
-    def clear(self) -> None:
-        """Forget everything, because the time base broke."""
-        self._topics.clear()
-        self.last_ns.clear()
-        self._newest_ns, self._camera_ns, self._bytes = 0, None, 0
-
-    def _prune(self, kept: _TopicMessages) -> None:
-        if kept.is_video:
-            while len(kept.starts) > STARTS:
-                kept.starts.popleft()
-            while kept.messages and (not kept.starts or kept.messages[0].arrival < kept.starts[0]):
-                self._pop(kept)
-            return
-        if kept.role in EGO_ROLES | CONTEXT_ROLES:
-            from_ns = self._newest_ns - self._ordered_ns - STALE_NS
-        else:
-            seam_ns = self._newest_ns if self._camera_ns is None else self._camera_ns
-            reach_ns = LABELS_NS if kept.role in {Role.MODEL, Role.MASK} else kept.reach_ns
-            from_ns = max(seam_ns, self._newest_ns - STALE_NS) - reach_ns
-        while kept.messages and kept.messages[0].time_ns < from_ns:
-            self._pop(kept)
-
-    def _pop(self, kept: _TopicMessages) -> None:
-        self._bytes -= kept.messages.popleft().ticket.size
-
-
-def _size(kept: _TopicMessages) -> int:
-    return sum(envelope.ticket.size for envelope in kept.messages)

@@ -23,14 +23,15 @@ from edgefirst_ros.model.untrusted import PAGE, REPORT, page_path, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
-from edgefirst_ros.pipeline.processes import keep_freed_memory
+from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
 from edgefirst_ros.video.backends import require_decoder
 
 
 class Job:
     """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
 
-    ``sequences`` are names of sequences to come, as far as they are known; ``processes``: see ``Pipeline``.
+    ``sequences`` are names of sequences to come, as far as they are known; ``processes`` and ``workers``: see
+    ``Pipeline``.
 
     Raises:
         ConfigError: the machine lacks the decoder that is configured.
@@ -52,6 +53,7 @@ class Job:
         durable: Callable[[Mark], None] | None = None,
         disk: Disk | None = None,
         processes: bool = False,
+        workers: Workers | None = None,
     ) -> None:
         keep_freed_memory()
         self.dataset = safe_name(dataset)
@@ -71,7 +73,14 @@ class Job:
         _check_writable(output)
         self.overload = overload
         self.pipeline = Pipeline(
-            config, self.writers, committed, overload, durable=durable, disk=disk, processes=processes
+            config,
+            self.writers,
+            committed,
+            overload,
+            durable=durable,
+            disk=disk,
+            processes=processes,
+            workers=workers,
         )
         self.pipeline.notes += FORMATS.faults
 

@@ -229,20 +229,18 @@ class TopicAccount:
 
 
 class Ticket:
-    """One message's place in the ledger; counted when its last holder releases it."""
+    """One message's place in a ledger; counted when its last holder releases it."""
 
-    __slots__ = ("formats", "holds", "own", "reason", "receive_ns", "schema", "size", "stage", "topic")
+    __slots__ = ("formats", "holds", "ledger", "reason", "receive_ns", "schema", "size", "stage", "topic")
 
-    def __init__(
-        self, topic: str, schema: str = "", size: int = 0, receive_ns: int = 0, *, own: bool = True
-    ) -> None:
+    def __init__(self, ledger: Ledger, topic: str, schema: str, size: int, receive_ns: int) -> None:
+        self.ledger = ledger
+        """That counts it; what another one is told of it has no effect."""
         self.topic = topic
         self.schema = schema
         self.size = size
         self.receive_ns = receive_ns
         """When it was received, 0 if that is unknown."""
-        self.own = own
-        """Whether it is counted here; near a seam it may belong to the other session's ledger."""
         self.holds = 1
         self.stage: Stage | None = None
         self.reason = ""
@@ -275,20 +273,22 @@ class Ledger:
             self._unused.add(topic)
         return topic
 
-    def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0, *, own: bool = True) -> Ticket:
-        """Open a message's ticket, which must be released once; it is counted only if it is ``own``."""
-        ticket = Ticket(topic, schema, size, receive_ns, own=own)
-        if own:
-            with self._lock:
-                self._count(ticket, 1)
+    def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0) -> Ticket:
+        """Open a message's ticket, which must be released once."""
+        ticket = Ticket(self, topic, schema, size, receive_ns)
+        with self._lock:
+            self._count(ticket, 1)
         return ticket
 
-    def assign(self, ticket: Ticket, *, own: bool) -> None:
-        """Say whether an open message is counted here or by the session across a seam."""
-        with self._lock:
-            if ticket.own != own:
-                ticket.own = own
-                self._count(ticket, 1 if own else -1)
+    def take(self, ticket: Ticket) -> None:
+        """Count an open message, which another ledger may have counted so far."""
+        before: Ledger = ticket.ledger
+        if before is not self:
+            with before._lock:
+                before._count(ticket, -1)
+            ticket.ledger = self
+            with self._lock:
+                self._count(ticket, 1)
 
     def _count(self, ticket: Ticket, by: int) -> None:
         account = self._topics.get(ticket.topic)
@@ -303,12 +303,13 @@ class Ledger:
     def hold(self, ticket: Ticket) -> None:
         """Add a holder, who will release the ticket as well."""
         with self._lock:
-            ticket.holds += 1
+            ticket.holds += ticket.ledger is self
 
     def note(self, ticket: Ticket, stage: Stage, reason: str = "") -> None:
         """Say how far a message came; the furthest stage counts."""
         with self._lock:
-            self._note(ticket, stage, reason)
+            if ticket.ledger is self:
+                self._note(ticket, stage, reason)
 
     def release(
         self,
@@ -328,15 +329,16 @@ class Ledger:
             formats: whose output now holds it.
             unplaced: it was never put in order of time, so its topic seems to have a gap there.
         """
+        if ticket.ledger is not self:
+            return
         with self._lock:
-            if ticket.own:
-                self._topics[ticket.topic].unplaced += unplaced
+            self._topics[ticket.topic].unplaced += unplaced
             if formats:
                 ticket.formats = ticket.formats.union(formats)
             if stage is not None:
                 self._note(ticket, stage, reason)
             ticket.holds -= 1
-            if ticket.holds or not ticket.own:
+            if ticket.holds:
                 return
             final = Stage.UNPAIRED if ticket.stage is None else ticket.stage
             account = self._topics[ticket.topic]
@@ -398,7 +400,7 @@ class Ledger:
     def leave_out(self, ticket: Ticket, formats: Iterable[str], reason: str) -> None:
         """Count an open message under each format that leaves it out; others may have it."""
         with self._lock:
-            if ticket.own:
+            if ticket.ledger is self:
                 for name in formats:
                     count_reason(self._topics[ticket.topic].left_out.setdefault(name, Counter()), reason)
 

@@ -11,7 +11,7 @@ from edgefirst_ros.model.detection import Mask
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Measurement, Role
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.ledger import Ledger, Stage
+from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.timing.inference import MaskTimes
 
@@ -27,13 +27,11 @@ class Masks:
 
     Args:
         config: whole.
-        ledger: counts masks whose picture stays uncertain.
         tell: called once for each topic, with a sentence on what its times are based on.
     """
 
-    def __init__(self, config: Config, ledger: Ledger, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         self._config = config
-        self._ledger = ledger
         self._tell = tell
         # Held longer they would miss their place in the order of time.
         self._hold_ns = min(HOLD_NS, reorder_window_ns(config) // 2)
@@ -63,6 +61,11 @@ class Masks:
             yield from self._dated(times, None)
         self._times = self._none_seen()
 
+    @property
+    def waiting(self) -> Iterator[Ticket]:
+        """Of the masks that are held."""
+        return (envelope.ticket for times in self._times.values() for envelope in times.held)
+
     def _is_like_the_last(self, envelope: Envelope) -> bool:
         """Whether it may be the same mask again: no model is so fast, but what waited comes at once."""
         before, this = self._newest.get(envelope.route.topic), envelope.measurement
@@ -90,10 +93,11 @@ class Masks:
     def _dated(self, times: MaskTimes[Envelope], now_ns: int | None) -> Iterator[Envelope]:
         for envelope, time_ns in times.due(now_ns):
             self._explain(envelope, times)
+            ticket = envelope.ticket
             if time_ns == "repeated":
-                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.SAME_MASK)
+                ticket.ledger.release(ticket, Stage.REFUSED, Reason.SAME_MASK)
             elif time_ns == "uncertain":
-                self._ledger.release(envelope.ticket, Stage.UNPAIRED, Reason.UNSURE_MASK, unplaced=True)
+                ticket.ledger.release(ticket, Stage.UNPAIRED, Reason.UNSURE_MASK, unplaced=True)
             if isinstance(time_ns, str):
                 continue
             envelope.place(time_ns + envelope.route.rule.times.offset_ns)

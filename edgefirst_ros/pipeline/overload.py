@@ -171,10 +171,10 @@ class Overload:
         self._work = 1.0
         """Share of the work for all formats that is accepted."""
         self._thinned_s = self._through_s = 0.0
-        self._due_s: float | None = None
+        self._fed: tuple[float, int] | None = None
+        """When the last message was due by the pace of those before, and its time of receipt."""
         self._paced: tuple[float, int] | None = None
-        """When the last sample was due by the pace of those before, and its time."""
-        self._receive_ns = 0
+        """The same of the last sample, and its time."""
         self._silences: deque[tuple[int, int]] = deque(maxlen=MOST_SILENCES)
         """End and length of the latest gaps between messages of any topic."""
         self._looked: _Look | None = None
@@ -192,12 +192,9 @@ class Overload:
     # ------------------------------------------------------------------ observations
     def feeding(self, came_s: float, receive_ns: int) -> None:
         """Note that a message leaves the queue: when it entered, by the clock, and its time of receipt."""
-        if self._due_s is not None and receive_ns - self._receive_ns > SILENCE_NS:
-            self._silences.append((receive_ns, receive_ns - self._receive_ns))
-        if self._due_s is not None:
-            apart_s = min(max((receive_ns - self._receive_ns) / 1e9, 0.0), 1.0)
-            came_s = max(came_s, self._due_s + REPLAY * apart_s)
-        self._due_s, self._receive_ns = came_s, receive_ns
+        if self._fed is not None and receive_ns - self._fed[1] > SILENCE_NS:
+            self._silences.append((receive_ns, receive_ns - self._fed[1]))
+        self._fed = max(came_s, _due_s(self._fed, receive_ns)), receive_ns
 
     def go_on(self, before: Overload) -> None:
         """Take over shares and costs from the session before, which this one follows without a break."""
@@ -244,16 +241,14 @@ class Overload:
         now_s = self._clock_s()
         if not sample and now_s - self._sampled_s < NO_SAMPLES_S:
             return
-        due_s = now_s if self._due_s is None else self._due_s
+        due_s, newest_ns = self._fed or (now_s, 0)
         if sample:
             self._sampled_s = now_s
-            if self._paced is not None:
-                apart_s = min(max((time_ns - self._paced[1]) / 1e9, 0.0), 1.0)
-                due_s = max(due_s, min(self._paced[0] + REPLAY * apart_s, due_s + BURST_S))
+            due_s = max(due_s, min(_due_s(self._paced, time_ns), due_s + BURST_S))
             self._paced = due_s, time_ns
         # What waits for messages that do not come does not wait for us.
         silent_ns = sum(gap_ns for end_ns, gap_ns in self._silences if end_ns > receive_ns)
-        held_s = min(max((self._receive_ns - receive_ns - silent_ns) / 1e9, 0.0), 30.0)
+        held_s = min(max((newest_ns - receive_ns - silent_ns) / 1e9, 0.0), 30.0)
         waits_s = max(0.0, now_s + backlog_s - due_s)
         before, work = self._looked, self._work
         wait_s = min(held_s, self.wait_s)
@@ -377,3 +372,10 @@ class Overload:
             shares[name] = 1 - spared / costs[name]
             left -= spared
         self._shares = shares
+
+
+def _due_s(before: tuple[float, int] | None, time_ns: int) -> float:
+    """When something is due by the pace of what came before it, which had its due and its own time."""
+    if before is None:
+        return -math.inf
+    return before[0] + REPLAY * min(max((time_ns - before[1]) / 1e9, 0.0), 1.0)

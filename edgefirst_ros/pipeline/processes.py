@@ -18,11 +18,12 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.pipeline.executor import Backlog, worker_count
 
 KEPT_BYTES = 64 << 20
 """Freed memory that is kept at the end of each heap."""
@@ -400,3 +401,53 @@ class ProcessPool:
         with self._changed:
             self._children.discard(child)
         return child.close()
+
+
+GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
+"""Items, and bytes of messages, under way for each group of pictures that a process decodes."""
+WAITING_THREADS = 4
+
+
+class Workers:
+    """What sessions that follow each other share: threads or processes that decode and encode.
+
+    Args:
+        configured: how many; 0 is one for every core.
+        processes: whether they are processes, in place of threads.
+
+    Attributes:
+        count: how many there are.
+        pool: of threads; those that wait for processes take no time.
+        backlog: limits what is under way.
+    """
+
+    def __init__(self, configured: int, *, processes: bool = False) -> None:
+        count = self.count = worker_count(configured)
+        self.processes = ProcessPool(count) if processes else None
+        self.pool = ThreadPoolExecutor(WAITING_THREADS * count if processes else count, "encode")
+        # Enough under way to keep every core busy while one slow picture holds the order up.
+        self.backlog = (
+            Backlog(GROUP_ITEMS * count, GROUP_BYTES * (count + 2)) if processes else Backlog(4 * count + 8)
+        )
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        """Another session needs them."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self, *, at_once: bool = False) -> None:
+        """A session needs them no more; after the last one they end, ``at_once`` whatever is under way."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        self.pool.shutdown(wait=not at_once, cancel_futures=at_once)
+        if self.processes is not None:
+            (self.processes.kill if at_once else self.processes.shutdown)()
+
+    def raise_failure(self) -> None:
+        """Raise why a call could not be made at all, if one could not."""
+        if self.processes is not None and self.processes.failure is not None:
+            raise self.processes.failure

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
@@ -22,16 +22,12 @@ from edgefirst_ros.config.topics import LABEL_ROLES
 from edgefirst_ros.model.camera import picture_intrinsics
 from edgefirst_ros.model.reasons import code_of
 from edgefirst_ros.model.sample import Calibration
+from edgefirst_ros.pipeline.emission import SequenceResult, SequenceSummary
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
-from edgefirst_ros.pipeline.sequence import SequenceResult
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
-
-if TYPE_CHECKING:
-    from edgefirst_ros.pipeline.sequencer import SequenceSummary
-
 
 MOST_TRANSFORMS = 64
 MOST_COEFFICIENTS = 16

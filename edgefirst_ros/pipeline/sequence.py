@@ -2,111 +2,66 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
-from edgefirst_ros.ego.fixes import Mounting
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.pipeline.content import StreamContent
-from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
-from edgefirst_ros.pipeline.emission import Emission
-from edgefirst_ros.pipeline.envelope import Envelope, Window
-from edgefirst_ros.pipeline.fanout import FanOut
+from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.emission import Emission, Session, session_at
+from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
-from edgefirst_ros.pipeline.intake import SeamStart
-from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Stage
+from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
-from edgefirst_ros.timing.gaps import StreamStats
 from edgefirst_ros.video.bitstream import Content
-
-WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS})
-"""Roles whose messages show by what they hold whether the sensor is sound."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceResult:
-    """What is kept of a sequence that has ended; see ``SequenceRun``.
-
-    ``paired`` and ``missing`` are the samples with and without a companion, by configured topic; one is
-    missing only while its topic is alive and if a complete sample has it.
-    """
-
-    info: SequenceInfo
-    frames: FrameCounts
-    poses: PoseAccount
-    stats: Mapping[str, StreamStats]
-    content: Mapping[str, StreamContent]
-    lacking: Mapping[str, int]
-    paired: Mapping[str, int]
-    missing: Mapping[str, int]
-    reference_topics: frozenset[str]
-    mounting: Mounting | None
-    calibration: Calibration
-    """In force at its end."""
 
 
 class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
 
-    Messages come in order of arrival through ``feed``; samples leave through the fan-out in order of time.
+    Messages come in order of arrival through ``feed``; samples leave in order of time, each for the session
+    of its time. A message that samples of two sessions take is counted by that of its own time.
 
     Args:
-        info: name, host and start.
+        sessions: in order of time; may grow, and lose those that have ended.
+        begin: called with a session and a time when its part of the sequence begins; names and announces it.
         config: whole.
-        reference: role and topics of the reference.
         images: decodes and encodes its pictures.
-        ledger: of the whole run.
-        fanout: takes samples and measurements.
+        time_ns: of the first message.
+        reference: role and topics of the reference.
         expected: configured topics that are known to send: they count as alive from the start.
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
         motion: of the whole drive, where it is known beforehand.
         before: trajectory of the sequence before, where it continues.
-        window: what was acquired outside of it belongs to another sequence: it is used, and not counted.
-        start: what is taken over from before a seam.
 
     Attributes:
-        frames: reference frames by outcome.
-        poses: for how long the rig's poses are based on what.
-        stats: by configured topic.
-        content: likewise, what its messages hold.
-        motion_notes: what the estimate of the rig's motion found, once it is finished.
-        mounting: how the IMU is rotated against its configuration, if it is; known once it is finished.
+        emissions: what leaves, by session.
     """
 
     def __init__(
         self,
-        info: SequenceInfo,
+        sessions: Sequence[Session],
+        begin: Callable[[Session, int], SequenceInfo],
         config: Config,
-        reference: tuple[Role, frozenset[str]],
         images: Images,
-        ledger: Ledger,
         *,
-        fanout: FanOut,
+        time_ns: int,
+        reference: tuple[Role, frozenset[str]],
         expected: Iterable[str] = (),
         left_out: Iterable[str] = (),
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
-        window: Window | None = None,
-        start: SeamStart | None = None,
     ) -> None:
-        self.info = info
-        self._window = window or Window()
-        self._start = start
+        self._sessions = sessions
+        self._begin = begin
+        self._config = config
         self._images = images
-        self._ledger = ledger
-        self.stats: dict[str, StreamStats] = {}
-        self.content: dict[str, StreamContent] = {}
-        self.motion_notes: list[str] = []
-        self.mounting: Mounting | None = None
         reference_role, reference_topics = reference
         rules = pairing_rules(config, reference_role)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
@@ -118,8 +73,6 @@ class SequenceRun:
         roles = {config.topics[name].role for name in alive}
         self._aligner.expect(alive)
         self._aligner.leave_out(left_out)
-        if start is not None:
-            self._aligner.heard(start.last_ns)
         self._context = SampleContext(
             config.ego,
             held_ns=self._window_ns,
@@ -128,42 +81,25 @@ class SequenceRun:
             known=known,
             motion=motion,
             before=before,
-            window=self._window,
+            reference_topics=reference_topics,
         )
-        self._emission = Emission(info, config, ledger, images=images, context=self._context, fanout=fanout)
-        images.watch(self.content)
-        self._emission.reference_topics = reference_topics
-        self.frames, self.poses = self._emission.frames, self._emission.poses
+        self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
         self._now_ns = self._oldest_ns = 0
-        self._newest = 0, "", 0
-        """Time, topic and running number of the last measurement in order of time."""
+        self._open(session_at(sessions, time_ns), time_ns)
 
     @property
     def reference_topics(self) -> frozenset[str]:
         """Topics whose messages are reference frames."""
-        return self._emission.reference_topics
+        return self._context.reference_topics
 
     @reference_topics.setter
     def reference_topics(self, topics: frozenset[str]) -> None:
-        self._emission.reference_topics = topics
-
-    @property
-    def lacking(self) -> Mapping[str, int]:
-        """Selected frames that lacked a required companion, by configured topic."""
-        return self._aligner.lacking
-
-    @property
-    def result(self) -> SequenceResult:
-        """What is kept once it has ended; samples that are not written yet are counted in it later."""
-        counts = self.frames, self.poses, self.stats, self.content
-        pairs = dict(self.lacking), dict(self._aligner.paired), dict(self._aligner.missing)
-        found = self.reference_topics, self.mounting, self.calibration
-        return SequenceResult(self.info, *counts, *pairs, *found)
+        self._context.reference_topics = topics
 
     @property
     def calibration(self) -> Calibration:
@@ -175,16 +111,10 @@ class SequenceRun:
         """Of the rig."""
         return self._context.trajectory
 
-    def start_after(self, time_ns: int, last_ns: Mapping[str, int]) -> SeamStart:
-        """What a sequence that follows from this time on takes over; this one may go on, too."""
-        trajectory = copy.deepcopy(self._context.trajectory)
-        trajectory.leave_telling()
-        return SeamStart(time_ns, self.calibration, trajectory, self._newest, dict(last_ns))
-
     @property
-    def moved(self) -> list[str]:
-        """Sensors whose transform changed, a sentence each."""
-        return list(self._context.moved.values())
+    def next_ns(self) -> int:
+        """Earliest time at which another session can begin: everything before is in order of time."""
+        return (self._reorder.left_ns or 0) + 1
 
     def feed(self, envelope: Envelope) -> SizeChange | None:
         """Take a message in order of arrival; the change of picture size that ends the sequence, if any.
@@ -203,9 +133,9 @@ class SequenceRun:
         """Nothing more arrives: take what is left in order of time, up to a change as ``feed`` returns it."""
         return self._advance(self._reorder.flush())
 
-    def cut(self, reason: str) -> None:
-        """From now on drop samples, because there is no time left to write them."""
-        self._emission.cut(reason)
+    def reach(self, time_ns: int) -> SizeChange | None:
+        """Take what samples before a time need, without waiting for more of it; as ``feed`` otherwise."""
+        return self._advance(self._reorder.pop(time_ns + self._reach_ns))
 
     def finish(self) -> None:
         """The sequence ends: everything that is in its place leaves."""
@@ -215,9 +145,49 @@ class SequenceRun:
         self._take(self._aligner.flush())
         self._settle_fixes(self._context.finish())
         self._pump()
-        self.motion_notes = self._context.trajectory.notes
-        self.mounting = self._context.trajectory.mounting
+
+    def close(self) -> None:
+        """Release the trajectory, which another sequence may continue."""
         self._context.close()
+
+    def let_go(self, emission: Emission, end_ns: int) -> None:
+        """A session has ended then: what is still held of it leaves as far as it has come."""
+        picture = self._tiles.advance(end_ns)
+        if picture is not None:
+            self._pair(picture)
+        self._take(self._aligner.leave(end_ns))
+        session = emission.session
+        for arrival, envelope in [*self._unjudged.items()]:
+            if envelope.ticket.ledger is session.ledger:
+                self._settle_fixes([(arrival, None)])
+        if self._now_ns < end_ns:
+            self._context.end_at(self._now_ns)
+        emission.pump(end_ns)
+        self._give_poses(end_ns - 1)
+        del self.emissions[session]
+
+    def _open(self, session: Session, time_ns: int) -> Emission:
+        """What is from this time on leaves for this session; the one before ends there."""
+        for before in self.emissions.values():
+            before.stop()
+            self._context.end_at(time_ns - 1)
+        if self._now_ns:
+            self._context.end_at(time_ns)
+        info = self._begin(session, time_ns)
+        emission = Emission(info, self._config, session, images=self._images, context=self._context)
+        session.current = self.emissions[session] = emission
+        return emission
+
+    def _own(self, envelope: Envelope) -> Emission:
+        """Of the session to which a message in its place belongs, and by which it is counted from now on."""
+        time_ns = envelope.time_ns
+        session = session_at(self._sessions, time_ns)
+        for part in envelope.all_parts:
+            session.ledger.take(part.ticket)
+        if (emission := self.emissions.get(session)) is not None:
+            return emission
+        seams_ns = (each.end_ns for each in self._sessions if each.end_ns is not None)
+        return self._open(session, max((ns for ns in seams_ns if ns <= time_ns), default=time_ns))
 
     def _is_joined(self, envelope: Envelope) -> bool:
         """Give a packet to the decoder; True if it was a further slice of a picture, and that is all."""
@@ -225,7 +195,8 @@ class SequenceRun:
         first = self._coming.get(key)
         if envelope.content is Content.PART and first is not None:
             if not self._images.join(first, envelope):
-                self._ledger.release(envelope.ticket, Stage.REFUSED, Reason.TORN)
+                self._own(envelope)
+                _release(envelope, Stage.REFUSED, Reason.TORN)
             return True
         self._images.push(envelope)
         if envelope.unshown is None and isinstance(envelope.measurement.datum, VideoPacket):
@@ -234,26 +205,23 @@ class SequenceRun:
 
     def _advance(self, ready: Iterable[Envelope]) -> SizeChange | None:
         for envelope in ready:
-            if self._window.is_near and not self._window.has(envelope.time_ns):
-                # It may have come before anybody knew that a seam would lie before it.
-                self._ledger.assign(envelope.ticket, own=False)
+            emission = self._own(envelope)
             if envelope.unshown is None and envelope.route.rule.role is Role.CAMERA:
                 self._coming.pop((envelope.topic, envelope.time_ns), None)
                 self._images.judge(envelope)
             if envelope.unshown is not None:
-                self._ledger.release(envelope.ticket, *envelope.unshown)
+                _release(envelope, *envelope.unshown)
                 continue
             if envelope.is_of_other:  # which may not have been known when it came
                 self._coming.pop((envelope.topic, envelope.time_ns), None)
                 for part in envelope.all_parts:
-                    self._ledger.release(part.ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
+                    _release(part, Stage.REFUSED, Reason.OTHER_PUBLISHER)
                 continue
             if envelope.route.rule.role is Role.CAMERA:
-                is_own = self._window.has(envelope.time_ns)
-                before = self._images.size_before(envelope) if is_own else None
+                before = self._images.size_before(envelope)
                 if before is not None:
                     return self._changed(envelope, before)
-            self._take_in_order(envelope)
+            self._take_in_order(envelope, emission)
         return None
 
     def _changed(self, first: Envelope, before: tuple[int, int]) -> SizeChange:
@@ -266,50 +234,41 @@ class SequenceRun:
 
     def _drop_late(self, envelope: Envelope) -> None:
         """What comes too late for its place is lost; but a mount stamped at boot holds now as well."""
+        self._own(envelope)
         if envelope.unshown is not None:
-            self._ledger.release(envelope.ticket, *envelope.unshown)
+            _release(envelope, *envelope.unshown)
         elif envelope.route.rule.role in CONTEXT_ROLES:
             self._learn(envelope)
         else:
             self._coming.pop((envelope.topic, envelope.time_ns), None)
-            self._ledger.release(envelope.ticket, Stage.DROPPED, Reason.LATE, unplaced=True)
+            _release(envelope, Stage.DROPPED, Reason.LATE, unplaced=True)
 
-    def _learn(self, envelope: Envelope, *, observe: bool = False) -> None:
+    def _learn(self, envelope: Envelope, emission: Emission | None = None) -> None:
         refusal = self._context.learn(envelope.measurement)
         if refusal is not None:
-            self._ledger.release(envelope.ticket, Stage.REFUSED, refusal)
+            _release(envelope, Stage.REFUSED, refusal)
             return
-        if observe:
-            self._observe(envelope)
-        self._ledger.release(envelope.ticket, Stage.DECODED)
+        if emission is not None:
+            emission.measurement(envelope)
+        _release(envelope, Stage.DECODED)
 
-    def _take_in_order(self, envelope: Envelope) -> None:
+    def _take_in_order(self, envelope: Envelope, emission: Emission) -> None:
         time_ns, rule = envelope.time_ns, envelope.route.rule
         self._now_ns = time_ns
-        self._newest = time_ns, envelope.topic, envelope.arrival
         role = rule.role
-        is_context = role in CONTEXT_ROLES
         # A latched transform is received long before anything is measured.
-        self._context.passing(time_ns, measured=not is_context)
-        if not self.is_foreign(envelope):
-            stats = self.stats.get(envelope.route.name)
-            if stats is None:
-                stats = self.stats[envelope.route.name] = StreamStats(envelope.topic)
-                stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
-                self.content[envelope.route.name] = StreamContent()
-            stats.add(time_ns, envelope.receive_ns, counts_gaps=not is_context)
-            if role in WATCHED:
-                content = self.content[envelope.route.name]
-                envelope.content_measures = content.message(time_ns, envelope.measurement.datum)
-        if is_context:
-            self._learn(envelope, observe=True)
+        self._context.passing(time_ns, measured=role not in CONTEXT_ROLES)
+        emission.passing(envelope)
+        if role in CONTEXT_ROLES:
+            self._learn(envelope, emission)
         elif role in EGO_ROLES:
-            self._navigate(envelope)
+            self._unjudged[envelope.arrival] = envelope
+            self._settle_fixes(self._context.navigate(envelope.measurement))
         else:
-            if role is Role.CAMERA:
-                self._emission.passing(envelope)
-            else:
-                self._observe(envelope)
+            if role is not Role.CAMERA:
+                emission.measurement(envelope)
+            elif not envelope.instead:
+                self._context.picture = envelope.whole_size or self._context.picture
             picture = self._tiles.add(envelope) if rule.tile else self._tiles.advance(time_ns)
             if picture is not None:
                 self._pair(picture)
@@ -317,77 +276,82 @@ class SequenceRun:
                 self._pair(envelope)
         self._pump()
 
-    def is_foreign(self, envelope: Envelope) -> bool:
-        """Whether it is of the sequence across a seam; what is sent once may have the time of a boot."""
-        if self._window.has(envelope.time_ns):
-            return False
-        is_context = envelope.route.rule.role in CONTEXT_ROLES
-        return self._window.is_near or not is_context or not envelope.ticket.own
-
-    def _observe(self, envelope: Envelope) -> None:
-        if self._emission.observes and not self.is_foreign(envelope):
-            self._emission.measurement(envelope)
-
     def _pair(self, envelope: Envelope) -> None:
-        is_reference = envelope.topic in self._emission.reference_topics
-        if envelope.route.rule.role is Role.CAMERA and not is_reference:
-            self._observe(envelope)
-        if envelope.instead and not is_reference:
-            self._emission.pass_over(envelope)
-            self._take(self._aligner.advance(envelope.time_ns))
-            return
-        is_foreign = not self._window.has(envelope.time_ns)
-        if is_foreign and (is_reference or not self._aligner.takes_foreign(envelope.route.name)):
-            foreign, advance = self._aligner.foreign, self._aligner.advance
-            self._take(foreign(envelope) if is_reference else advance(envelope.time_ns))
-            for part in envelope.all_parts:
-                self._ledger.release(part.ticket)
-        elif is_reference:
+        is_reference = envelope.topic in self._context.reference_topics
+        if is_reference:
             self._take(self._aligner.reference(envelope))
+            return
+        emission = self.emissions[session_at(self._sessions, envelope.time_ns)]
+        if envelope.route.rule.role is Role.CAMERA:
+            emission.measurement(envelope)
+        if envelope.instead:
+            emission.pass_over(envelope)
+            self._take(self._aligner.advance(envelope.time_ns))
         else:
             self._take(self._aligner.companion(envelope.route.name, envelope))
-
-    def _navigate(self, envelope: Envelope) -> None:
-        if self._start is not None and self._start.is_taken(envelope.measurement):
-            self._ledger.release(envelope.ticket)
-            return
-        self._unjudged[envelope.arrival] = envelope
-        self._settle_fixes(self._context.navigate(envelope.measurement))
 
     def _settle_fixes(self, judged: Iterable[tuple[int, str | None]]) -> None:
         for arrival, refusal in judged:
             envelope = self._unjudged.pop(arrival, None)
-            if envelope is None:  # of before the seam
+            if envelope is None:  # of a session that has ended, or of the sequence before
                 continue
             if refusal is not None:
-                self._ledger.release(envelope.ticket, Stage.REFUSED, refusal)
+                _release(envelope, Stage.REFUSED, refusal)
                 continue
-            self._observe(envelope)
-            self._ledger.release(envelope.ticket, Stage.DECODED)
+            self.emissions[session_at(self._sessions, envelope.time_ns)].measurement(envelope)
+            _release(envelope, Stage.DECODED)
 
     def _take(self, frames: Iterable[Aligned[Envelope]]) -> None:
         for frame in frames:
-            reference = frame.reference
-            if frame.kind in {"sample", "incomplete"} and reference.route.rule.role is Role.CAMERA:
-                self._observe(reference)
-            if frame.kind == "sample":
-                self._emission.sample(frame)
+            self.emissions[session_at(self._sessions, frame.reference.time_ns)].frame(frame)
+        for name, envelope in self._aligner.expired():
+            self._expire(name, envelope)
+
+    def _expire(self, name: str, envelope: Envelope) -> None:
+        """Release a companion that no frame can take any more, of this configured topic."""
+        rule = self._config.topics[name]
+        reason = f"not paired with a reference frame within {rule.tolerance_ms:g} ms"
+        if rule.policy == "once":
+            reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
+        for part in envelope.all_parts:
+            if part.unusable is not None:
+                _release(part, Stage.DROPPED, part.unusable)
+            elif part.ticket.holds == 1 and part.ticket.stage is None:
+                _release(part, Stage.UNPAIRED, reason)
             else:
-                self._emission.reject(frame)
-        self._emission.expire(self._aligner.expired())
+                _release(part)
 
     def _pump(self) -> None:
         """Let samples leave whose pose is final, and forget what nothing that waits needs any more."""
-        self._emission.pump()
-        oldest_ns = self._emission.oldest_ns
+        context = self._context
+        oldest_ns = None
+        for emission in self.emissions.values():
+            emission.pump(context.final_ns)
+            oldest_ns = emission.oldest_ns if oldest_ns is None else oldest_ns
+        if context.due and context.due[0] <= context.final_ns:
+            self._give_poses()
         if oldest_ns is None:
             oldest_ns = self._aligner.oldest_ns
         if oldest_ns is None:
             oldest_ns = self._now_ns - self._reach_ns
         if oldest_ns > self._oldest_ns:
             self._oldest_ns = oldest_ns
-            self._emission.forget(oldest_ns)
+            waits_from_ns = [each.waits_from_ns for each in self.emissions.values()]
+            context.forget(min([oldest_ns, *waits_from_ns]))
             self._images.release(oldest_ns - self._reach_ns)
+
+    def _give_poses(self, until_ns: int | None = None) -> None:
+        located = any(each.session.fanout.observes for each in self.emissions.values())
+        for pose in self._context.poses(located=located, until_ns=until_ns):
+            self.emissions[session_at(self._sessions, pose.time_ns)].pose(pose)
+
+
+def _release(
+    envelope: Envelope, stage: Stage | None = None, reason: str = "", *, unplaced: bool = False
+) -> None:
+    """In the ledger that counts the message."""
+    ticket = envelope.ticket
+    ticket.ledger.release(ticket, stage, reason, unplaced=unplaced)
 
 
 def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:

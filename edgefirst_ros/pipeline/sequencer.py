@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -12,27 +11,17 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.model.untrusted import safe_name, sequence_name
-from edgefirst_ros.pipeline.envelope import Envelope, Window
-from edgefirst_ros.pipeline.fanout import FanOut
+from edgefirst_ros.model.untrusted import sequence_name
+from edgefirst_ros.pipeline.emission import Session, session_at
+from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
-from edgefirst_ros.pipeline.intake import SeamStart
-from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.pipeline.sequence import SequenceResult, SequenceRun, reorder_window_ns
+from edgefirst_ros.pipeline.processes import Workers
+from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.timing.finding import Finding
-from edgefirst_ros.video.batches import Send
 from edgefirst_ros.video.stream import Remarks
 
-
-@dataclass(frozen=True, slots=True)
-class SequenceSummary:
-    """One sequence that has ended."""
-
-    name: str
-    result: SequenceResult
-    findings: tuple[Finding, ...]
-    ended: str
-    """Why it ended: end of the source, break of the time base, or change of picture size."""
+SPLIT = "split"
+"""Why a sequence ended whose session did; a live one says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,133 +48,100 @@ class Sequencer:
 
     Attributes:
         current: the sequence under way; any thread may read it.
-        done: those that have ended.
-        notes: sentences for the user, one for every change.
+        known: calibration of the last one: neither a stepped clock nor a new session moves a sensor, and some
+            calibration is sent only once.
+        remarks: on the video of all sequences.
 
     Args:
+        sessions: take messages, in order of time.
         known: called when a sequence begins or ends.
-        send: has groups of pictures decoded elsewhere, see ``Images``.
+        say: takes a sentence for the user.
     """
 
     def __init__(
         self,
         config: Config,
-        pool: ThreadPoolExecutor,
-        workers: int,
-        *,
-        ledger: Ledger,
-        fanout: FanOut,
+        workers: Workers,
+        sessions: list[Session],
         known: Callable[[], Known],
-        window: Window,
-        send: Send | None = None,
+        say: Callable[[str], None],
     ) -> None:
-        self._window = window
-        self._start: SeamStart | None = None
-        self._announced = False
-        """Whether the sequence under way was announced to the writers."""
         self.current: SequenceRun | None = None
-        self.done: list[SequenceSummary] = []
-        self.notes: list[str] = []
-        self._bits = SampleBits(self.notes.append)
+        self.known: Calibration | None = None
         self.remarks = Remarks()
         self._config = config
-        self._pool = pool
-        self._send = send
         self._workers = workers
-        self._ledger = ledger
-        self._fanout = fanout
+        self._sessions = sessions
         self._known = known
+        self._bits = SampleBits(say)
         self._images: Images | None = None
-        self._host = ""
-        self._name: str | None = None
-        self._calibration: Calibration | None = None
-        """Of the last sequence: neither a stepped clock nor a new session moves a sensor, and some
-        calibration is sent only once."""
-        self._cut = ""
 
     @property
     def calibration(self) -> Calibration | None:
         """Known now."""
-        return self._calibration if self.current is None else self.current.calibration
-
-    @property
-    def driven_m(self) -> float:
-        """How far the rig drove in all sequences so far; any thread."""
-        run = self.current
-        before = sum(summary.result.poses.driven_m for summary in self.done)
-        return before + (0.0 if run is None else run.poses.driven_m)
-
-    def source(
-        self, host: str, name: str | None, known: Calibration | None = None, start: SeamStart | None = None
-    ) -> None:
-        """A source starts.
-
-        Args:
-            host: that it comes from.
-            name: of its first sequence, None for one made of host and time.
-            known: its calibration, if that is known.
-            start: what is taken over at a seam, where the first sequence begins then.
-        """
-        self._start = start
-        self._host = host
-        self._name = None if name is None else safe_name(name)
-        self._calibration = known
+        return self.known if self.current is None else self.current.calibration
 
     def feed(self, envelope: Envelope) -> None:
         """Take a measurement in order of arrival."""
-        run = self.current
-        if run is None or not self._announced:
-            self._feed([envelope])
-            return
-        change = run.feed(envelope)
-        if change is not None:
-            self._change(change)
-            self._feed(change.rest)
+        run = self.current or self._begin(envelope.time_ns)
+        self._go_on(run.feed(envelope))
 
     def end(self, reason: str) -> None:
-        """The sequence under way ends; what is fed next begins another."""
-        while self.current is not None:
-            change = self.current.drain()
-            if change is None:
-                break
-            self._change(change)
-            self._feed(change.rest)
+        """The sequence under way ends; what is fed next begins another, of the last session."""
+        while self.current is not None and (change := self.current.drain()) is not None:
+            self._go_on(change)
         self._finish(reason)
-        self._name = None
+        for session in self._sessions[:-1]:
+            session.notes += self.remarks.notes
+        del self._sessions[:-1]
+        self._sessions[0].name = None
 
-    def cut(self, reason: str) -> None:
-        """From now on drop samples; any thread."""
-        self._cut = reason
-        run = self.current
-        if run is not None:
-            run.cut(reason)
+    def leave(self, session: Session, reason: str) -> None:
+        """The session, which another one follows, needs no message any more."""
+        if self.current is not None and session.end_ns is not None:
+            self._go_on(self.current.reach(session.end_ns))
+        self._leave(session, reason)
 
     def abort(self) -> None:
         """Release the decoders."""
         if self._images is not None:
             self._images.close()
 
-    def _feed(self, envelopes: Iterable[Envelope]) -> None:
-        waiting = deque(envelopes)
-        while waiting:
-            envelope = waiting.popleft()
-            run = self.current or self._begin(envelope.time_ns)
-            if not self._announced and not run.is_foreign(envelope):
-                self._announce(run)
-            change = run.feed(envelope)
-            if change is not None:
-                self._change(change)
-                waiting.extendleft(reversed(change.rest))
+    def _leave(self, session: Session, reason: str) -> None:
+        emission, run = session.current, self.current
+        if session not in self._sessions:  # it has left with a sequence
+            return
+        if run is not None and emission is not None and session.end_ns is not None:
+            run.let_go(emission, session.end_ns)
+            emission.finish(self._known().findings, reason)
+        session.notes += self.remarks.notes
+        self.remarks.clear()
+        self._sessions.remove(session)
+
+    def _go_on(self, change: SizeChange | None) -> None:
+        """Begin another sequence at a change, if there is one, and at those in what has come after it."""
+        waiting = deque[Envelope]()
+        while change is not None:
+            self._change(change)
+            waiting.extendleft(reversed(change.rest))
+            change = None
+            while waiting and change is None:
+                envelope = waiting.popleft()
+                run = self.current or self._begin(envelope.time_ns)
+                change = run.feed(envelope)
 
     def _change(self, change: SizeChange) -> None:
-        self.notes.append(f"new sequence: {change.reason}")
-        alive_ns = change.first.time_ns - round(self._config.alive_s * 1e9)
-        streams = {} if self.current is None else self.current.stats
-        silent = [name for name, stats in streams.items() if stats.last_ns < alive_ns]
+        time_ns = change.first.time_ns
+        while (end_ns := self._sessions[0].end_ns) is not None and end_ns <= time_ns:
+            self._leave(self._sessions[0], SPLIT)
+        session_at(self._sessions, time_ns).notes.append(f"new sequence: {change.reason}")
+        alive_ns = time_ns - round(self._config.alive_s * 1e9)
+        emissions = () if self.current is None else self.current.emissions.values()
+        streams = {name: stats.last_ns for each in emissions for name, stats in each.stats.items()}
+        silent = [name for name, last_ns in streams.items() if last_ns < alive_ns]
         trajectory = None if self.current is None else self.current.trajectory
         self._finish(change.reason, goes_on=True)
-        self._name = None
-        self._begin(change.first.time_ns, change, silent, trajectory)
+        self._begin(time_ns, change, silent, trajectory)
 
     def _begin(
         self,
@@ -194,67 +150,54 @@ class Sequencer:
         silent: Iterable[str] = (),
         trajectory: Trajectory | None = None,
     ) -> SequenceRun:
-        config, known = self._config, self._known()
-        start, self._start = self._start, None
-        if start is not None:
-            time_ns, trajectory = start.time_ns, start.trajectory
-        name = self._name or sequence_name(self._host, time_ns)
-        taken = {s.name for s in self.done}
-        names = chain([name], (f"{name}_{number}" for number in count(2)))
-        free = next(each for each in names if each not in taken)
-        info = SequenceInfo(free, self._host, time_ns, config.rig_frame)
-        self._images = Images(
-            self._pool,
-            self._workers,
+        config, known, workers = self._config, self._known(), self._workers
+        self._images = workers.backlog.gatherer = Images(
+            workers.pool,
+            workers.count,
             config.picture_format,
             config.jpeg_quality,
             lookahead_ns=reorder_window_ns(config),
-            send=self._send,
-            sent=self._fanout.backlog.settle,
+            send=None if workers.processes is None else workers.processes.submit,
+            sent=workers.backlog.settle,
             decoder=config.decoder,
             judge_h265=config.judge_h265,
             bits=self._bits,
             remarks=self.remarks,
         )
-        self._fanout.backlog.gatherer = self._images
-        run = self.current = SequenceRun(
-            info,
+        self.current = SequenceRun(
+            self._sessions,
+            self._announce,
             config,
-            known.reference,
             self._images,
-            self._ledger,
-            fanout=self._fanout,
+            time_ns=time_ns,
+            reference=known.reference,
             expected=set(known.expected).difference(silent),
             left_out=known.left_out,
-            known=change.known if change else self._calibration,
+            known=change.known if change else self.known,
             motion=known.motion,
             before=trajectory,
-            window=self._window,
-            start=start,
         )
-        if self._cut:
-            run.cut(self._cut)
-        self._announced = False
-        if start is None:
-            self._announce(run)
-        return run
+        return self.current
 
-    def _announce(self, run: SequenceRun) -> None:
-        """Announce a sequence to the writers; after a seam, once a message of its own has come."""
-        self._announced = True
-        self._fanout.begin(run.info)
+    def _announce(self, session: Session, time_ns: int) -> SequenceInfo:
+        """Name a session's next sequence, and tell the writers."""
+        name, session.name = session.name or sequence_name(session.host, time_ns), None
+        taken = {each.name for each in session.done}
+        names = chain([name], (f"{name}_{number}" for number in count(2)))
+        free = next(each for each in names if each not in taken)
+        info = SequenceInfo(free, session.host, time_ns, self._config.rig_frame)
+        session.fanout.begin(info)
+        return info
 
     def _finish(self, reason: str, *, goes_on: bool = False) -> None:
         run, self.current = self.current, None
         if run is None or self._images is None:
             return
         run.finish()
-        self._calibration = run.calibration
+        self.known = run.calibration
         self._images.close()
         self._images = None
-        if not self._announced:
-            return
-        if not goes_on:
-            self.notes += [f"{run.info.name}: {note}" for note in run.motion_notes]
-        self.notes += [f"{run.info.name}: {note}" for note in run.moved]
-        self.done.append(SequenceSummary(run.info.name, run.result, tuple(self._known().findings), reason))
+        findings = self._known().findings
+        for emission in run.emissions.values():
+            emission.finish(findings, reason, goes_on=goes_on)
+        run.close()

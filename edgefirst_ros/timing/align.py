@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
@@ -37,11 +37,6 @@ class Selection:
         slack_ns = min((time_ns - self._previous_ns) // 2, self._period_ns // 2)
         self._previous_ns = time_ns
         return time_ns + slack_ns >= self._due_ns
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether every frame is wanted."""
-        return not self._keyframes and not self._period_ns and self._every_n == 1
 
     def may_want(self, frame: int, *, keyframe: bool) -> bool:
         """Whether this frame could be wanted, whatever became of those before it."""
@@ -118,7 +113,6 @@ class _Frame(Generic[Candidate]):
     """A frame whose companions are known, except for those that go to one frame only."""
 
     number: int
-    """-1 for one of another session."""
     reference: Candidate
     companions: dict[str, Candidate]
     lacking: set[str]
@@ -154,19 +148,13 @@ class Aligner(Generic[Candidate]):
         self._alive_ns = alive_ns
         self._reach_ns = max((s.rule.tolerance_ns for s in self._shared.values()), default=0)
         self._pending: deque[Candidate] = deque()
-        self._foreign: set[int] = set()
-        """Times of frames among them that are of another session."""
         self._held: deque[_Frame[Candidate]] = deque()
         self._expired: list[tuple[str, Candidate]] = []
+        self._told_ns = -math.inf
+        """Companions before this time have been told to expire."""
         self._expected: set[str] = set()
         self.frames = 0
         """Reference frames settled so far."""
-        self.lacking: Counter[str] = Counter()
-        """Selected, usable frames without a companion of this stream, though it was required."""
-        self.missing: Counter[str] = Counter()
-        """Samples without a companion of this stream, though it is wanted and was alive."""
-        self.paired: Counter[str] = Counter()
-        """Samples with a companion of this stream."""
 
     def expect(self, streams: Iterable[str]) -> None:
         """Declare streams that exist, though they may not have sent anything yet."""
@@ -178,11 +166,6 @@ class Aligner(Generic[Candidate]):
             stream = self._streams[name]
             stream.rule = replace(stream.rule, required="never", wanted=False)
 
-    def heard(self, last_ns: Mapping[str, int]) -> None:
-        """Say when streams were heard last, before the first frame; times by stream name."""
-        for name in last_ns.keys() & self._streams.keys():
-            self._streams[name].seen_ns = last_ns[name]
-
     def reference(self, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
         """Take a reference frame; the frames that are settled by it."""
         yield from self.advance(candidate.time_ns)
@@ -193,26 +176,12 @@ class Aligner(Generic[Candidate]):
             self._expected.clear()
         self._pending.append(candidate)
 
-    def foreign(self, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
-        """Take a frame of the session across a seam, to which messages may be nearer than to any here."""
-        yield from self.advance(candidate.time_ns)
-        if self._single and self._selection.takes_all:
-            self._foreign.add(candidate.time_ns)
-            self._pending.append(candidate)
-
-    def takes_foreign(self, stream: str) -> bool:
-        """Whether to take this stream's messages of the session across a seam.
-
-        Not those that go to one frame only, where it is not known which frames that session selects.
-        """
-        return stream not in self._single or self._selection.takes_all
-
     def companion(self, stream: str, candidate: Candidate) -> Iterator[Aligned[Candidate]]:
         """Take another stream's message; the frames that are settled by it."""
         yield from self.advance(candidate.time_ns)
         kept = self._streams.get(stream)
         if kept is None:  # such as tiles of a picture whose first one is missing
-            self._expired.append((stream, candidate))
+            self._expire(stream, candidate)
             return
         kept.seen_ns = candidate.time_ns
         kept.candidates.append(candidate)
@@ -230,7 +199,22 @@ class Aligner(Generic[Candidate]):
         for name, stream in self._shared.items():
             limit_ns = oldest_ns - stream.rule.tolerance_ns
             while stream.candidates and stream.candidates[0].time_ns < limit_ns:
-                self._expired.append((name, stream.candidates.popleft()))
+                self._expire(name, stream.candidates.popleft())
+
+    def leave(self, before_ns: int) -> Iterator[Aligned[Candidate]]:
+        """Frames before a time leave with what they have, and companions before it expire, once.
+
+        Later frames may take these all the same.
+        """
+        while self._pending and self._pending[0].time_ns < before_ns:
+            self._settle(self._pending.popleft())
+        while self._held and self._held[0].reference.time_ns < before_ns:
+            yield from self._left(self._held.popleft())
+        for name, stream in self._streams.items():
+            for candidate in stream.candidates:
+                if candidate.time_ns < before_ns:
+                    self._expire(name, candidate)
+        self._told_ns = before_ns
 
     @property
     def oldest_ns(self) -> int | None:
@@ -248,19 +232,21 @@ class Aligner(Generic[Candidate]):
         while self._held:
             yield from self._left(self._held.popleft())
         for name, stream in self._shared.items():
-            self._expired.extend((name, candidate) for candidate in stream.candidates)
-            stream.candidates.clear()
+            while stream.candidates:
+                self._expire(name, stream.candidates.popleft())
 
     def expired(self) -> list[tuple[str, Candidate]]:
         """Stream name and message of what no frame can take any more, since the last call."""
         gone, self._expired = self._expired, []
         return gone
 
+    def _expire(self, name: str, candidate: Candidate) -> None:
+        if candidate.time_ns >= self._told_ns:
+            self._expired.append((name, candidate))
+
     def _settle(self, candidate: Candidate) -> None:
-        is_foreign = candidate.time_ns in self._foreign
-        self._foreign.discard(candidate.time_ns)
-        number = -1 if is_foreign else self.frames
-        self.frames += not is_foreign
+        number = self.frames
+        self.frames += 1
         companions = {
             name: found
             for name, stream in self._shared.items()
@@ -268,9 +254,7 @@ class Aligner(Generic[Candidate]):
         }
         lacking = self._lacking(self._shared, candidate.time_ns, companions)
         frame = _Frame(number, candidate, companions, lacking)
-        if is_foreign:
-            frame.may_be_sample = candidate.unusable is None and not lacking
-        elif self._selects_last:
+        if self._selects_last:
             may_be_wanted = self._selection.may_want(number, keyframe=candidate.keyframe)
             frame.may_be_sample = may_be_wanted and candidate.unusable is None and not lacking
         else:
@@ -304,11 +288,11 @@ class Aligner(Generic[Candidate]):
             stream.candidates.popleft()
             other = None if best is None else best.companions.get(name)
             if best is None or (other is not None and _is_nearer(other, candidate, best.reference)):
-                self._expired.append((name, candidate))
+                self._expire(name, candidate)
                 continue
             best.companions[name] = candidate
             if other is not None:
-                self._expired.append((name, other))
+                self._expire(name, other)
 
     def _may_get_more(self, frame: _Frame[Candidate], time_ns: int) -> bool:
         """Whether a message that goes to one frame only may still go to this one."""
@@ -326,10 +310,10 @@ class Aligner(Generic[Candidate]):
 
     def _left(self, frame: _Frame[Candidate]) -> Iterator[Aligned[Candidate]]:
         """What became of a frame that has all that it gets."""
-        companions = frame.companions
-        self._expired.extend((name, companions[name]) for name in self._single if name in companions)
-        if frame.number >= 0:
-            yield self._outcome(frame)
+        for name in self._single:
+            if name in frame.companions:
+                self._expire(name, frame.companions[name])
+        yield self._outcome(frame)
 
     def _outcome(self, frame: _Frame[Candidate]) -> Aligned[Candidate]:
         candidate, companions = frame.reference, frame.companions
@@ -341,7 +325,6 @@ class Aligner(Generic[Candidate]):
         if candidate.unusable is not None:
             return Aligned(frame.number, candidate, companions, "unusable", candidate.unusable)
         if frame.lacking:
-            self.lacking.update(frame.lacking)
             reason = " ".join(name for name in self._streams if name in frame.lacking)
             return Aligned(frame.number, candidate, companions, "incomplete", reason)
         alive_ns = candidate.time_ns - self._alive_ns
@@ -350,8 +333,6 @@ class Aligner(Generic[Candidate]):
             for name, stream in self._streams.items()
             if stream.rule.wanted and name not in companions and stream.seen_ns >= alive_ns
         )
-        self.missing.update(lacks)
-        self.paired.update(companions.keys())
         return Aligned(frame.number, candidate, companions, "sample", lacks=lacks)
 
     def _lacking(
@@ -409,11 +390,12 @@ class Reorder(Generic[Item]):
         self._bytes = 0
         self._heap: list[tuple[int, str, int, int, Item]] = []
         self._newest_ns: int | None = None
-        self._left_ns: int | None = None
+        self.left_ns: int | None = None
+        """Nothing before this time is taken any more."""
 
     def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
         """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""
-        if self._left_ns is not None and time_ns < self._left_ns:
+        if self.left_ns is not None and time_ns < self.left_ns:
             return False
         heapq.heappush(self._heap, (time_ns, topic, arrival, size, item))
         self._bytes += size
@@ -421,13 +403,17 @@ class Reorder(Generic[Item]):
             self._newest_ns = time_ns
         return True
 
-    def pop(self) -> Iterator[Item]:
-        """Items before which nothing can come any more, in order."""
+    def pop(self, until_ns: int | None = None) -> Iterator[Item]:
+        """Items before which nothing can come any more, in order; before ``until_ns`` nothing is awaited."""
         if self._newest_ns is None:
             return
         limit_ns = self._newest_ns - self._window_ns
+        if until_ns is not None and until_ns > limit_ns:
+            limit_ns = until_ns
         while self._heap and (self._heap[0][0] < limit_ns or self._bytes > self._most_bytes):
             yield self._take()
+        if until_ns is not None:
+            self.left_ns = max(until_ns, self.left_ns or until_ns)
 
     def flush(self) -> Iterator[Item]:
         """All remaining items, in order."""
@@ -435,6 +421,6 @@ class Reorder(Generic[Item]):
             yield self._take()
 
     def _take(self) -> Item:
-        self._left_ns, _, _, size, item = heapq.heappop(self._heap)
+        self.left_ns, _, _, size, item = heapq.heappop(self._heap)
         self._bytes -= size
         return item

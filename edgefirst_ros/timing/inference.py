@@ -92,6 +92,11 @@ class MaskTimes(Generic[Item]):
         """Whether the latency is known from outputs of the model."""
         return bool(self._latencies)
 
+    @property
+    def held(self) -> Iterator[Item]:
+        """Masks whose picture is not known yet."""
+        return (item for item, _, _ in self._held)
+
     def picture(self, time_ns: int) -> None:
         """A picture was taken."""
         _add(self._pictures, time_ns)

@@ -64,6 +64,11 @@ class Remarks:
         """Note that nothing looks whether a picture is damaged."""
         self._unjudged[topic, why] += 1
 
+    def clear(self) -> None:
+        """What is noted from now on is another dataset's."""
+        self._breaches.clear()
+        self._unjudged.clear()
+
     @property
     def notes(self) -> list[str]:
         """A sentence each."""

@@ -16,14 +16,13 @@ from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
-from edgefirst_ros.pipeline.envelope import Window
 
 CONFIG = build_config({"ego": {"smoothing": "lag"}})
 NAN = float("nan")
 
 
-def context(window: Window | None = None) -> SampleContext:
-    return SampleContext(CONFIG.ego, has_ego=False, odometry=True, window=window)
+def context() -> SampleContext:
+    return SampleContext(CONFIG.ego, has_ego=False, odometry=True)
 
 
 def measured(datum: Datum, at_ms: float = 0, name: str = "camera_info") -> Measurement:
@@ -123,17 +122,3 @@ def test_without_navigation_there_are_no_poses() -> None:
         here.passing(START_NS + at_ms * MS)
     assert list(here.finish()) == list(here.poses()) == []
     assert not here.pose(START_NS).is_known
-
-
-def test_poses_stay_within_a_window_and_reach_its_ends() -> None:
-    begin_ns, end_ns = START_NS + 105 * MS, START_NS + 305 * MS
-    here = context(Window(begin_ns, end_ns))
-    poses = []
-    for at_ms in range(0, 500, 10):
-        here.passing(START_NS + at_ms * MS)
-        list(here.navigate(measured(odometry(at_ms / 1000), at_ms, "imu")))
-    list(here.finish())
-    poses += list(here.poses())
-    assert poses[0].time_ns == begin_ns
-    assert poses[-1].time_ns == end_ns - 1
-    assert all(begin_ns <= pose.time_ns < end_ns for pose in poses)

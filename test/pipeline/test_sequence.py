@@ -5,21 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from envelopes import INFO, MS, START_NS, Keeper, Post
+from envelopes import MS, START_NS, Keeper, Post
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import Datum, Role, Sample
+from edgefirst_ros.model.sample import Datum, Role, Sample, SequenceInfo
 from edgefirst_ros.model.transform import Transforms
-from edgefirst_ros.pipeline.envelope import Window
+from edgefirst_ros.pipeline.emission import Session
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
+from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 
 Sent = tuple[str, float] | tuple[str, float, Datum]
@@ -27,41 +29,56 @@ Sent = tuple[str, float] | tuple[str, float, Datum]
 
 
 class Played:
-    """A sequence whose reference is the lidar, fed with messages in order of arrival."""
+    """A sequence whose reference is the lidar, fed with messages in order of arrival.
+
+    Sessions end at ``ends_ms``, which is said once the first messages are in; the last one does not.
+    """
 
     def __init__(
         self,
         sent: Sequence[Sent],
-        window: Window | None = None,
+        ends_ms: Sequence[float] = (),
         expected: Sequence[str] = (),
         **values: Any,  # noqa: ANN401
     ) -> None:
         config = build_config({"formats": ["edgefirst"], "reference": "lidar_points", **values})
-        self.post, self.writer = Post(config), Keeper()
-        pool = ThreadPoolExecutor(2)
-        fanout = FanOut([self.writer], pool, 2, self.post.ledger)
+        post, pool = Post(config), ThreadPoolExecutor(2)
+        self.writers = [Keeper() for _ in (*ends_ms, None)]
+        self.ledgers = [post.ledger, *(Ledger() for _ in ends_ms)]
+        fanouts = [FanOut([w], pool, 2, one) for w, one in zip(self.writers, self.ledgers, strict=True)]
+        made = [Session(one, fanout) for one, fanout in zip(self.ledgers, fanouts, strict=True)]
+        sessions = made[:1]
         images = Images(pool, 2, "jpeg", 90, lookahead_ns=reorder_window_ns(config))
-        self.run = SequenceRun(
-            INFO,
+        run = SequenceRun(
+            sessions,
+            begin,
             config,
-            (Role.LIDAR_POINTS, frozenset({"/lidar/points"})),
             images,
-            self.post.ledger,
-            fanout=fanout,
+            time_ns=START_NS,
+            reference=(Role.LIDAR_POINTS, frozenset({"/lidar/points"})),
             expected=expected,
-            window=window,
         )
-        fanout.begin(INFO)
         for name, sent_ms, *datum in sent:
-            self.run.feed(self.post.envelope(name, sent_ms, *datum))
-        self.run.drain()
-        self.run.finish()
+            run.feed(post.envelope(name, sent_ms, *datum))
+            if len(sessions) == 1:
+                for session, end_ms, following in zip(made[:-1], ends_ms, made[1:], strict=True):
+                    session.end_ns = START_NS + round(end_ms * MS)
+                    sessions.append(following)
+        run.drain()
+        run.finish()
+        emissions = list(run.emissions.values())
+        for emission in emissions:
+            emission.finish((), "end")
         images.close()
-        fanout.join()
+        for fanout in fanouts:
+            fanout.join()
         pool.shutdown()
-        totals = dict(self.post.ledger.totals)
-        assert totals.pop("received") == sum(totals.values())
-        assert self.post.ledger.open == 0
+        self.results = [session.done[0].result for session in made if session.done]
+        self.result = self.results[0]
+        for ledger in self.ledgers:
+            totals = dict(ledger.totals)
+            assert totals.pop("received") == sum(totals.values())
+            assert ledger.open == 0
 
     @property
     def pairs(self) -> list[tuple[int, float | None, float | None]]:
@@ -73,7 +90,13 @@ class Played:
 
     @property
     def samples(self) -> list[Sample]:
-        return self.writer.samples
+        return [sample for writer in self.writers for sample in writer.samples]
+
+
+def begin(session: Session, time_ns: int) -> SequenceInfo:
+    info = SequenceInfo("host_2026", "host", time_ns)
+    session.fanout.begin(info)
+    return info
 
 
 def at_ms(sample: Sample, role: Role) -> float | None:
@@ -105,7 +128,7 @@ def test_samples_are_those_of_a_search_over_everything_in_any_order_of_arrival(
         for number, ms in enumerate(sorted(lidar))
     ]
     assert played.pairs == expected
-    assert played.run.frames["sample"] == played.run.frames.total == len(lidar)
+    assert played.result.frames["sample"] == played.result.frames.total == len(lidar)
 
 
 def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() -> None:
@@ -114,15 +137,15 @@ def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() 
     required = {"topics": {"radar_targets": {"required": "always", "tolerance_ms": 20}}}
     played = Played(sorted(sent, key=lambda one: one[1]), **required)
     assert played.pairs == [(0, 0.0, 5.0), (2, 200.0, 195.0)]
-    assert played.run.lacking == {"radar_targets": 1}
-    assert played.post.ledger.snapshot()["/lidar/points"]["unpaired"] == 1
+    assert played.result.lacking == {"radar_targets": 1}
+    assert played.ledgers[0].snapshot()["/lidar/points"]["unpaired"] == 1
 
 
 def test_what_comes_too_late_is_dropped_and_counted() -> None:
     lidar = [("lidar_points", ms) for ms in (0.0, 9000.0, 9100.0, 18000.0)]
     played = Played([*lidar, ("radar_targets", 10.0)], **KEEP)
     assert len(played.samples) == 4
-    (reason,) = played.post.ledger.snapshot()["/radar/targets"]["reasons"]["dropped"]
+    (reason,) = played.ledgers[0].snapshot()["/radar/targets"]["reasons"]["dropped"]
     assert reason == Reason.LATE
 
 
@@ -130,36 +153,49 @@ def test_what_comes_too_late_is_dropped_and_counted() -> None:
 def test_selection_leaves_gaps_in_the_numbers(every_n: int, numbers: list[int]) -> None:
     played = Played([("lidar_points", 100.0 * n) for n in range(6)], every_n=every_n, **KEEP)
     assert [sample.frame for sample in played.samples] == numbers
-    assert played.run.frames["skipped"] == 6 - len(numbers)
+    assert played.result.frames["skipped"] == 6 - len(numbers)
 
 
-def test_messages_beyond_the_window_pair_and_are_not_counted() -> None:
-    window = Window(START_NS + 100 * MS, START_NS + 300 * MS)
-    sent: list[Sent] = [("lidar_points", 100.0 * n) for n in range(5)]
-    sent += [("radar_targets", 95.0), ("radar_targets", 305.0)]
-    played = Played(sorted(sent, key=lambda one: one[1]), window, **KEEP)
-    assert [pair[1:] for pair in played.pairs] == [(100.0, 95.0), (200.0, None)]
+@settings(max_examples=25, deadline=None)
+@given(lidar=TIMES, radar=TIMES, ends=st.lists(st.integers(0, 3000), min_size=1, max_size=2, unique=True))
+@pytest.mark.parametrize("every_n", [1, 2])
+def test_sessions_have_together_what_one_has_and_each_what_is_of_its_times(
+    lidar: list[int], radar: list[int], ends: list[int], every_n: int
+) -> None:
+    """Samples pair across the seam, and each message is counted by the session of its time."""
+    sent: list[Sent] = [("lidar_points", float(ms)) for ms in lidar]
+    sent = sorted([*sent, *(("radar_targets", float(ms)) for ms in radar)], key=lambda one: one[1])
+    whole, ends = Played(sent, every_n=every_n, **KEEP), sorted(ends)
+    split = Played(sent, ends, every_n=every_n, **KEEP)
+    assert [pair[1:] for pair in split.pairs] == [pair[1:] for pair in whole.pairs]
+    limits = [0, *ends, 10_000]
+    for ledger, writer, (after, before) in zip(split.ledgers, split.writers, pairwise(limits), strict=True):
+        frames = [ms for ms in sorted(lidar) if after <= ms < before]
+        of_it = len(frames) + sum(after <= ms < before for ms in radar)
+        assert ledger.totals["received"] == of_it
+        found = [(sample.frame, round((sample.time_ns - START_NS) / MS)) for sample in writer.samples]
+        assert all(frames[number] == ms for number, ms in found)
 
 
 def test_once_cut_samples_are_dropped_for_the_reason_given() -> None:
     config = build_config({"formats": ["edgefirst"], "reference": "lidar_points", **KEEP})
     post, writer, pool = Post(config), Keeper(), ThreadPoolExecutor(1)
-    fanout = FanOut([writer], pool, 1, post.ledger)
+    session = Session(post.ledger, FanOut([writer], pool, 1, post.ledger))
     images = Images(pool, 1, "jpeg", 90, lookahead_ns=reorder_window_ns(config))
     reference = Role.LIDAR_POINTS, frozenset({"/lidar/points"})
-    run = SequenceRun(INFO, config, reference, images, post.ledger, fanout=fanout)
+    run = SequenceRun([session], begin, config, images, time_ns=START_NS, reference=reference)
     for number in range(100):
         if number == 50:
-            run.cut("no time left")
+            session.cut = "no time left"
             written = len(writer.samples)
         run.feed(post.envelope("lidar_points", 100 * number))
     run.drain()
     run.finish()
-    fanout.join()
+    session.fanout.join()
     pool.shutdown()
     account = post.ledger.snapshot()["/lidar/points"]
     assert account["reasons"]["dropped"] == {"no time left": account["dropped"]}
-    assert run.frames["dropped"] == account["dropped"] >= 50
+    assert run.emissions[session].frames["dropped"] == account["dropped"] >= 50
     assert account["written"] == 100 - account["dropped"] >= written
 
 
@@ -173,7 +209,7 @@ def test_a_latched_transform_from_before_the_first_measurement_needs_no_pose() -
         for name, *datum in (("odometry", rig), ("lidar_points",))
     ]
     played = Played([("tf", 0.0, Transforms((), ())), *moving], expected=["odometry"], topics=topics)
-    summary = played.run.poses.summary()
+    summary = played.result.poses.summary()
     assert summary is not None
     assert summary["position"]["measured"] > 0.7
     assert summary["position"]["assumed"] == summary["rotation"]["assumed"] == 0.0

@@ -32,7 +32,7 @@ def run(
     expect: bool = False,
     alive_ns: int = 5 * SECOND,
     selection: Selection | None = None,
-) -> tuple[list[Aligned[Item]], list[Item], Aligner[Item]]:
+) -> tuple[list[Aligned[Item]], list[Item]]:
     rule = PairingRule(0 if policy == "exact" else tolerance_ns, policy, required)
     aligner: Aligner[Item] = Aligner({"lidar": rule}, selection or Selection(), alive_ns)
     if expect:
@@ -44,7 +44,7 @@ def run(
     for _, kind, item in merged:
         verdicts += aligner.reference(item) if kind == 0 else aligner.companion("lidar", item)
     verdicts += aligner.flush()
-    return verdicts, [e for _, e in aligner.expired()], aligner
+    return verdicts, [e for _, e in aligner.expired()]
 
 
 times = st.lists(st.integers(0, 2000), max_size=40, unique=True).map(
@@ -57,7 +57,7 @@ times = st.lists(st.integers(0, 2000), max_size=40, unique=True).map(
 def test_pairs_are_those_of_a_search_over_everything(
     policy: Policy, frames: list[Item], companions: list[Item]
 ) -> None:
-    verdicts, expired, _ = run(frames, companions, policy=policy)
+    verdicts, expired = run(frames, companions, policy=policy)
     assert [v.reference for v in verdicts] == frames
     assert [v.number for v in verdicts] == list(range(len(frames)))
     for verdict in verdicts:
@@ -72,16 +72,15 @@ def test_pairs_are_those_of_a_search_over_everything(
 
 def test_a_required_stream_makes_frames_without_it_incomplete_and_says_so() -> None:
     frames = [Item(n * 100 * MS) for n in range(10)]
-    verdicts, _, aligner = run(frames, [Item(10 * MS)], required="always")
+    verdicts, _ = run(frames, [Item(10 * MS)], required="always")
     assert [v.kind for v in verdicts] == ["sample"] + ["incomplete"] * 9
-    assert verdicts[1].reason == "lidar"
-    assert aligner.lacking == {"lidar": 9}
+    assert [v.reason for v in verdicts[1:]] == ["lidar"] * 9
 
 
 def test_auto_requires_a_stream_while_it_is_alive_and_not_after_it_died() -> None:
     frames = [Item(n * SECOND) for n in range(12)]
     companions = [Item(n * SECOND + MS) for n in range(3)]
-    verdicts, _, _ = run(frames, companions, required="auto", alive_ns=5 * SECOND)
+    verdicts, _ = run(frames, companions, required="auto", alive_ns=5 * SECOND)
     kinds = [v.kind for v in verdicts]
     assert kinds[:3] == ["sample"] * 3
     assert kinds[3:8] == ["incomplete"] * 5
@@ -100,7 +99,7 @@ def test_auto_does_not_require_what_never_came_unless_it_is_expected() -> None:
 def test_unusable_entries_are_never_paired_and_unusable_frames_keep_their_number() -> None:
     frames = [Item(0), Item(33 * MS, unusable=Reason.AFTER_LOSS), Item(66 * MS)]
     companions = [Item(1 * MS, unusable="damaged"), Item(20 * MS)]
-    verdicts, _, _ = run(frames, companions)
+    verdicts, _ = run(frames, companions)
     assert verdicts[0].companions["lidar"].time_ns == 20 * MS
     assert [(v.number, v.kind) for v in verdicts] == [(0, "sample"), (1, "unusable"), (2, "sample")]
 
@@ -118,7 +117,7 @@ def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
     frames: list[Item], companions: list[Item], every_n: int
 ) -> None:
     tolerance_ns = 250 * MS
-    verdicts, expired, aligner = run(
+    verdicts, expired = run(
         frames,
         companions,
         tolerance_ns=tolerance_ns,
@@ -139,7 +138,6 @@ def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
     }
     paired = {v.reference.time_ns: v.companions["lidar"] for v in verdicts if v.companions}
     assert paired == expected
-    assert aligner.paired["lidar"] == len(paired)
     assert sorted(expired, key=lambda e: e.time_ns) == companions
 
 
@@ -148,12 +146,11 @@ def test_samples_that_must_have_a_message_are_those_that_one_goes_to(
     frames: list[Item], companions: list[Item], rate: float
 ) -> None:
     one = {"tolerance_ns": 100 * MS, "policy": "once", "expect": True}
-    free, _, aligner = run(frames, companions, **one)  # type: ignore[arg-type]
-    bound, _, _ = run(frames, companions, required="always", selection=Selection(rate_hz=rate), **one)  # type: ignore[arg-type]
+    free, _ = run(frames, companions, **one)  # type: ignore[arg-type]
+    bound, _ = run(frames, companions, required="always", selection=Selection(rate_hz=rate), **one)  # type: ignore[arg-type]
     complete = [v.number for v in free if not v.lacks]
     chosen = [v.number for v in bound if v.kind == "sample"]
     assert all(v.companions for v in bound if v.kind == "sample")
-    assert aligner.missing["lidar"] == len(frames) - len(complete)
     if rate:
         assert set(chosen) <= set(complete)
         assert bool(chosen) == bool(complete)
@@ -181,37 +178,33 @@ def test_no_frame_waits_for_a_sensor_that_sends_nothing() -> None:
 
 def test_a_sample_says_what_it_lacks_while_that_is_alive() -> None:
     frames = [Item(n * SECOND) for n in range(9)]
-    verdicts, _, aligner = run(frames, [Item(MS), Item(2 * SECOND)], alive_ns=3 * SECOND)
+    verdicts, _ = run(frames, [Item(MS), Item(2 * SECOND)], alive_ns=3 * SECOND)
     assert {v.kind for v in verdicts} == {"sample"}
     assert [v.number for v in verdicts if v.lacks] == [1, 3, 4, 5]
-    assert aligner.missing == {"lidar": 4}
-    assert aligner.paired == {"lidar": 2}
 
 
-@given(frames=times, companions=times, seam_ms=st.integers(0, 2000))
-def test_across_a_seam_each_message_goes_to_one_of_both_sessions(
-    frames: list[Item], companions: list[Item], seam_ms: int
+@pytest.mark.parametrize("policy", ["nearest", "once"])
+@given(frames=times, companions=times, end_ms=st.integers(0, 2500), late_ms=st.integers(0, 600))
+def test_of_what_leaves_early_each_frame_is_told_once_and_so_is_each_companion(
+    policy: Policy, frames: list[Item], companions: list[Item], end_ms: int, late_ms: int
 ) -> None:
-    whole, _, _ = run(frames, companions, tolerance_ns=250 * MS, policy="once", expect=True)
-    pairs = {v.reference.time_ns: v.companions["lidar"].time_ns for v in whole if v.companions}
-    found: list[tuple[int, int]] = []
-    for is_later in (False, True):
-        aligner: Aligner[Item] = Aligner(
-            {"lidar": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND * 5
-        )
-        aligner.heard({"lidar": 0})
-        left: list[Aligned[Item]] = []
-        for item in sorted([*frames, *companions], key=lambda each: each.time_ns):
-            if any(item is each for each in companions):
-                left += aligner.companion("lidar", item)
-            elif (item.time_ns >= seam_ms * MS) is is_later:
-                left += aligner.reference(item)
-            else:
-                left += aligner.foreign(item)
-        left += aligner.flush()
-        assert [v.number for v in left] == list(range(len(left)))
-        found += [(v.reference.time_ns, v.companions["lidar"].time_ns) for v in left if v.companions]
-    assert sorted(found) == sorted(pairs.items())
+    """And where everything that it pairs with has come, nothing is otherwise than without."""
+    rule = PairingRule(100 * MS, policy, "never")
+    whole, _ = run(frames, companions, tolerance_ns=100 * MS, policy=policy)
+    aligner: Aligner[Item] = Aligner({"lidar": rule}, Selection(), 5 * SECOND)
+    left: list[Aligned[Item]] = []
+    has_left = False
+    for item in sorted([*frames, *companions], key=lambda each: each.time_ns):
+        if not has_left and item.time_ns > (end_ms + late_ms) * MS:
+            left += [*aligner.advance(item.time_ns), *aligner.leave(end_ms * MS)]
+            has_left = True
+        is_frame = any(item is each for each in frames)
+        left += aligner.reference(item) if is_frame else aligner.companion("lidar", item)
+    left += aligner.flush()
+    assert [v.number for v in left] == list(range(len(frames)))
+    assert sorted((each for _, each in aligner.expired()), key=lambda e: e.time_ns) == companions
+    if late_ms > 200:
+        assert [v.companions for v in left] == [v.companions for v in whole]
 
 
 class TestToTheNanosecond:
@@ -242,7 +235,7 @@ class TestToTheNanosecond:
         assert [bool(verdict.companions) for verdict in left] == [True, False]
 
     def test_of_two_messages_that_are_equally_near_the_frame_keeps_the_earlier_one(self) -> None:
-        verdicts, _, _ = run([Item(100 * MS)], [Item(50 * MS), Item(150 * MS)], policy="once", expect=True)
+        verdicts, _ = run([Item(100 * MS)], [Item(50 * MS), Item(150 * MS)], policy="once", expect=True)
         assert verdicts[0].companions["lidar"].time_ns == 50 * MS
 
     def test_what_goes_to_no_frame_is_given_up_as_soon_as_none_can_come(self) -> None:
@@ -263,7 +256,7 @@ class TestToTheNanosecond:
 
     @pytest.mark.parametrize(("later_ns", "kind"), [(0, "incomplete"), (1, "sample")])
     def test_a_stream_is_alive_for_as_long_as_is_said(self, later_ns: int, kind: str) -> None:
-        verdicts, _, _ = run([Item(SECOND + later_ns)], [Item(0)], required="auto", alive_ns=SECOND)
+        verdicts, _ = run([Item(SECOND + later_ns)], [Item(0)], required="auto", alive_ns=SECOND)
         assert [verdict.kind for verdict in verdicts] == [kind]
 
     @pytest.mark.parametrize("policy", ["nearest", "once"])
@@ -271,6 +264,6 @@ class TestToTheNanosecond:
     def test_the_tolerance_is_part_of_it(self, policy: Policy, off_ns: int) -> None:
         for more_ns in (0, 1):
             far = Item(SECOND + off_ns + (more_ns if off_ns > 0 else -more_ns))
-            verdicts, expired, _ = run([Item(SECOND)], [far], policy=policy, expect=True)
+            verdicts, expired = run([Item(SECOND)], [far], policy=policy, expect=True)
             assert bool(verdicts[0].companions) == (not more_ns)
             assert expired == [far]
