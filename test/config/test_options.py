@@ -201,7 +201,7 @@ def test_data_are_synced_as_often_as_was_asked_for(runs: Runs, monkeypatch: pyte
 
 def test_as_many_threads_encode_as_were_asked_for() -> None:
     pipeline = Pipeline(build_config({"workers": 3}), [])
-    assert pipeline._pool._max_workers == 3
+    assert pipeline.workers.count == pipeline.workers.pool._max_workers == 3
     pipeline.abort()
 
 
