@@ -124,7 +124,7 @@ def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers
 def test_a_group_longer_than_what_may_be_under_way_is_no_deadlock(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgefirst_ros.pipeline.assembly.GROUP_ITEMS", 2)
+    monkeypatch.setattr("edgefirst_ros.pipeline.processes.GROUP_ITEMS", 2)
     converted("h264", tmp_path, 2, in_processes=True)
     assert digests(tmp_path) == by_one_thread("h264", kept / "h264")
 
