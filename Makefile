@@ -34,12 +34,14 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 # each of those that meet H.265 before one is done would take half a minute to compile the parser. Types are checked
 # beside that, on another processor: the test of them then finds mypy's cache.
 # In the order that test/conftest.py gives, since xdist would begin with the files of most tests: the last ones, of few
-# and long tests, would leave all but one processor idle.
+# and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
+# other processes for a seventh of their time.
 test: $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready) ## lint, types and the whole suite
 	$(BIN)/python -m compileall -q edgefirst_ros
 	-$(BIN)/python -m mypy > /dev/null 2>&1 & \
 		$(BIN)/python -c 'from edgefirst_ros.video.h265ctu import compile_parser; compile_parser()'; wait
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' || echo auto) \
+		--dist loadfile --no-loadscope-reorder
 
 # In a venv of its own, because Ray installs 280 MB and pins what others need.
 test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
