@@ -8,6 +8,8 @@ from pathlib import Path
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
+from edgefirst_ros.config.model import Config
+
 pytestmark = needs_ros
 
 
@@ -170,10 +172,8 @@ def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
     quality, clock, look, formats, width = graph.call(
         DescribeParameters, "/capture/describe_parameters", request
     ).descriptors
-    assert (quality.type, quality.description) == (
-        ParameterType.PARAMETER_INTEGER,
-        "Quality of JPEGs encoded from video.",
-    )
+    assert quality.type == ParameterType.PARAMETER_INTEGER
+    assert quality.description == Config.model_fields["jpeg_quality"].description
     assert (quality.integer_range[0].from_value, quality.integer_range[0].to_value) == (1, 100)
     assert "one of 'auto', 'stamp'" in clock.additional_constraints
     assert look.read_only
