@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15990,
+    "formats": 16000,
     "pipeline": 4610,
     "video": 4090,
     "report": 3540,

@@ -95,7 +95,20 @@ def _pose_json(pose: npt.NDArray[Any]) -> list[Any]:
 
 def _static_json(edge: tuple[str, str], pose: Pose) -> Json:
     dtype = GLOBAL_DTYPE if edge == (WORLD, WORLD_GLOBAL) else POSE_DTYPE
-    return {"pose": _pose_json(pose.astype(dtype)), "dtype": dtype}
+    return {"pose": _pose_json(stored_poses(pose, dtype)), "dtype": dtype}
+
+
+def stored_poses(poses: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Poses (..., 4, 4) as they are stored.
+
+    Raises:
+        ValueError: one of a damaged journal is beyond what the type can hold.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        stored = poses.astype(dtype)
+    if (np.isfinite(poses) & ~np.isfinite(stored)).any():
+        raise ValueError(f"a pose is beyond what {dtype} can hold")
+    return stored
 
 
 def _poses(
@@ -163,7 +176,7 @@ def _trajectory(
         static[RIG, WORLD] = np.eye(4)
     else:
         motion = Motion(POSE_NOISE_M)
-        written = poses.astype(POSE_DTYPE)
+        written = stored_poses(poses, POSE_DTYPE)
         read = written.astype(np.float64)  # as check has them
         for part, add, values in ((0, motion.move, read[:, :3, 3]), (1, motion.turn, read[:, :3, :3])):
             known = kept.basis[:, part] != ASSUMED
