@@ -81,7 +81,7 @@ class Pipeline:
         self.config = config
         self.ledger = Ledger()
         self.workers = workers or Workers(config.workers, processes=processes)
-        self.workers.enter()
+        self.workers.enter(self)
         if self.workers.processes is not None:
             for writer in writers:
                 if isinstance(writer, Distributes):
@@ -207,7 +207,7 @@ class Pipeline:
             WriteError: or whatever made a writer fail.
         """
         self._fanout.join()
-        self.workers.leave()
+        self.workers.leave(self)
         self.raise_failure()
         return self._fanout.complete()
 
@@ -222,7 +222,7 @@ class Pipeline:
     def abort(self) -> None:
         """Release files and threads after an error."""
         self._intake.abort(self._session)
-        self.workers.leave(at_once=True)
+        self.workers.leave(self, at_once=True)
         self._fanout.abort()
 
     def raise_failure(self) -> None:

@@ -429,18 +429,21 @@ class Workers:
         self.backlog = (
             Backlog(GROUP_ITEMS * count, GROUP_BYTES * (count + 2)) if processes else Backlog(4 * count + 8)
         )
-        self._users = 0
+        self._users: set[object] = set()
         self._lock = threading.Lock()
 
-    def enter(self) -> None:
+    def enter(self, user: object) -> None:
         """Another session needs them."""
         with self._lock:
-            self._users += 1
+            self._users.add(user)
 
-    def leave(self, *, at_once: bool = False) -> None:
-        """A session needs them no more; after the last one they end, ``at_once`` whatever is under way."""
+    def leave(self, user: object, *, at_once: bool = False) -> None:
+        """A session needs them no more, which it may say again if it fails at its end.
+
+        After the last one they end, ``at_once`` whatever is under way.
+        """
         with self._lock:
-            self._users -= 1
+            self._users.discard(user)
             if self._users:
                 return
         self.pool.shutdown(wait=not at_once, cancel_futures=at_once)

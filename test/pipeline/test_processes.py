@@ -18,7 +18,7 @@ import remote_calls
 
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.pipeline import processes
-from edgefirst_ros.pipeline.processes import ProcessPool, WorkerLost
+from edgefirst_ros.pipeline.processes import ProcessPool, WorkerLost, Workers
 
 WAIT_S = 60.0
 
@@ -179,3 +179,15 @@ def test_nothing_stays_open_once_the_processes_have_ended() -> None:
     pool.call(remote_calls.doubled, np.zeros(100_000, np.int16), b"")
     pool.shutdown()
     assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_who_leaves_twice_does_not_take_workers_from_another() -> None:
+    workers, one, other = Workers(1), object(), object()
+    workers.enter(one)
+    workers.enter(other)
+    workers.leave(one)
+    workers.leave(one, at_once=True)
+    assert workers.pool.submit(int, "3").result(10) == 3
+    workers.leave(other)
+    with pytest.raises(RuntimeError):
+        workers.pool.submit(int)
