@@ -578,9 +578,7 @@ class Settings(OptionsModel):
         data = dict(data)
         for name in [each for each in data if "." in each]:
             block, _, option = name.partition(".")
-            kind = cls.model_fields[block].annotation if block in cls.model_fields else None
-            is_former = isinstance(kind, type) and issubclass(kind, OptionsModel) and option in kind.former
-            if is_former or any((block, option) == each[:2] for each in moved):
+            if option in _former(cls, block) or any((block, option) == each[:2] for each in moved):
                 data[block] = {**data.get(block, {}), option: data.pop(name)}
         taken: dict[str, str] = {}
         for name, old, new in sorted(moved):
@@ -685,13 +683,18 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
 def renamed(values: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for every option in a block that has another name now, or none any more."""
     for block, given in values.items():
-        kind = Config.model_fields[block].annotation if block in Config.model_fields else None
-        if isinstance(given, Mapping) and isinstance(kind, type) and issubclass(kind, OptionsModel):
+        if isinstance(given, Mapping):
             moved = FORMATS[block].moved if block in FORMATS else {}
-            former = {old: each.into and f"{block}.{each.into}" for old, each in kind.former.items()}
-            for name, new in {**former, **moved}.items():
+            gone = {old: each.into and f"{block}.{each.into}" for old, each in _former(Config, block).items()}
+            for name, new in {**gone, **moved}.items():
                 if name in given:
                     yield f"{block}.{name} is {f'{new} now' if new else 'no option any more'}"
+
+
+def _former(model: type[BaseModel], block: str) -> Mapping[str, Former]:
+    """Options that a block had, none if it is no block."""
+    kind = model.model_fields[block].annotation if block in model.model_fields else None
+    return kind.former if isinstance(kind, type) and issubclass(kind, OptionsModel) else {}
 
 
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})

@@ -243,9 +243,8 @@ class Sequence(_Part):
             companion = self.companions.get(topic)
             return self.sample if topic in self.references else companion.paired if companion else 0
 
-        found = [topic for topic, stream in (self.streams or {}).items() if stream.role == role]
-        chosen = max(found, key=samples, default=None)
-        return "" if chosen is None or self.streams is None else self.streams[chosen].frame_id
+        found = {topic: stream for topic, stream in (self.streams or {}).items() if stream.role == role}
+        return found[max(found, key=samples)].frame_id if found else ""
 
 
 class Combination(_Part):

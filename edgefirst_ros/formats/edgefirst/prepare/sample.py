@@ -40,7 +40,7 @@ from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.model.zlib_backend import crc32
 
 Made = TypeVar("Made")
-QUALITY = 95
+JPEG_QUALITY = 95
 """Of lidar.jpeg: reflectivity is data, and small; less quality shows at the edges of signs."""
 MOST_BYTES, MOST_MESSAGES = 32 << 20, 128
 """Of messages whose results are kept for further samples, those used last: what a second of samples has. The
@@ -302,7 +302,9 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
     if reflect:
         measurement, image = reflect
         size = (image.pixels.shape[1], image.pixels.shape[0])
-        out.add(measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), QUALITY), size)
+        out.add(
+            measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), JPEG_QUALITY), size
+        )
     elif points and projected and (jpeg := projected.jpeg) is not None:
         out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
 
@@ -324,7 +326,7 @@ def _project(
     grid = RangeGrid(*options.lidar_image_size, *options.lidar_elevation_deg)
     size = points[1].points.nbytes
     try:
-        return once.of(points[1], size, range_files, grid, QUALITY, costly=True)
+        return once.of(points[1], size, range_files, grid, JPEG_QUALITY, costly=True)
     except DecodeError:  # encoding lidar.pcd has already refused the cloud for the same reason
         return None
 
