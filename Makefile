@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-fleet test-oldest test-torch test-view search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -36,12 +36,16 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 # In the order that test/conftest.py gives, since xdist would begin with the files of most tests: the last ones, of few
 # and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
 # other processes for a seventh of their time.
-test: $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready) ## lint, types and the whole suite
+test: QUICK := --quick
+test: ## lint, types and the suite but for what is marked as long, in a quarter of an hour
+test-all: ## the whole suite
+test test-all:
+	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)
 	$(BIN)/python -m compileall -q edgefirst_ros
 	-$(BIN)/python -m mypy > /dev/null 2>&1 & \
 		$(BIN)/python -c 'from edgefirst_ros.video.h265ctu import compile_parser; compile_parser()'; wait
 	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' || echo auto) \
-		--dist loadfile --no-loadscope-reorder
+		--dist loadfile --no-loadscope-reorder $(QUICK)
 
 # In a venv of its own, because Ray installs 280 MB and pins what others need.
 test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too

@@ -15,7 +15,8 @@ import json
 import logging
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -159,9 +160,28 @@ def nothing_guarded(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not caught or request.node.get_closest_marker("guarded"), caught[0]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what the mark 'long' says")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long; within that, and behind it, the order of folders stays."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    if config.getoption("quick"):
+        left = set(_left_out(items))
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
+
+
+def _left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of a long test all but so many cases as its mark tells, from its first to its last evenly."""
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("long"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for each in cases.values():
+        kept = each[0].get_closest_marker("long").kwargs.get("cases", 0)  # type: ignore[union-attr]
+        yield from (item for n, item in enumerate(each) if n * kept % len(each) >= kept)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

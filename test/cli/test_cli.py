@@ -238,6 +238,7 @@ def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Pa
     assert again.count("already") == 3, again
 
 
+@pytest.mark.long
 def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     short: Path, long: Path, tmp_path: Path
 ) -> None:

@@ -319,6 +319,7 @@ def controls(text: str) -> Sequence[str]:
     ]
 
 
+@pytest.mark.long(cases=14)
 @pytest.mark.guarded
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("case", list(cases()), ids=str)

@@ -165,6 +165,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_file_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "c.yaml"
@@ -187,6 +188,7 @@ def test_of_thousands_of_faults_some_are_told() -> None:
     assert caught.value.faults[-1] == "and 4,950 more faults"
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", ["names", "laughs", "deeper", "itself"])
 def test_another_yaml_is_read_by_the_same_rules(name: str) -> None:
     with pytest.raises(yaml.YAMLError):

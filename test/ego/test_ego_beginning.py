@@ -105,6 +105,7 @@ BACKWARDS = ((0.0, 0.0), (2.0, 0.0), (4.0, -3.0), (11.0, -3.0), (13.0, 0.0), (15
 
 
 class TestHeading:
+    @pytest.mark.long(cases=3)
     @pytest.mark.parametrize("heading_deg", [-179, -121, -60, 0, 31, 90, 150])
     def test_it_is_found_whatever_it_is(self, heading_deg: float) -> None:
         car = Car(math.radians(heading_deg))
@@ -192,6 +193,7 @@ class TestHeading:
 
 
 class TestTravel:
+    @pytest.mark.long(cases=2)
     @pytest.mark.parametrize("yaw_deg", [90.0, -90.0, 40.0])
     @pytest.mark.parametrize("heading_deg", [-150.0, 20.0])
     def test_an_imu_mounted_askew_is_found(self, yaw_deg: float, heading_deg: float) -> None:
@@ -208,6 +210,7 @@ class TestTravel:
             assert along == pytest.approx(1.0), "near an axis it is the axis"
         assert car.off_deg(nodes).max() < 5.0
 
+    @pytest.mark.long(cases=3)
     @pytest.mark.parametrize("yaw_deg", [90.0, -90.0])
     @pytest.mark.parametrize("seed", range(4))
     def test_travel_is_where_most_of_the_way_went(self, seed: int, yaw_deg: float) -> None:

@@ -36,6 +36,7 @@ def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     return trajectory, off(case.world, poses), outcomes
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize(
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
@@ -70,6 +71,7 @@ def test_before_the_first_fix_no_place_is_known() -> None:
     assert found.between(0.1, 19.9).rms_deg < 0.1
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("gps_hz", [1.0, 10.0])
 def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     wrong = dict.fromkeys(range(15 if gps_hz > 1 else 2), (0.0, 240.0))
@@ -114,6 +116,7 @@ def test_an_imu_that_is_turned_is_found_on_the_way() -> None:
     assert trajectory.mounting.heading_deg == pytest.approx(30, abs=0.5)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("lost", ["orientation", "imu"])
 def test_where_the_imu_falls_silent_rotation_goes_on(lost: str) -> None:
     case = Case(imu=ImuErrors(heading_error_rad=0.1))
@@ -164,6 +167,7 @@ def test_whatever_comes_every_fix_is_judged_once_and_poses_are_finite(
         assert (pose.rotation_xyzw is None) == (pose.rotation_basis is PoseBasis.ASSUMED)
 
 
+@pytest.mark.long
 def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
     trajectory = Trajectory(memory_ns=10 * S)
     sizes = []

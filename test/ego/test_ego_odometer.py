@@ -127,6 +127,7 @@ def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
     assert off_m[1] < 0.2 * off_m[0]
 
 
+@pytest.mark.long
 def test_live_locations_use_it_too() -> None:
     case = Case(seconds=85.0, imu=MEMS, imu_hz=20.0, oriented=False, gps_hz=1.0, gps=lambda at: at < 70)
     coming = [(time_ns, imu) for time_ns, imu in case.samples()]

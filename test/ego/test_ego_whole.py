@@ -26,6 +26,7 @@ def solved(case: Case, times: np.ndarray = TIMES, vehicle: Vehicle | None = None
     return solution, whole(case, solution, times)
 
 
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize(
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
@@ -62,6 +63,7 @@ def test_five_seconds_without_fixes_cost_one_percent_of_the_way() -> None:
         assert found.between(18.9, 19.0).place_m[-1] < 0.01 * way_m
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("oriented", [True, False])
 def test_twenty_seconds_without_fixes_turn_by_less_than_two_degrees(oriented: bool) -> None:
     case = Case(seconds=35, imu=MEMS, oriented=oriented, gps=lambda at: at < 14.9)
@@ -135,6 +137,7 @@ def test_sigmas_are_honest() -> None:
         assert np.median(ratio) > 0.01
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize(
     ("far_m", "which", "gps_hz"),
     [
@@ -205,6 +208,7 @@ def test_fixes_without_motion_still_make_an_account() -> None:
     assert len(solution.fixes_ns) == 2
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("kind", "angle_deg"), [("mounted", -4.0), ("north", 180.0)])
 def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: float) -> None:
     errors = (

@@ -28,6 +28,7 @@ def address() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
+@pytest.mark.long
 def test_all_drives_are_converted_though_a_worker_dies(address: str, tmp_path: Path) -> None:
     assert_a_dead_worker_costs_nothing("dask", address, tmp_path)
 

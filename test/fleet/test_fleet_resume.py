@@ -67,6 +67,7 @@ def test_nothing_is_done_twice(own: Fleet) -> None:
     assert done_versions(own.notes) == versions
 
 
+@pytest.mark.long
 def test_failures_are_tried_again_when_asked(own: Fleet) -> None:
     _, _, err = own.convert("--retry-failed")
     assert "1 to convert" in err
@@ -86,6 +87,7 @@ def test_a_changed_file_is_converted_again(own: Fleet) -> None:
     assert len(done_versions(own.notes)) == 3
 
 
+@pytest.mark.long
 def test_a_changed_configuration_leaves_nothing_of_the_old_datasets(own: Fleet) -> None:
     code, _, err = run("convert", own.drives, "-o", own.sets, "--jobs", "1", "--resume")
     assert code == 1
@@ -95,6 +97,7 @@ def test_a_changed_configuration_leaves_nothing_of_the_old_datasets(own: Fleet) 
     assert len(done_versions(own.notes)) == 3
 
 
+@pytest.mark.long
 def test_what_is_there_without_a_note_is_not_touched_unless_all_is_overwritten(own: Fleet) -> None:
     before, versions = contents(own.sets), done_versions(own.notes)
     shutil.rmtree(own.sets / "_done")
@@ -145,6 +148,7 @@ def test_a_folder_without_notes_has_no_status(tmp_path: Path) -> None:
     assert "holds no notes of a fleet" in err
 
 
+@pytest.mark.long
 def test_the_first_failure_may_end_it(tmp_path: Path) -> None:
     drives = make_drives(tmp_path / "drives")
     command = ("convert", drives, "-o", tmp_path / "sets", "--jobs", "1", "--fail-fast", *OPTIONS)

@@ -123,6 +123,7 @@ def test_readers_find_a_dataset_last(bucket: str, s3: S3Server, drives: Path) ->
     assert puts.index(order[-1]) < next(n for n, name in enumerate(puts) if name.startswith("_done/"))
 
 
+@pytest.mark.long
 def test_a_changed_configuration_replaces_whole_datasets(
     bucket: str, s3: S3Server, drives: Path, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_changed_configuration_replaces_whole_datasets(
     assert "?delete" in first, "the old dataset vanishes before the new one comes"
 
 
+@pytest.mark.long
 def test_a_store_that_refuses_is_tried_again_by_the_next_run(bucket: str, s3: S3Server, drives: Path) -> None:
     def forbidden(method: str, path: str, _: str) -> Disturbance:
         return 403 if method == "PUT" and "/drive00/" in path else None
@@ -167,6 +169,7 @@ def test_a_bucket_that_is_not_there_is_an_error(bucket: str, drives: Path) -> No
         assert err.startswith("error: s3://no-such-bucket: no such bucket")
 
 
+@pytest.mark.long
 def test_a_dataset_of_unknown_origin_is_not_overwritten(bucket: str, drives: Path) -> None:
     store = obstore.store.from_url(f"{bucket}/sets")
     obstore.put(store, "drive00/edgefirst/precious.zip", b"precious")

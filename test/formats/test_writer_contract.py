@@ -165,6 +165,7 @@ def test_an_unfinished_one_is_refused_and_stays(life: Life) -> None:
     assert life.files() == files
 
 
+@pytest.mark.long(cases=3)
 def test_an_earlier_one_stays_until_the_new_one_is_complete(life: Life, tmp_path: Path) -> None:
     earlier, new = life.finished(most=40), life.finished(tmp_path / "new")
     writer = life.fed(overwrite=True)
@@ -255,6 +256,7 @@ def test_while_it_is_written_recovery_and_another_run_leave_it_alone(safe: Life)
     assert writer.close()
 
 
+@pytest.mark.long(cases=2)
 def test_an_unfinished_replacement_is_recovered_beside_the_complete_one(safe: Life, tmp_path: Path) -> None:
     alone = Life(safe.form, safe.options, tmp_path / "alone", safe._drive)
     alone.fed().abort()

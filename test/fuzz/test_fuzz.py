@@ -23,6 +23,7 @@ def test_no_case_is_a_finding(name: str) -> None:
     assert len(outcomes) > 1, "all cases came to the same end"
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize(
     "name", [*CASES, "arrow", "zip", "itar", "zarr", "bag", "db3", "reports", "sessions"]
 )

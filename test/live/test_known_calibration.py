@@ -91,6 +91,7 @@ def test_a_failed_session_hands_it_on(tmp_path: Path) -> None:
     assert "lidar" in one.known.transforms
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("host", [HOST, "another"])
 def test_a_capture_after_another_knows_it_of_the_same_device(tmp_path: Path, host: str) -> None:
     seen: list[Sample] = []

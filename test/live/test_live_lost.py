@@ -96,6 +96,7 @@ def begin(one: LiveCapture) -> list[RawMessage]:
     return list(messages()[half:])
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_whose_folder_goes_costs_that_format(tmp_path: Path, name: str) -> None:
     one = capture(tmp_path)
@@ -150,6 +151,7 @@ def test_an_output_that_goes_is_said_to_be_lost(
     assert not [path for path in output.rglob("*") if path.is_file()], "nothing is made where it was"
 
 
+@pytest.mark.long(cases=1)
 def test_a_recording_that_goes_is_said_and_the_datasets_go_on(
     tmp_path: Path, remove: tuple[Callable[[Path], None], Removing]
 ) -> None:

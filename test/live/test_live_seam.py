@@ -151,6 +151,7 @@ def wholes(tmp_path_factory: pytest.TempPathFactory) -> Wholes:
     return found
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("what", "asked"), [(drive, [0.25, 0.6]), (refreshed, [0.45])], ids=["two seams", "intra refresh"]
 )
@@ -196,6 +197,7 @@ def test_without_video_every_cloud_is_in_one_session(tmp_path: Path) -> None:
         check_datasets(parts)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("what", [drive, refreshed], ids=["key frames", "intra refresh"])
 def test_a_seam_between_key_frames_loses_nothing_either(
     tmp_path: Path,
@@ -237,6 +239,7 @@ def test_near_a_seam_each_message_is_decoded_and_dated_once(
     assert set(decoded.values()) == set(dated.values()) == {1}
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("selection", [{"rate_hz": 3.0}, {"every_n": 4}], ids=str)
 def test_a_seam_changes_nothing_of_which_frames_are_selected(
     tmp_path: Path, selection: dict[str, float]
@@ -257,6 +260,7 @@ def test_before_clocks_are_known_a_seam_is_where_it_was_asked_for(tmp_path: Path
     assert sum(part.report["totals"]["received"] for part in parts) == len(what)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("silent_s", [0.0, 2.0])
 def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent_s: float
@@ -279,6 +283,7 @@ def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
         check_sums(session.report)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("after_s", [0.3, 1.0])
 def test_a_clock_that_steps_near_a_seam_costs_no_account(tmp_path: Path, after_s: float) -> None:
     what = list(drive())

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 import yaml
 from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
@@ -146,6 +147,7 @@ def _all_came(capture: Process, count: str, number: signal.Signals) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_each_session_is_printed_as_it_ends(tmp_path: Path) -> None:
     endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
     arguments = (*capturing(tmp_path, endpoint, config), "--split-every-s", "1", "--json")
@@ -226,6 +228,7 @@ def test_a_second_signal_ends_at_once_whatever_hangs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_device_that_dies_and_returns_is_captured_on(tmp_path: Path) -> None:
     """The device is killed in the middle; what it did not send is lost upstream, the rest is captured."""
     endpoint, config = free_endpoint(), build_config(STAMPS)

@@ -72,6 +72,7 @@ def files(output: Path) -> dict[str, bytes]:
     return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths if p.stem != "capture_report"}
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_step_is_converted_as_it_was_captured(
     tmp_path: Path, drive: Sequence[RawMessage], case: Case

@@ -87,6 +87,7 @@ def test_of_two_that_overwrite_one_wins(tmp_path: Path, alone: dict[str, bytes])
     assert ran("check", output)[0] == 0
 
 
+@pytest.mark.long
 def test_beside_a_live_capture(tmp_path: Path) -> None:
     endpoint, output = free_endpoint(), tmp_path / "out"
     names = ("--name", "d", "--session", "s", "--format", ",".join(FORMATS))

@@ -55,6 +55,7 @@ def test_a_recording_converts_into_the_sessions_own_bytes(tmp_path: Path) -> Non
     assert again(live / "recordings" / "s.mcap", tmp_path / "again") == made
 
 
+@pytest.mark.long
 def test_a_wrong_configuration_costs_nothing_but_a_conversion(tmp_path: Path) -> None:
     """The camera's topic misspelt, the radar's turned off: the right one gives all of the drive."""
     clocks = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}

@@ -103,6 +103,7 @@ KINDS: dict[str, tuple[Callable[[RawMessage, Rgb], RawMessage], float]] = {
 }
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_cameras_that_send_pixels(tmp_path: Path, kind: str) -> None:
     make, least_db = KINDS[kind]
@@ -229,6 +230,7 @@ def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.
     ]
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("judge", "checksums", "judged"),
     [

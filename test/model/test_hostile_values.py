@@ -163,6 +163,7 @@ def everything(schema: str, found: Stamped[Datum], number: int = 0) -> Iterator[
         yield lambda observation=observation: prepare(observation, ncore, ())
 
 
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize("schema", [*ROLES, *CONTEXT])
 def test_any_one_value_is_refused_when_decoded_or_written(schema: str) -> None:
     """Pytest turns numpy's warnings into errors, so an overflow counts as one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from recorded import messages, record
 
 import edgefirst_ros
@@ -36,6 +37,7 @@ def damaged(rng: random.Random, message: RawMessage) -> RawMessage:
     return message._replace(data=bytes(data))
 
 
+@pytest.mark.long
 def test_what_is_kept_of_damaged_pictures_passes_the_check(tmp_path: Path) -> None:
     rng = random.Random(7)
     content = messages(seconds=COUNT / 30, fps=30, jpeg=True, lidar_points=64)

@@ -54,6 +54,7 @@ def sweep_times(written: Written, truth: Truth) -> dict[int, int]:
     }
 
 
+@pytest.mark.long
 def test_lidar_points_on_a_box_fall_on_that_box_in_the_picture(driven: tuple[Written, Truth]) -> None:
     written, truth = driven
     pictures, clouds = written.of_kind("camera.jpeg"), written.of_kind("lidar.pcd")
@@ -144,6 +145,7 @@ def test_the_clock_offset_is_the_true_one_within_what_is_said(driven: tuple[Writ
     assert "± 2.0 ms" in clocks["/imu"]["finding"]
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -63,6 +63,7 @@ def places_off(folder: Path, truth: Truth) -> tuple[np.ndarray, np.ndarray]:
     return np.array(seconds), np.array(metres)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("silent", [(4.0, 10.0), (0.0, 5.0)], ids=["dies", "late"])
 def test_locations_are_right_where_the_receiver_is_silent(
     tmp_path: Path, silent: tuple[float, float]
@@ -103,6 +104,7 @@ def test_l5kit_frames_are_where_the_rig_was_without_gps(tmp_path: Path) -> None:
     assert np.degrees(off.max()) < 0.2
 
 
+@pytest.mark.long
 def test_a_turned_imu_is_told_with_the_line_that_mends_it(tmp_path: Path) -> None:
     recording, _ = made(tmp_path / "drive", imu=ImuErrors(mounting_deg=(0.0, 0.0, 30.0)))
     said = converted(tmp_path / "told", recording, "ncore").report["warnings"]

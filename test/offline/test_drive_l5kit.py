@@ -117,6 +117,7 @@ def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     return folder, Truth.read(made.truth)
 
 
+@pytest.mark.long
 def test_frames_are_exactly_100_ms_apart_and_agents_where_they_were_then(fused: Drive) -> None:
     folder, truth = fused
     dataset = folder / "l5kit" / "d.zarr"

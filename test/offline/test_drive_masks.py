@@ -83,6 +83,7 @@ def ncore_ious(folder: Path, truth: Truth) -> list[float]:
     return found
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("options", "values", "least"),
     [

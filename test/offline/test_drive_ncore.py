@@ -202,6 +202,7 @@ def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
     assert np.allclose(T_camera_rig[:, :3, 2], [1, 0, 0], atol=1e-6)
 
 
+@pytest.mark.long
 @needs_official
 def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) -> None:
     """Rows that look over the horizon return nothing for most of the time, and every ray wobbles."""
@@ -233,6 +234,7 @@ def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulate(tmp_path_factory.mktemp("drive"), options).mcap
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("values", "within_ms"),
     [
@@ -280,6 +282,7 @@ def test_the_conformance_check_passes_strictly(
     conforms(stored[variant][0])
 
 
+@pytest.mark.long
 @needs_official
 def test_the_conformance_check_passes_a_recording_strictly(recording: Path, tmp_path: Path) -> None:
     conforms(ncore(tmp_path, recording)[0])
@@ -355,6 +358,7 @@ def test_a_position_that_nothing_tells_is_marked_and_said(lost: Path, tmp_path: 
     assert next(check(meta)).ok
 
 
+@pytest.mark.long
 def test_what_is_measured_at_an_unknown_place_can_be_cut(lost: Path, tmp_path: Path) -> None:
     marked, before = ncore(tmp_path / "mark", lost)
     spans, _ = stretches(marked)

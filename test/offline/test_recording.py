@@ -65,6 +65,7 @@ def test_the_conformance_check_passes_strictly(
     assert "edgefirst-client: is not installed" not in run.stdout
 
 
+@pytest.mark.long
 def test_samples_that_lack_a_sensor_conform_but_for_that(every_frame: Written) -> None:
     if not CLIENT_PYTHON.is_file() or not CHECKER.is_file():
         pytest.skip(f"needs {CHECKER} and the vendor's client in .venv-edgefirst (make oracles)")

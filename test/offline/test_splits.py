@@ -212,6 +212,7 @@ def test_info_says_what_it_can_before_it_fails_at_a_file(bag: Recording, tmp_pat
     assert "_2.mcap: is empty" in json.loads(said.stdout.splitlines()[-1])["error"]
 
 
+@pytest.mark.long
 def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recording, tmp_path: Path) -> None:
     ordered = drive(tmp_path / "ordered", order="topic")
     convert([whole.mcap], tmp_path / "whole", EVERY_FORMAT)

@@ -79,6 +79,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("one")
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(("drive", "workers", "in_processes"), CELLS)
 def test_every_file_is_the_same_for_any_workers(
     tmp_path: Path, kept: Path, drive: str, workers: int, in_processes: bool
@@ -90,6 +91,7 @@ def test_every_file_is_the_same_for_any_workers(
     assert found == expected
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("chosen", [{"keyframes": True}, {"rate_hz": 2.0}], ids=str)
 def test_a_selection_is_the_same_too(tmp_path: Path, chosen: dict[str, Any]) -> None:
     for name, in_processes in (("threads", False), ("processes", True)):

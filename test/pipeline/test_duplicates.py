@@ -65,6 +65,7 @@ def numbers(files: dict[str, bytes]) -> list[int]:
         return [burnt_in_number(opened.read(name)) for name in names]
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("late_ms", [0, 300], ids=["same log time", "within the look-ahead"])
 def test_a_recording_with_every_measurement_twice_gives_the_same_datasets(
     tmp_path: Path, late_ms: int
@@ -133,6 +134,7 @@ def test_a_duplicate_of_a_tile_spoils_no_picture(tmp_path: Path) -> None:
     assert report["samples"] == pictures_in(files) == 20
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("topic", ["/radar/targets", "/lidar/points", "/model/output", "/camera/jpeg"])
 def test_other_content_with_the_stamp_of_the_one_before_is_refused(tmp_path: Path, topic: str) -> None:
     content = drive(tmp_path / "drive", jpeg=topic == "/camera/jpeg")
@@ -232,6 +234,7 @@ def test_parameter_sets_in_a_packet_of_the_pictures_own_stamp_are_no_frame(tmp_p
     assert numbers(same) == numbers(files) == list(range(20))
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 @pytest.mark.parametrize("bframes", [0, 2])
 def test_a_picture_in_two_messages_is_one_picture(tmp_path: Path, codec: str, bframes: int) -> None:

@@ -84,6 +84,7 @@ def samples_of(messages: Iterable[RawMessage], values: dict[str, Any] | None = N
     return made
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("name", STREAMS)
 def test_another_size_begins_another_sequence_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
     written = converted(recorded(tmp_path / f"{FIRST}.mcap", spliced(SMALL, LARGE, **STREAMS[name])))
@@ -104,6 +105,7 @@ def test_another_size_begins_another_sequence_and_nothing_is_lost(name: str, tmp
     assert all(a["written"] + a["decoded"] == a["received"] == 2 * FRAMES for a in camera)
 
 
+@pytest.mark.long
 def test_what_was_measured_before_the_change_stays_before_it_however_late_it_comes(tmp_path: Path) -> None:
     slow = Latency(lidar=250.0)
     content = spliced(SMALL, LARGE, latency=slow)
@@ -163,6 +165,7 @@ def test_live_equals_replay(tmp_path: Path) -> None:
     assert len(done.report["notes"]) == 1
 
 
+@pytest.mark.long
 def test_the_size_may_change_back_and_within_the_look_ahead(tmp_path: Path) -> None:
     back = converted(recorded(tmp_path / "a" / f"{FIRST}.mcap", spliced(SMALL, LARGE, SMALL, jpeg=True)))
     assert [n for _, _, n in kinds(back)] == [FRAMES] * 3

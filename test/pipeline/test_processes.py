@@ -66,6 +66,7 @@ def test_no_process_is_started_before_there_is_a_call_and_no_more_than_asked_for
     assert not pool._children
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("size", [0, 10, 100_000, 3_000_000])
 def test_arrays_and_bytes_cross_and_stay_what_they_were(pool: ProcessPool, size: int) -> None:
     data = os.urandom(size)
@@ -144,6 +145,7 @@ def test_killing_the_pool_ends_its_processes_and_fails_what_waits(tmp_path: Path
             call.result(WAIT_S)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_processes_end_with_the_program_that_started_them(tmp_path: Path, end: signal.Signals) -> None:
     program = subprocess.Popen(

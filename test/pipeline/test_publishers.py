@@ -291,6 +291,7 @@ def converted(folder: Path, messages: list[RawMessage]) -> Written:
     return Written(folder / "out" / "edgefirst" / "d")
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("case", [two_cameras, lambda: two_sizes(1_000), two_imus])
 def test_the_dataset_is_that_of_the_first_publisher_alone(case: Any, tmp_path: Path) -> None:  # noqa: ANN401
     topic, alone, both = case()

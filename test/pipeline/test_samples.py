@@ -35,6 +35,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, share: int) -> None:
     monkeypatch.setattr(VideoStream, "request", refused)
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("formats", [["edgefirst"], ["ncore"], ["l5kit"], ["edgefirst", "ncore", "l5kit"]])
 def test_a_sample_whose_picture_cannot_be_decoded_is_none(
     tmp_path: Path, formats: Sequence[str], monkeypatch: pytest.MonkeyPatch

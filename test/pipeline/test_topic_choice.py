@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from livedrive import HOST, NOON_NS, SEQUENCE, check_sums, messages, output_files
 from recorded import record
 from typer.testing import CliRunner
@@ -55,6 +56,7 @@ def offline_and_live(
     return offline.report, finished.report
 
 
+@pytest.mark.long
 def test_the_same_topic_is_taken_live_and_from_a_recording(tmp_path: Path) -> None:
     reports = offline_and_live(tmp_path, VALUES, [*two_lidars()])
     for report in reports:

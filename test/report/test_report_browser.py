@@ -85,6 +85,7 @@ def test_everything_is_visible_without_an_error(browser: Any, page: Path, scheme
     assert [url for url in shown.requests if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.long
 def test_dark_is_dark(browser: Any, page: Path) -> None:  # noqa: ANN401
     def brightness(scheme: str) -> list[int]:
         script = "e => getComputedStyle(document.body)[e].match(/\\d+/g).map(Number)[0]"
@@ -99,6 +100,7 @@ def test_dark_is_dark(browser: Any, page: Path) -> None:  # noqa: ANN401
     assert ink > 200
 
 
+@pytest.mark.long
 def test_plots_follow_a_change_of_the_scheme(browser: Any, page: Path) -> None:  # noqa: ANN401
     tab = Shown(browser, page).tab
     script = "document.querySelector('[data-lane=\"1\"] canvas').toDataURL()"
@@ -112,6 +114,7 @@ def test_plots_follow_a_change_of_the_scheme(browser: Any, page: Path) -> None: 
     pytest.fail("the plots keep their colours")
 
 
+@pytest.mark.long
 def test_a_drag_zooms_every_plot_over_time(browser: Any, page: Path) -> None:  # noqa: ANN401
     tab = Shown(browser, page).tab
     script = "[...document.querySelectorAll('.lane canvas')].map(c => c.toDataURL())"
@@ -131,6 +134,7 @@ def test_a_drag_zooms_every_plot_over_time(browser: Any, page: Path) -> None:  #
     assert tab.evaluate(script) == before
 
 
+@pytest.mark.long
 def test_a_lane_says_what_is_under_the_pointer(browser: Any, page: Path) -> None:  # noqa: ANN401
     tab = Shown(browser, page).tab
     tab.locator("[data-lane='1']").scroll_into_view_if_needed()
@@ -140,6 +144,7 @@ def test_a_lane_says_what_is_under_the_pointer(browser: Any, page: Path) -> None
     assert tab.locator("#cursor-time").inner_text().startswith("00:0")
 
 
+@pytest.mark.long
 def test_a_picture_is_enlarged(browser: Any, page: Path) -> None:  # noqa: ANN401
     tab = Shown(browser, page).tab
     tab.locator(".zoom").first.click()

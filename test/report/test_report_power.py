@@ -81,6 +81,7 @@ def whole_pages(held: Tree, *trees: Tree) -> bool:
     return all(digest in {each.get(name) for each in trees} for name, digest in of_page(held).items())
 
 
+@pytest.mark.long(cases=1)
 def test_a_page_is_its_datasets_own_or_missing(
     old_and_new: tuple[Path, Path, list[str]], tmp_path: Path
 ) -> None:

@@ -167,6 +167,7 @@ def test_two_pictures_can_have_one_stamp(make: Make) -> None:
     assert [read_number(p) for p in played.pictures("/camera/h264")] == list(range(20))
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 def test_damaged_units_are_those_that_differ(make: Make, codec: str) -> None:
     topic = f"/camera/{codec}"
@@ -218,6 +219,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("model", FIELDS)
 def test_every_lidar_sees_the_same_world_in_its_own_fields(make: Make, model: str) -> None:
     usual = make(lidar_points=640)

@@ -22,6 +22,7 @@ def records(played: Played, topic: str) -> list[tuple[int, int, bytes]]:
     return [(e.record.sequence, e.record.log_time, e.record.data) for e in played.topics[topic]]
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("names", ["rosbag2", "device"])
 def test_files_of_a_split_drive_hold_what_one_file_holds(tmp_path: Path, names: str) -> None:
     whole = play(simulate(tmp_path / "whole", small(seconds=6.0)))

@@ -142,6 +142,7 @@ def test_pictures_and_stamps_of_every_codec_with_and_without_b_frames(
         assert entry.record.log_time >= entry.stamp_ns + 25_000_000
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 def test_grain_and_bit_rate_give_video_the_detail_and_the_size_of_a_cameras(make: Make, codec: str) -> None:
     plain, rich = (make(codec=codec, seconds=3.0, **more) for more in ({}, {"grain": 8.0, "mbit_s": 1.0}))

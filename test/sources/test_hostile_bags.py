@@ -105,6 +105,7 @@ def bomb(compression: str, mib: int) -> bytes:
     return chunk(connection(0, "/imu", IMU, "uint8[] x\n"), start, bytes(mib << 20), compression=compression)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("compression", "command"), [("bz2", "info"), ("lz4", "convert")])
 def test_a_chunk_that_would_unpack_to_much_is_not_read(
     tmp_path: Path, compression: str, command: str
@@ -386,6 +387,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(changed[: rng.randrange(len(changed))] if rng.random() < 0.1 else changed)
 
 
+@pytest.mark.long(cases=6)
 @pytest.mark.parametrize("suffix", [".bag", ".db3"])
 @pytest.mark.parametrize("seed", range(int(os.environ.get("MUTATIONS", "12"))))
 def test_damage_is_never_more_than_words_and_an_exit_code(

@@ -77,6 +77,7 @@ def bomb(compression: str) -> tuple[bytes, int]:
     return compressed(compression, head, size >> 20), len(head) + size
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("compression", "declared"), [("zstd", None), ("zstd", 1000), ("lz4", 1000), ("lz4", 2**64 - 1)]
 )
@@ -109,6 +110,7 @@ def test_nor_is_one_that_is_cut_off_nor_in_a_conversion(tmp_path: Path, compress
     assert (code, mb < MOST_MB) == (2, True), shown
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("opcode", [3, 4, 5, 12])
 def test_a_record_of_a_gigabyte_is_not_read(tmp_path: Path, opcode: int) -> None:
     """The file is a hole on disk, and a gigabyte long all the same."""

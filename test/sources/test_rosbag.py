@@ -63,6 +63,7 @@ def from_mcap(tmp_path_factory: pytest.TempPathFactory, files: dict[str, Path]) 
     return digests(out)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("kind", ["db3", "bag"])
 def test_the_dataset_is_that_of_the_mcap(
     kind: str, files: dict[str, Path], from_mcap: dict[str, str], tmp_path: Path

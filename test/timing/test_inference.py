@@ -76,6 +76,7 @@ def counts(case: Case, drives: int = 2) -> tuple[float, float]:
     return right / len(found), (len(found) - right - unsure) / len(found)
 
 
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize(
     "case",
     [
@@ -97,6 +98,7 @@ def test_with_outputs_every_mask_is_told_apart(case: Case) -> None:
     assert wrong == 0.0
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize(
     ("case", "least"),
     [

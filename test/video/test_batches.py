@@ -71,6 +71,7 @@ def hurt(shots: list[Shot], place: int, rng: random.Random) -> list[Shot]:
     return [*shots[:place], replace(shots[place], packet=packet), *shots[place + 1 :]]
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize("window", [6, EVERYTHING])
 def test_every_picture_is_decoded_elsewhere_and_as_it_was_meant(clip: Clip, send: Send, window: int) -> None:
     played = play(stream(send), clip.shots, window=window)
@@ -80,6 +81,7 @@ def test_every_picture_is_decoded_elsewhere_and_as_it_was_meant(clip: Clip, send
         assert np.array_equal(rgb, clip.truth[number]), number
 
 
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize("every", [1, 5])
 def test_after_a_loss_the_same_pictures_come_as_from_a_thread(clip: Clip, send: Send, every: int) -> None:
     for lost in ([1], [9], [12], [14, 15], [0, 25]):
@@ -92,6 +94,7 @@ def test_after_a_loss_the_same_pictures_come_as_from_a_thread(clip: Clip, send: 
         assert there.elsewhere
 
 
+@pytest.mark.long(cases=3)
 def test_damage_is_told_in_the_same_words(clip: Clip, send: Send) -> None:
     rng = random.Random(7)
     refused = 0

@@ -54,6 +54,7 @@ def test_without_loss_every_picture_comes_out_as_it_was_meant(clip: Clip) -> Non
     assert_true(clip, played)
 
 
+@pytest.mark.long(cases=3)
 def test_after_any_single_loss_no_damaged_picture_comes_out(clip: Clip) -> None:
     for lost in range(len(clip.shots)):
         played = play(stream(1 + lost % 3), clip.without([lost]))

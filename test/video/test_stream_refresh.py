@@ -105,6 +105,7 @@ def test_a_start_in_mid_stream_waits_for_a_point_and_the_pictures_it_asks_for(
         assert_true(clip, played)
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("name", "period", "workers"),
     [
@@ -132,6 +133,7 @@ def test_decoding_starts_at_any_point_whatever_the_encoder_has_counted_to(
         assert_true(clip, later)
 
 
+@pytest.mark.long(cases=2)
 def test_after_any_single_loss_output_resumes(clip: Clip) -> None:
     for lost in range(1, 2 * PERIOD + 2):
         played = play(stream(1 + lost % 2), clip.without([lost]))

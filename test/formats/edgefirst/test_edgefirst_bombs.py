@@ -63,6 +63,7 @@ def test_a_sound_dataset_is_read_by_all(tmp_path: Path, capfd: pytest.CaptureFix
     assert "refused" not in said
 
 
+@pytest.mark.long(cases=5)
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
 def test_a_bomb_is_an_error_and_takes_no_memory(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], bomb: Callable[[Path], None]

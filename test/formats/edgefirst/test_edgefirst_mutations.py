@@ -71,6 +71,7 @@ def complete(output: Path, container: str) -> None:
     report(written(output, "zip", 2, EdgeFirstWriter.complete), ".part")
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize("container", ["zip", "folder"])
 @pytest.mark.parametrize("state", [finished, unfinished, replacing, complete])
 def test_no_damage_ends_in_a_traceback_or_changes_what_is_elsewhere(

@@ -66,6 +66,7 @@ def test_it_is_crash_safe(tmp_path: Path) -> None:
     assert isinstance(L5KitWriter(tmp_path, "ds", L5KitOptions()), CrashSafe)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("had", [0, 6])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(0, len(SAMPLES)), every=st.integers(1, 9))
@@ -149,6 +150,7 @@ def test_frames_synced_beside_the_writing_survive(seed: int, pause: int, whole: 
         holds(Path(folder) / "cut" / "ds.zarr", whole, synced[0])
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1 << 32), has_name=st.booleans(), points=st.booleans())
 def test_what_is_complete_survives_as_it_is(seed: int, has_name: bool, points: bool) -> None:

@@ -93,6 +93,7 @@ def prefix(count: int) -> dict[str, bytes]:
     return PREFIXES[count]
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("append", [False, True])
 @settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 230), second=st.integers(0, 90))
@@ -275,6 +276,7 @@ def test_overwriting_what_a_kill_left_between_two_names_begins_with_the_complete
     assert content(tmp_path / "ds_recovered.zarr") == prefix(2)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("append", [False, True])
 def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: Path, append: bool) -> None:
     """Killed behind each step of giving the name: what is recovered depends on the run's report alone."""
@@ -323,6 +325,7 @@ def growing(root: Path, count: int = len(SAMPLES)) -> Path:
     return root / "ds.zarr.part"
 
 
+@pytest.mark.long(cases=5)
 @pytest.mark.parametrize("name", ["agents", "frames", "points", "point_spans"])
 @pytest.mark.parametrize("damage", ["zeros", "cut", "gone"])
 def test_a_journal_ahead_of_the_rows(tmp_path: Path, name: str, damage: str) -> None:
@@ -364,6 +367,7 @@ def test_rows_ahead_of_the_journal(tmp_path: Path, junk: bytes) -> None:
     assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(where=st.floats(0, 1), end=st.sampled_from([b"", bytes(9000), b"\1\2\3" * 99]))
 def test_a_journal_that_ends_anywhere(where: float, end: bytes) -> None:

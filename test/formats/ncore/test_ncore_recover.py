@@ -173,6 +173,7 @@ def _journal_head(path: Path) -> int:
     return next(read_journal(path, "ncore 3")).end
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize("store", ["itar", "directory"])
 @pytest.mark.parametrize("stage", ["seal", "meta", "first rename", "meta rename", "journal"])
 def test_a_kill_while_finishing_is_finished_anew(
@@ -432,6 +433,7 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_costs_what_is_damaged_or_is_said(

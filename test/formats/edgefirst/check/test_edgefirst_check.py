@@ -385,6 +385,7 @@ def test_a_zip_of_more_files_than_its_end_record_counts_is_read(tmp_path: Path) 
     assert not findings.kept
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("name", ["ds.zip", "ds.arrow"])
 @pytest.mark.parametrize("version", ["2025.01", "2026.10"])
 def test_noise_never_raises(

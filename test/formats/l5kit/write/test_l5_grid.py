@@ -50,6 +50,7 @@ def milliseconds(dataset: ChunkedDataset) -> list[float]:
     return ((dataset.frames[:]["timestamp"] - START_NS) / MS).tolist()
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("rate_hz", [15, 30, 7, 12])
 def test_steps_are_even_and_agents_where_they_were_then(tmp_path: Path, rate_hz: int) -> None:
     drive = [*drive_samples(0, 6.0, rate_hz=rate_hz, solid=True)]
@@ -270,6 +271,7 @@ def held_ms(root: Path, given: list[Sample], every: int = 1, **options: float) -
     return longest_ns / MS, [*said, *(result.result() for _, result in held)]
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("rate_hz", [0.0, 4.0])
 def test_a_sample_is_held_until_its_frames_are_made_and_its_bytes_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate_hz: float

@@ -99,6 +99,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
     return found
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("old", "new", "again"),
     [
@@ -206,6 +207,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("store", "last"),
     [
@@ -252,6 +254,7 @@ def begun(root: Path, steps: Steps, **options: object) -> NCoreWriter:
     return writer
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("old", "new"), [("directory", "itar"), ("itar", "directory"), (None, "itar")])
 def test_whenever_giving_the_names_dies_recovery_knows_which_sequence_has_them(
     tmp_path: Path, trees: dict[tuple[str, str], dict[str, bytes]], old: str | None, new: str

@@ -74,6 +74,7 @@ def lost(tmp_path: Path, disk: Disk) -> Callable[[Said, bool], Said]:
     return after_a_cut
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -271,6 +272,7 @@ def test_a_sequence_that_waits_for_latecomers_is_synced_too(
     writer.abort()
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("late", [False, True])
 def test_after_a_power_cut_a_complete_sequence_that_has_no_name_is_whole_beside_the_earlier_one(
     tmp_path: Path, lost: Callable[[Said, bool], Said], late: bool
