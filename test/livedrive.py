@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from drives import simulated
+from places import contents
 
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline.ledger import COLUMNS
@@ -69,11 +70,7 @@ def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
 
 def output_files(output: Path, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """All that was written below an output folder, by path; not the report of how it came to be."""
-    found = {
-        path.relative_to(output).as_posix(): path.read_bytes()
-        for path in output.rglob("*")
-        if path.is_file() and path.stem != "capture_report"
-    }
+    found = contents(output, "capture_report.json", "capture_report.html")
     assert {path.partition("/")[0] for path in found} >= set(formats), found.keys()
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
@@ -22,3 +23,16 @@ def tool(name: str) -> ModuleType:
     sys.modules[name] = module  # where dataclasses look
     spec.loader.exec_module(module)
     return module
+
+
+class Content(bytes):
+    """A file's; where two differ, pytest shows which, and not megabytes of what they hold."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes, sha256 {sha256(self).hexdigest()[:12]}>"
+
+
+def contents(folder: Path, *without: str) -> dict[str, bytes]:
+    """All files below a folder by their paths in it, but those whose names end so."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith(without))
+    return {path.relative_to(folder).as_posix(): Content(path.read_bytes()) for path in paths}

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from PIL import Image
+from places import contents
 
 CELL_PX, CELLS = 16, 24
 
@@ -39,7 +40,7 @@ class Written:
             with zipfile.ZipFile(archive) as opened:
                 return {name: opened.read(name) for name in opened.namelist()}
         inside = self.folder / self.folder.name
-        return {p.relative_to(inside).as_posix(): p.read_bytes() for p in inside.rglob("*") if p.is_file()}
+        return contents(inside)
 
     def of_kind(self, kind: str) -> dict[int, bytes]:
         """Files of one kind by frame number; for datasets of one sequence."""

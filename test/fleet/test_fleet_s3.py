@@ -20,6 +20,7 @@ from fleets import (
     start,
     wait_for,
 )
+from places import contents
 from s3server import Disturbance, S3Server
 
 from edgefirst_ros.fleet.output import open_output, upload_step
@@ -134,8 +135,7 @@ def test_a_changed_configuration_replaces_whole_datasets(
     assert code == 0, err
     assert "drive00: is converted again: configuration or version changed" in err
     run("convert", one, "-o", tmp_path / "drive00", "--rate", "1")
-    local = {p.relative_to(tmp_path).as_posix(): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    assert stored(bucket) == local, "nothing is left of the format that is not wanted any more"
+    assert stored(bucket) == contents(tmp_path), "nothing is left of the format that is not wanted any more"
     assert len(done_versions(open_output(f"{bucket}/sets").notes)) == 1
     first = next(
         r.path for r in s3.log.of("PUT", "POST") if "/sets/drive00/" in r.path or "?delete" in r.path

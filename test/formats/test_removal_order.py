@@ -13,6 +13,7 @@ import edgefirst_samples
 import l5_samples
 import ncoremade
 import pytest
+from places import contents
 
 from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.formats.crashsafe.names import forget
@@ -212,14 +213,14 @@ def test_a_meta_file_of_another_sequence_is_no_reason_to_touch_a_complete_one(tm
     """Its removed name came back with the next one's inode."""
     ncore(tmp_path).close()
     folder = tmp_path / SEQUENCE
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     meta = before[f"{SEQUENCE}.json"].replace(SEQUENCE.encode(), f"{SEQUENCE}-001".encode())
     other = tmp_path / "other.json"
     other.write_bytes(meta)
     (folder / f"{SEQUENCE}.json.part").hardlink_to(other)
     done = [*recover(tmp_path)]
     assert [(each.failed, each.path) for each in done] == [(False, folder)]
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
     assert other.read_bytes() == meta
 
 

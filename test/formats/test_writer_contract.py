@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from drives import simulated
-from places import REPOSITORY
+from places import REPOSITORY, contents
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.format import CrashSafe, Format, MeasurementWriter, Target, Writer, Written
@@ -129,8 +129,7 @@ class Life:
         return elsewhere.files()
 
     def files(self) -> dict[str, bytes]:
-        there = sorted(self.root.rglob("*")) if self.root.exists() else []
-        return {f"{path.relative_to(self.root)}": path.read_bytes() for path in there if path.is_file()}
+        return contents(self.root)
 
     def _taken(self, writer: Writer) -> Taken:
         return self._drive[isinstance(writer, MeasurementWriter)]

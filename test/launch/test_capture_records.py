@@ -7,6 +7,7 @@ from pathlib import Path
 
 from livedrive import SEQUENCE
 from mcap.reader import make_reader
+from places import contents
 from rosgraph import Graph, needs_ros
 from typer.testing import CliRunner
 
@@ -19,8 +20,7 @@ FORMATS = ("edgefirst", "ncore", "l5kit")
 
 
 def files(root: Path) -> dict[str, bytes]:
-    found = {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
-    return {name: d for name, d in found.items() if not name.endswith((".mcap", "capture_report.json"))}
+    return contents(root, ".mcap", "capture_report.json")
 
 
 def test_a_recording_converts_into_the_sessions_own_bytes(

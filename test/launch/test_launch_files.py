@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from places import contents
 from rosgraph import Graph, NeverCame, Process, needs_install, needs_ros
 
 from edgefirst_ros.config.model import build_config
@@ -22,10 +23,6 @@ PROMPT = "min_free_mb: 1.0, ego: {wait_s: 0.2}, overload: {latency_s: 0.0}"
 
 def launch(graph: Graph, name: str, *arguments: str) -> Process:
     return graph.start("ros2", "launch", "edgefirst_ros", f"{name}.launch.py", *arguments)
-
-
-def files(root: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 def test_every_argument_is_described(graph: Graph) -> None:
@@ -414,7 +411,7 @@ def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
     assert launched.join() == 0
     assert "samples of" in launched.text
     convert([recorded_drive], tmp_path / "plain", build_config({"workers": 2, "every_n": 2}))
-    assert files(tmp_path / "ros") == files(tmp_path / "plain")
+    assert contents(tmp_path / "ros") == contents(tmp_path / "plain")
     again = launch(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from livedrive import SEQUENCE, check_sums
+from places import contents
 from rosgraph import Graph, needs_ros
 
 from edgefirst_ros.config.files import load_values
@@ -34,8 +35,7 @@ def same_clocks(path: Path, formats: list[str]) -> Path:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    found = {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
-    return {name: data for name, data in found.items() if not name.endswith(REPORT)}
+    return contents(root, REPORT)
 
 
 def accounts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from livedrive import FORMATS, HOST, NOON_NS, two_clocks
+from places import contents
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -26,7 +27,7 @@ from edgefirst_ros.sources.session import RESUMED
 
 SECONDS = 9.0
 VIDEO = "/camera/h264"
-REPORT = "capture_report"
+REPORTS = ("capture_report.json", "capture_report.html")
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +62,8 @@ def run(live: LiveCapture, what: Iterable[RawMessage]) -> list[Finished]:
 def files_of(output: Path, session: Finished) -> dict[str, bytes]:
     """All files of one session's datasets, by path."""
     names = {session.name, f"{session.name}.zarr", recording_of(session).stem}
-    paths = [p for p in output.rglob("*") if p.is_file() and "recordings" not in p.relative_to(output).parts]
-    named = {p.relative_to(output).as_posix(): p for p in paths if p.stem != REPORT}
-    return {name: path.read_bytes() for name, path in named.items() if name.split("/")[1] in names}
+    found = contents(output, ".mcap", *REPORTS)
+    return {name: data for name, data in found.items() if name.split("/")[1] in names}
 
 
 def convert(recording: Path | str, output: Path, *options: str) -> dict[str, Any]:
@@ -182,8 +182,7 @@ def test_sessions_in_a_bucket_convert_into_their_own_bytes(
 
 def sequences(output: Path) -> dict[str, bytes]:
     """All files of all datasets, by path."""
-    paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap" and p.stem != REPORT]
-    return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths}
+    return contents(output, ".mcap", *REPORTS)
 
 
 def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, run_of_three: Captured) -> None:

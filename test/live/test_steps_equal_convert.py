@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from livedrive import FORMATS, HOST, NOON_NS, two_clocks
+from places import contents
 from resized import recorded
 from typer.testing import CliRunner
 
@@ -68,8 +69,7 @@ def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:
 
 def files(output: Path) -> dict[str, bytes]:
     """All files of all datasets, by path."""
-    paths = [p for p in output.rglob("*") if p.is_file() and p.suffix != ".mcap"]
-    return {p.relative_to(output).as_posix(): p.read_bytes() for p in paths if p.stem != "capture_report"}
+    return contents(output, ".mcap", "capture_report.json", "capture_report.html")
 
 
 @pytest.mark.long(cases=2)

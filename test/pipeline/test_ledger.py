@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
+from places import contents
 from recorded import record
 
 from edgefirst_ros.config.model import build_config
@@ -52,12 +53,7 @@ def converted(
     ).report
     for topic, account in report["topics"].items():
         assert account["received"] == sum(account[c] for c in COLUMNS), topic
-    found = {
-        p.relative_to(folder / "out").as_posix(): p.read_bytes()
-        for p in (folder / "out").rglob("*")
-        if p.is_file() and not p.name.endswith("capture_report.json")
-    }
-    return report, found
+    return report, contents(folder / "out", "capture_report.json")
 
 
 def pictures_in(files: Mapping[str, bytes]) -> int:

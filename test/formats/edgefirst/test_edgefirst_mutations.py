@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from edgefirst_mutations import damage
 from edgefirst_samples import SEQUENCE, full_sample
+from places import contents
 from typer.testing import CliRunner
 
 import edgefirst_ros
@@ -87,7 +88,7 @@ def test_no_damage_ends_in_a_traceback_or_changes_what_is_elsewhere(
         folder = output / "edgefirst" / "ds"
         done = [damage(folder, elsewhere / "file", rng) for _ in range(rng.choice((1, 1, 2)))
                 if any(path.is_file() and path.parent == folder for path in folder.rglob("*"))]  # fmt: skip
-        before = {p: p.read_bytes() for p in elsewhere.rglob("*") if p.is_file()}
+        before = contents(elsewhere)
         sheet = ["sheet", str(folder), "-o", str(tmp_path / "sheet.png")]
         for command in (
             ["check", str(output)],
@@ -102,7 +103,7 @@ def test_no_damage_ends_in_a_traceback_or_changes_what_is_elsewhere(
                 pytest.fail(f"{where}: {ran.exception!r}")
             assert ran.exit_code in {0, 1, 2}, where
             assert "\x1b" not in ran.output, where
-        assert {p: p.read_bytes() for p in elsewhere.rglob("*") if p.is_file()} == before, done
+        assert contents(elsewhere) == before, done
         shutil.rmtree(output)
         shutil.rmtree(elsewhere)
 
@@ -130,11 +131,11 @@ def test_a_record_with_a_right_checksum_and_wrong_content_is_refused(
     content = None if change is None else [record[0], {**record[1], **change}]
     journal.append(json.dumps(content).encode())
     journal.close()
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     code, words = said("recover", tmp_path)
     assert code == 2
     assert "is not a record of this version" in words
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "a/../b", "a/.b", "a"])

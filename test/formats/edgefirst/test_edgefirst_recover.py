@@ -17,6 +17,7 @@ import pytest
 from edgefirst_samples import SEQUENCE, full_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import contents
 
 from edgefirst_ros.formats.crashsafe.journal import Journal, read_journal
 from edgefirst_ros.formats.crashsafe.names import remove
@@ -30,10 +31,6 @@ from edgefirst_ros.model.errors import DatasetError, RecordingNotFound, WriteErr
 
 COUNT = 8
 CONTAINERS = ("zip", "folder")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def writing(root: Path, count: int, container: str, *, overwrite: bool = False) -> EdgeFirstWriter:

@@ -34,6 +34,7 @@ from edgefirst_samples import (
     sample,
 )
 from PIL import Image
+from places import contents
 
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
@@ -82,10 +83,6 @@ def one(root: Path, entry: Sample, **changes: object) -> tuple[Written, dict[str
 
 def table(root: Path, name: str = "ds") -> pl.DataFrame:
     return pl.read_ipc((root / name / f"{name}.arrow").read_bytes())
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def tree(folder: Path) -> set[str]:

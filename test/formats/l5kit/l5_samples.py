@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from oracle import NCORE_PYTHON, run_ncore
-from places import SHARED
+from places import SHARED, contents
 
 from edgefirst_ros.formats.format import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
@@ -303,14 +303,9 @@ def judged(*paths: Path) -> subprocess.CompletedProcess[str]:
     return run_ncore(CHECKER, "--strict", *paths, python=JUDGE)
 
 
-def tree(path: Path) -> dict[str, bytes]:
-    """Every file of a dataset and its bytes."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
-
-
 def content(path: Path) -> dict[str, bytes]:
-    """As ``tree``, but of agents without what later sightings settle, and without the sums of all that."""
-    found = tree(path)
+    """As ``contents``, but of agents without what later sightings settle, and without the sums of all that."""
+    found = contents(path)
     if "agents/0" in found and ".zgroup" in found:
         agents = unsettled(np.asarray(ChunkedDataset(path).open().agents[:]))
         found = {

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from l5_samples import CHECKER, JUDGE, drive_samples, judged, random_dataset, sample, tree, write
+from l5_samples import CHECKER, JUDGE, drive_samples, judged, random_dataset, sample, write
+from places import contents
 
 from edgefirst_ros.formats.l5kit import ChunkedDataset, merge, rearrange, split
 from edgefirst_ros.formats.l5kit.store import schema
@@ -46,7 +47,7 @@ def test_merged_and_split_again_has_the_original_bytes(
         parts = split(root / "all.zarr", root / "parts", cuts[:-1].tolist())
         assert [part.name for part in parts] == [f"all_{i:03d}.zarr" for i in range(len(made))]
         for part, path in zip(parts, paths, strict=True):
-            assert tree(part) == tree(path)
+            assert contents(part) == contents(path)
         assert not [*root.rglob("*.part")]
 
 
@@ -58,7 +59,7 @@ def test_split_and_merged_again_has_the_original_bytes(frames: list[int], seed: 
         path = random_dataset(root / "d.zarr", np.random.default_rng(seed), frames, points=True)
         parts = split(path, root)
         assert [len(ChunkedDataset(part).open().frames) for part in parts] == frames
-        assert tree(merge(parts, root / "again.zarr")) == tree(path)
+        assert contents(merge(parts, root / "again.zarr")) == contents(path)
 
 
 def test_what_is_merged_is_what_there_was(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Killed, steps
 from l5_samples import SEQUENCE, content, cut, feed, random_dataset, same_rows, sample, scenes, write
+from places import contents
 
 from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.crashsafe.journal import Journal
@@ -480,11 +481,11 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
     else:
         real.write_text("precious")
     place.symlink_to(real)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     (found,) = datasets.recover(tmp_path / "ds.zarr")
     assert found.failed
     assert "is a symbolic link" in found.text
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
     assert place.is_symlink()
     if name in {".", schema.JOURNAL}:
         with pytest.raises(WriteError, match="symbolic link"):

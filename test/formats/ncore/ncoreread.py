@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from places import contents
 
 from edgefirst_ros.formats.format import Recovery
 from edgefirst_ros.formats.ncore.recover import recover
@@ -61,17 +62,8 @@ class Sequence:
 def records(path: Path) -> dict[str, bytes]:
     """Key to payload of a store."""
     if path.is_dir():
-        return {
-            file.relative_to(path).as_posix(): file.read_bytes() for file in path.rglob("*") if file.is_file()
-        }
+        return contents(path)
     with tarfile.open(path, "r:") as archive:
         members = archive.getmembers()
         assert len({member.name for member in members}) == len(members)
         return {member.name: archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {
-        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
-    }

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ncoremade import SEQUENCE, START_NS, cube, drive, lidar, pose, radar
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
+from places import contents
 
 from edgefirst_ros.formats.crashsafe.journal import read_journal
 from edgefirst_ros.formats.datasets import check
@@ -66,13 +67,13 @@ def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
     closed = killed(tmp_path / "closed", drive(0.3), close=True, store=store, profile=profile)
     folder = killed(tmp_path / "killed", drive(0.3), store=store, profile=profile)
     (done,) = recover_all(tmp_path / "killed")
-    assert tree(folder) == tree(closed)
+    assert contents(folder) == contents(closed)
     assert done.dropped == 0
     assert done.kept["cameras/camera_optical"] == 6
     assert done.kept["poses"] == 30
     assert "6 cameras/camera_optical" in done.text
     assert recover(folder).was_finished
-    assert tree(folder) == tree(closed)
+    assert contents(folder) == contents(closed)
 
 
 @pytest.mark.parametrize(("store", "profile"), STORES)
@@ -89,7 +90,7 @@ def test_closing_reads_its_journal_only_when_that_is_too_much_to_keep(
     for module in (facts, boxattach, earlylabels, lidarfit):
         monkeypatch.setattr(module, "read_facts", _no_reading)
     kept = killed(tmp_path / "kept", steps, close=True, **options)
-    assert tree(kept) == tree(read)
+    assert contents(kept) == contents(read)
     monkeypatch.setattr(factwriter, "_LOOK_EVERY", 1)
     monkeypatch.setattr(factwriter, "_KEPT_BYTES", 2_000)
     with pytest.raises(AssertionError, match="is read"):
@@ -190,7 +191,7 @@ def test_a_kill_while_finishing_is_finished_anew(
             writer.close()
     assert any(path.name.endswith(".part") for path in (tmp_path / "killed" / SEQUENCE.name).iterdir())
     (done,) = recover_all(tmp_path / "killed")
-    assert tree(tmp_path / "killed" / SEQUENCE.name) == tree(closed)
+    assert contents(tmp_path / "killed" / SEQUENCE.name) == contents(closed)
     assert done.kept["lidars/lidar"] == 2
     assert recover_all(tmp_path / "killed") == []
 
@@ -370,10 +371,10 @@ def test_a_journal_of_another_version_is_told_and_nothing_touched(
 ) -> None:
     folder = killed(tmp_path, steps)
     (folder / f"{SEQUENCE.name}.journal.part").write_bytes(head)
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(DatasetError, match="another version of this package"):
         recover(folder)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_facts_are_read_by_their_kind(tmp_path: Path) -> None:
@@ -505,10 +506,10 @@ def test_a_damaged_meta_file_moves_nothing(tmp_path: Path, meta: bytes) -> None:
     writer.abort()
     (tmp_path / "elsewhere.part").write_bytes(b"")
     (tmp_path / "out" / SEQUENCE.name / f"{SEQUENCE.name}.json.part").write_bytes(meta)
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(DatasetError, match=r"json\.part"):
         recover(tmp_path / "out" / SEQUENCE.name)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("store", ["itar", "directory"])
@@ -533,10 +534,10 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, store: str, 
     else:
         return
     path.symlink_to(elsewhere)
-    before = elsewhere.read_bytes() if elsewhere.is_file() else tree(elsewhere)
+    before = elsewhere.read_bytes() if elsewhere.is_file() else contents(elsewhere)
     with suppress(EdgeFirstError):
         recover(folder)
-    assert (elsewhere.read_bytes() if elsewhere.is_file() else tree(elsewhere)) == before
+    assert (elsewhere.read_bytes() if elsewhere.is_file() else contents(elsewhere)) == before
 
 
 def test_batches_that_a_store_lost_are_said(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from drives import simulate
 from edgefirst_samples import SEQUENCE, full_sample
+from places import contents
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
@@ -74,7 +75,7 @@ def edited(dataset: Path, change: Callable[[Files], Files]) -> None:
     """The files of the container changed, the container a sound one."""
     archive, plain = dataset / "ds.zip", dataset / "ds"
     if plain.is_dir():
-        before = {p.relative_to(plain).as_posix(): p.read_bytes() for p in plain.rglob("*") if p.is_file()}
+        before = contents(plain)
         shutil.rmtree(plain)
         for name, data in change(before).items():
             (plain / name).parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from l5_samples import drive_samples, tree, write
+from l5_samples import drive_samples, write
+from places import contents
 from test_l5_check import Change, attribute, made, put, remove, row, said
 
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
@@ -118,7 +119,7 @@ def test_a_dataset_may_be_renamed(dataset: Path) -> None:
 
 def test_a_changed_dataset_is_not_vouched_for_by_a_new_manifest(dataset: Path, tmp_path: Path) -> None:
     row("agents", 9, "centroid", (100.0, 0.0))(dataset)
-    before = tree(dataset)
+    before = contents(dataset)
     with pytest.raises(DatasetError, match=r"ds.zarr: .manifest: 1 file is of another"):
         merge([dataset], tmp_path / "all.zarr")
     with pytest.raises(DatasetError, match=r"1 file is of another"):
@@ -127,7 +128,7 @@ def test_a_changed_dataset_is_not_vouched_for_by_a_new_manifest(dataset: Path, t
     with pytest.raises(DatasetError, match=r"1 file is of another"):
         writer.begin(SequenceInfo("more", "host", 0))
     writer.abort()
-    assert tree(dataset) == before
+    assert contents(dataset) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ds.zarr"]
     (dataset / ".manifest").unlink()
     for path in (merge([dataset], tmp_path / "all.zarr"), *split(dataset, tmp_path / "parts")):

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from l5_samples import drive_samples, random_dataset, sample, tree, write
+from l5_samples import drive_samples, random_dataset, sample, write
+from places import contents
 
 from edgefirst_ros.formats.l5kit import AgentDataset, AgentFilter, ChunkedDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.read.dataset import Rows
@@ -253,7 +254,7 @@ def test_mask_given_chooses_the_samples(drive: ChunkedDataset) -> None:
 def test_computed_mask_is_kept_beside_the_arrays(drive: ChunkedDataset, tmp_path: Path) -> None:
     assert drive.path is not None
     path = shutil.copytree(drive.path, tmp_path / "copy.zarr")
-    before = tree(path)
+    before = contents(path)
     dataset = ChunkedDataset(path).open()
     first = AgentDataset(CONFIG, dataset)
     reads = dataset.cache.reads
@@ -263,7 +264,7 @@ def test_computed_mask_is_kept_beside_the_arrays(drive: ChunkedDataset, tmp_path
     assert dataset.cache.reads == reads
     np.testing.assert_array_equal(first.agents_mask, again.agents_mask)
     assert 0 < len(first) < len(dataset.agents)
-    assert {k: v for k, v in tree(path).items() if not k.startswith("agents_mask")} == before
+    assert {k: v for k, v in contents(path).items() if not k.startswith("agents_mask")} == before
     # Another filter has a mask of its own, and a damaged one is computed anew.
     far = AgentDataset(CONFIG, dataset, agent_filter=AgentFilter(distance_m=15.0))
     assert len([*path.glob("agents_mask*")]) == 2

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from l5_samples import random_rows, tree
+from l5_samples import random_rows
+from places import contents
 
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
@@ -102,7 +103,7 @@ def test_reopened_array_ends_as_if_it_had_never_been_longer(total: int, kept: in
             array.append(rows[length : kept + 3])
             assert array.take_growth() in {None, Growth(array.length, zlib.crc32(rows[: kept + 3].tobytes()))}
             finish(array)
-        assert tree(Path(path) / "once") == tree(Path(path) / "again")
+        assert contents(Path(path) / "once") == contents(Path(path) / "again")
 
 
 def test_crash_between_a_chunk_and_its_tail_loses_nothing(folder: Path) -> None:

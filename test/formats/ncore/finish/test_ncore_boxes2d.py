@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from ncoremade import CALIBRATION, HEIGHT, SEQUENCE, START_NS, WIDTH, camera, observation
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
+from places import contents
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
@@ -204,11 +205,11 @@ def test_boxes_outlive_the_writer_wherever_it_is_killed(
         patch.setattr(finish, "_close_defaults", _die)
         with pytest.raises(KeyboardInterrupt):
             torn.close()
-    closed = tree(tmp_path / "closed")
+    closed = contents(tmp_path / "closed")
     for name in ("killed", "torn"):
         (kept,) = recover_all(tmp_path / name)
         assert kept.kept["cameras/camera_optical"] == 2
-        assert tree(tmp_path / name) == closed
+        assert contents(tmp_path / name) == closed
 
 
 def _die(*_: object) -> npt.NDArray[Any]:

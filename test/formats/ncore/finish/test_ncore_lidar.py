@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from ncoremade import SEQUENCE, START_NS, cloud, observation
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
+from places import contents
 
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
@@ -225,7 +226,7 @@ def test_a_killed_sequence_gets_the_same_model(
     closed, killed = (Sequence(tmp_path / name / SEQUENCE.name) for name in ("closed", "killed"))
     assert len(elements(killed)) == count
     assert parameters(closed) == parameters(killed)
-    assert tree(closed.folder) == tree(killed.folder)
+    assert contents(closed.folder) == contents(killed.folder)
 
 
 def fielded(field: str, dtype: str, values: list[float], number: int = 0) -> Observation:

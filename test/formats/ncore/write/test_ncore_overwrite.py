@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from ncoremade import SEQUENCE, START_NS, camera, cube, lidar, pose, radar
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
 from oracle import run_forked
+from places import contents
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
@@ -95,7 +96,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
         for what, steps in (("old", OLD), ("new", NEW)):
             root = tmp_path_factory.mktemp(what)
             run(root, steps, store)
-            found[what, store] = tree(root / NAME)
+            found[what, store] = contents(root / NAME)
     return found
 
 
@@ -119,7 +120,7 @@ def test_whenever_overwriting_and_recovery_die_a_complete_sequence_is_there(
         if not dies(limit, lambda root=root: run(root, NEW, new)):
             break
         if (root / NAME / f"{NAME}.json").exists():  # for a reader it must be all of one sequence
-            there = tree(root / NAME)
+            there = contents(root / NAME)
             assert any({name: there.get(name) for name in whole} == whole for whole in wanted), limit
         second = limit * 4 % 9
         shutil.copytree(root, left)
@@ -127,15 +128,15 @@ def test_whenever_overwriting_and_recovery_die_a_complete_sequence_is_there(
             dies(second, lambda left=left: run(left, NEW[:1], new, close=False))
         dies(second, lambda left=left: recover_all(left))
         recover_all(left)
-        assert tree(left / NAME) in wanted, (limit, second)
-        taken = not again and tree(left / NAME) == wanted[1]
+        assert contents(left / NAME) in wanted, (limit, second)
+        taken = not again and contents(left / NAME) == wanted[1]
         assert not (taken and (left / BESIDE).exists()), (limit, second)
         assert not [*left.rglob("*.part")], (limit, second)
         assert [found.text for found in check(left) if not found.ok] == []
         assert recover_all(left) == []
         shutil.rmtree(left)
     assert limit > 8
-    assert tree(root / NAME) == trees["new", new]
+    assert contents(root / NAME) == trees["new", new]
 
 
 @pytest.mark.parametrize("store", KINDS)
@@ -148,7 +149,7 @@ def test_an_unfinished_replacement_is_finished_beside_the_complete_one(
     assert (done.path.name, done.beside) == (BESIDE, tmp_path / NAME)
     assert done.paths == (tmp_path / BESIDE / f"{BESIDE}.json",)
     assert f"the complete {NAME}, which it was to replace, stays" in done.text
-    assert tree(tmp_path / NAME) == trees["old", store]
+    assert contents(tmp_path / NAME) == trees["old", store]
     recovered = Sequence(tmp_path / BESIDE)
     assert recovered.meta["sequence_id"] == BESIDE
     assert recovered.instances("lidars") == ["lidar"]
@@ -164,10 +165,10 @@ def test_a_journal_that_says_nothing_moves_no_store(tmp_path: Path) -> None:
     run(tmp_path, OLD, "itar")
     run(tmp_path, NEW, "itar", close=False)
     os.truncate(tmp_path / NAME / f"{NAME}.journal.part", 5)
-    before = tree(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(ValueError, match="cannot be finished without it"):
         recover(tmp_path / NAME)
-    assert tree(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 CHILD = """
@@ -229,13 +230,13 @@ def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
     died = run_forked(child, here, tmp_path, store, str(entries), str(renames))
     assert died.returncode == -signal.SIGKILL, died.stderr
     if not replaced:
-        left = tree(tmp_path / NAME)
+        left = contents(tmp_path / NAME)
         assert {name: left[name] for name in trees["old", store]} == trees["old", store]
     (done,) = recover_all(tmp_path)
     assert [found.text for found in check(tmp_path) if not found.ok] == []
     assert recover_all(tmp_path) == []
     if not replaced:
-        assert tree(tmp_path / NAME) == trees["old", store]
+        assert contents(tmp_path / NAME) == trees["old", store]
     if entries:
         kept = Sequence(tmp_path / (NAME if replaced else BESIDE))
         assert len(kept.instances("cameras")) == (entries != 1)
@@ -266,7 +267,7 @@ def test_whenever_giving_the_names_dies_recovery_knows_which_sequence_has_them(
             run(root, OLD, old)
         writer = begun(root, NEW, store=new)
         assert writer.complete() == [root / NAME / f"{NAME}.json"]
-        there = tree(root / NAME)
+        there = contents(root / NAME)
         assert not old or {name: there[name] for name in trees["old", old]} == trees["old", old]
         with pytest.raises(WriteError, match="is being written; wait"):
             recover(root / NAME, complete=True)
@@ -278,14 +279,14 @@ def test_whenever_giving_the_names_dies_recovery_knows_which_sequence_has_them(
             shutil.copytree(root, left)
             recover(left / NAME, complete=complete)
             replaced = complete or limit > 0 or not old
-            assert tree(left / NAME) == trees["new" if replaced else "old", new if replaced else old]
+            assert contents(left / NAME) == trees["new" if replaced else "old", new if replaced else old]
             assert (left / BESIDE).exists() == (not replaced)
             assert all(found.ok for found in check(left))
             assert recover_all(left) == []
         if not died:
             break
     assert limit > 5
-    assert tree(root / NAME) == trees["new", new]
+    assert contents(root / NAME) == trees["new", new]
 
 
 @pytest.mark.parametrize("store", KINDS)
@@ -295,7 +296,7 @@ def test_a_part_that_replaces_one_waits_for_the_end_of_the_run_and_others_do_not
     monkeypatch.setattr(writer_module, "_LATE_US", 10_000)
     begun(tmp_path, [camera(START_NS), camera(START_NS + 110 * MS)], store=store, split_s=0.1).close()
     first, second, third = (tmp_path / name for name in (NAME, f"{NAME}-001", f"{NAME}-002"))
-    before = [tree(folder) for folder in (first, second)]
+    before = [contents(folder) for folder in (first, second)]
     steps = [camera(START_NS + ms * MS, ms) for ms in range(0, 400, 55)]
     writer = begun(tmp_path, steps, store=store, split_s=0.1)
     for _, done in writer._finished:
@@ -308,13 +309,13 @@ def test_a_part_that_replaces_one_waits_for_the_end_of_the_run_and_others_do_not
     killed = tmp_path / "killed"
     shutil.copytree(tmp_path, killed, ignore=shutil.ignore_patterns("killed"))
     recover_all(killed)
-    assert [tree(killed / folder.name) for folder in (first, second)] == before
+    assert [contents(killed / folder.name) for folder in (first, second)] == before
     assert len(Sequence(killed / BESIDE).frames("cameras/camera_optical")) == 2
     assert [path.parent for path in writer.complete()][:3] == [first, second, third]
     assert {name: (second / name).read_bytes() for name in before[1]} == before[1]
     writer.close()
     assert not [*tmp_path.glob("*/*.part")]
-    assert tree(first) != before[0]
+    assert contents(first) != before[0]
     shutil.rmtree(killed)
     assert [found.text for found in check(tmp_path) if not found.ok] == []
 
@@ -334,4 +335,4 @@ def test_a_run_begins_on_what_another_left_complete(
     writer.abort()
     begun(tmp_path, []).abort()
     recover_all(tmp_path)
-    assert tree(tmp_path / NAME) == trees["new", "itar"], "the one that it was to replace stays"
+    assert contents(tmp_path / NAME) == trees["new", "itar"], "the one that it was to replace stays"

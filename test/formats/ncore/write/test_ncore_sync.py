@@ -14,7 +14,8 @@ import pytest
 from ncoredisk import Disk
 from ncorekill import collect
 from ncoremade import SEQUENCE, START_NS, camera, cube, drive, lidar, pose, radar
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
+from places import contents
 
 from edgefirst_ros.formats.crashsafe import sync as sync_module
 from edgefirst_ros.formats.crashsafe.sync import sync_together
@@ -201,7 +202,7 @@ def test_syncing_changes_no_byte(tmp_path: Path, store: str) -> None:
             if name == "synced":
                 sync_together([writer])
         writer.close()
-    assert tree(tmp_path / "synced") == tree(tmp_path / "not")
+    assert contents(tmp_path / "synced") == contents(tmp_path / "not")
 
 
 @pytest.mark.parametrize("close", [False, True])

@@ -34,8 +34,9 @@ from ncoremade import (
     pose,
     radar,
 )
-from ncoreread import Sequence, recover_all, tree
+from ncoreread import Sequence, recover_all
 from PIL import Image
+from places import contents
 from pydantic import ValidationError
 
 from edgefirst_ros.formats.datasets import check
@@ -187,7 +188,7 @@ def test_the_same_measurements_give_the_same_bytes_whatever_the_threads(tmp_path
             else:
                 writer.write(each)
     writer.close()
-    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_the_writer_is_what_the_pipeline_asks_for(tmp_path: Path) -> None:
