@@ -52,6 +52,7 @@ def test_live_equals_replay(graph: Graph, tmp_path: Path, recorded_drive: Path) 
     node = graph.start(
         *("python3", "-m", "edgefirst_ros.nodes.capture", "--ros-args", "--params-file", str(given)),
         *("-p", f"output:={live}", "-p", "name:=drive", "-p", f"session:={SEQUENCE}"),
+        *("-p", "stop_within_s:=60.0"),  # a busy machine has more left to write than the default allows for
     )
     graph.activate()
     status = graph.status()
