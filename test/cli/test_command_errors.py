@@ -81,6 +81,7 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert (code, out, plain) == (2, "", said)
 
 
+@pytest.mark.long
 def test_a_parameter_of_the_nodes_is_not_ignored_without_a_word(drive: Path, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("/**: {ros__parameters: {rate: 2.0, rate_hz: 1.0}}\n")
     note = f"{tmp_path / 'c.yaml'}: rate is a parameter of the ROS nodes and is not used here"
@@ -217,6 +218,7 @@ def test_an_interruption_of_the_imports_is_no_traceback(
     assert "interrupted" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_output_folder_with_an_odd_name_is_printed_escaped_and_is_exact_in_json(
     drive: Path, tmp_path: Path
 ) -> None:

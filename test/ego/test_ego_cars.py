@@ -31,6 +31,7 @@ def drive() -> cars.Drive:
 
 
 class TestCar:
+    @pytest.mark.long(cases=1)
     @pytest.mark.parametrize("start_s", [0, 100, 140])
     def test_an_imu_without_errors_leads_back_to_the_truth(self, truth: cars.Truth, start_s: int) -> None:
         step_s, first = 1 / cars.IMU_HZ, start_s * cars.IMU_HZ

@@ -38,6 +38,7 @@ def notes(request: pytest.FixtureRequest, tmp_path: Path) -> Notes:
     return open_output(f"{request.getfixturevalue('bucket')}/sets").notes
 
 
+@pytest.mark.long
 def test_there_are_none_at_first(notes: Notes) -> None:
     assert notes.names("_running") == []
     assert notes.read("_running/a") is None

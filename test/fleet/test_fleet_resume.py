@@ -48,6 +48,7 @@ def own(made: Path) -> Iterator[Fleet]:
     kept.rename(made)
 
 
+@pytest.mark.long
 def test_each_drive_has_datasets_of_its_own(made: Path, tmp_path: Path) -> None:
     found = contents(made / "sets")
     assert {name.split("/")[0] for name in found} == {"drive00", "drive01", "monday-drive01"}
@@ -78,6 +79,7 @@ def test_failures_are_tried_again_when_asked(own: Fleet) -> None:
     assert own.notes.names("_failed") == [], "the failure of the earlier file is forgotten"
 
 
+@pytest.mark.long
 def test_a_changed_file_is_converted_again(own: Fleet) -> None:
     path = own.drives / "drive00.mcap"
     os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))

@@ -28,7 +28,7 @@ def process() -> Iterator[Process]:
     started.close()
 
 
-@pytest.mark.long(cases=6)
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize("name", CASES)
 def test_no_input_leads_to_anything_but_a_result_or_words(process: Process, name: str) -> None:
     found = process.run(TARGETS[name], 0, CASES[name]).found

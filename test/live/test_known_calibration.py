@@ -59,6 +59,7 @@ def test_the_next_session_knows_it(tmp_path: Path) -> None:
     assert "/tf_static" not in done.report["topics"]
 
 
+@pytest.mark.long
 def test_what_comes_after_a_split_knows_it(tmp_path: Path) -> None:
     seen: list[Sample] = []
     one = capture(tmp_path, seen, formats=("edgefirst", "ncore"))

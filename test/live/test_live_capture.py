@@ -75,6 +75,7 @@ def dropped_for(report: dict[str, Any], reason: str) -> int:
     return sum(a["reasons"].get("dropped", {}).get(reason, 0) for a in report["topics"].values())
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     "clock", [{}, {n: {"clock": "stamp"} for n in Config().topics}], ids=["auto", "stamp"]
 )

@@ -183,6 +183,7 @@ def test_what_is_split_is_what_is_not(
             assert sum(sums) == account[column], (topic, column, sums)
 
 
+@pytest.mark.long
 def test_without_video_every_cloud_is_in_one_session(tmp_path: Path) -> None:
     """Whether split halfway and shortly before the end, or at the end."""
     what = [m for m in drive() if not m.topic.startswith(("/camera", "/model"))]

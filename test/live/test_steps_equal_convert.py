@@ -72,7 +72,7 @@ def files(output: Path) -> dict[str, bytes]:
     return contents(output, ".mcap", "capture_report.json", "capture_report.html")
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_step_is_converted_as_it_was_captured(
     tmp_path: Path, drive: Sequence[RawMessage], case: Case

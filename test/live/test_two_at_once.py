@@ -57,6 +57,7 @@ def beside(output: Path, owner: str, endings: str) -> None:
     assert "FAIL" not in said
 
 
+@pytest.mark.long
 def test_a_stopped_process_holds_its_datasets_and_is_named(tmp_path: Path, alone: dict[str, bytes]) -> None:
     output = tmp_path / "out"
     with started(tmp_path / "one", *CONVERT, "-o", output) as one:

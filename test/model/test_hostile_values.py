@@ -260,6 +260,7 @@ TOPICS = {
 OPTIONAL = ("radar_targets", "lidar_points", "model", "model_mask", "radar_cube", "depth")
 
 
+@pytest.mark.long
 def test_a_recording_full_of_them_is_converted(tmp_path: Path) -> None:
     """All mutations between the sound messages, through all three formats and their own check."""
     content = messages(seconds=3.0)

@@ -59,6 +59,7 @@ def test_what_steers_a_terminal_is_made_visible(text: str, shown: str) -> None:
     assert visible(shown) == shown
 
 
+@pytest.mark.long
 def test_no_character_of_a_hidden_category_passes() -> None:
     hidden = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co"}
     text = "".join(map(chr, range(0x110000)))

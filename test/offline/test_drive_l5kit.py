@@ -49,6 +49,7 @@ def to_truth(dataset: Path, truth: Truth, points_m: npt.NDArray[np.float64]) -> 
     return np.stack(pymap3d.ecef2enu(*ecef, *world), axis=1)
 
 
+@pytest.mark.long
 def test_the_ego_path_is_the_true_path(drive: Drive, record_property: pytest.RecordProperty) -> None:
     dataset, truth = drive
     frames = ChunkedDataset(dataset).open().frames[:]

@@ -82,6 +82,7 @@ def true_time(truth: Truth, topic: str, time_us: int) -> int:
     return int(times[np.abs(times - int(time_us) * 1000).argmin()])
 
 
+@pytest.mark.long
 @needs_official
 def test_lidar_points_lie_on_the_true_boxes_and_ground(
     places: Places, record_property: pytest.RecordProperty
@@ -296,6 +297,7 @@ def conforms(meta: Path) -> None:
     assert "0 error(s), 0 warning(s)" in done.stdout
 
 
+@pytest.mark.long
 def test_both_formats_in_one_pass_share_every_picture(drive: tuple[Path, Truth], tmp_path: Path) -> None:
     """Each alone and both together write the same bytes; the NCore picture is the JPEG less its EXIF."""
     topics = {n: {"required": "never"} for n in ("radar_cube", "radar_targets", "lidar_points", "model")}

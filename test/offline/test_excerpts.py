@@ -138,6 +138,7 @@ def digests(root: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_a_bucket_gives_the_bytes_that_a_folder_does(s3: S3Server, bucket: str, tmp_path: Path) -> None:
     obstore = pytest.importorskip("obstore")
     made = simulated(DriveOptions(**{**DRIVE, "splits": 4}))

@@ -104,6 +104,7 @@ def test_disorder_within_the_look_ahead_changes_no_byte(tmp_path: Path, jitter_m
     assert written[0].report["samples"] == 30
 
 
+@pytest.mark.long
 def test_a_lidar_that_dies_does_not_end_the_dataset(tmp_path: Path) -> None:
     content = messages(seconds=12.0, model_hz=0.0)
     start = content[0].receive_ns

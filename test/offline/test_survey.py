@@ -186,7 +186,7 @@ def converted(recording: Path, out: Path) -> list[list[int]]:
     return sorted(found)
 
 
-@pytest.mark.long(cases=3)
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("case", CASES)
 def test_its_times_are_those_of_the_conversion(
     tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch

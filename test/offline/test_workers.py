@@ -123,6 +123,7 @@ def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers
     assert calls.count("encode_cube") <= 40
 
 
+@pytest.mark.long
 def test_a_group_longer_than_what_may_be_under_way_is_no_deadlock(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -214,6 +214,7 @@ def apart(data: bytes) -> list[bytes]:
     return [b"\0\0\0\1" + unit.rstrip(b"\0") for unit in data.split(b"\0\0\1")[1:]]
 
 
+@pytest.mark.long
 def test_parameter_sets_in_a_packet_of_the_pictures_own_stamp_are_no_frame(tmp_path: Path) -> None:
     content = drive(tmp_path / "drive")
     _, files = converted(tmp_path / "whole", content)

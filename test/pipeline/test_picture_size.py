@@ -147,6 +147,7 @@ def _shuffled(content: list[RawMessage]) -> list[RawMessage]:
     return [m._replace(receive_ns=at) for at, m in sorted(moved, key=lambda pair: pair[0])]
 
 
+@pytest.mark.long
 def test_live_equals_replay(tmp_path: Path) -> None:
     content = spliced(SMALL, LARGE)
     formats = {"formats": ("edgefirst", "ncore", "l5kit"), "min_free_mb": 0, **OPTIONAL}

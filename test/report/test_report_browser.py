@@ -169,6 +169,7 @@ def test_the_fleets_page_is_styled_and_runs_nothing(browser: Any, tmp_path: Path
     assert HOSTILE.partition("\u202e")[0] in tab.inner_text("#failed")
 
 
+@pytest.mark.long
 def test_hostile_names_do_nothing(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
     path = tmp_path / "hostile.html"
     path.write_text(document(parsed(hostile()), HOSTILE, []), encoding="utf-8")

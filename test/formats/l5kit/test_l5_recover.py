@@ -233,6 +233,7 @@ def test_an_overwriting_run_killed_before_its_first_frame_is_not_the_complete_da
     assert [p.name for p in tmp_path.iterdir()] == ["ds.zarr"]
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 110), second=st.integers(0, 90), again=st.booleans())
 def test_killed_at_any_step_of_overwriting_a_complete_dataset_is_there(

@@ -376,6 +376,7 @@ def test_a_zip_from_elsewhere_is_read(
     assert found.counts["samples"] == FRAMES
 
 
+@pytest.mark.long
 def test_a_zip_of_more_files_than_its_end_record_counts_is_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "many.zip", "w") as out:
         for number in range(1 << 16):

@@ -24,6 +24,7 @@ def runs(found: list[str]) -> list[tuple[str, int]]:
     return [(group, len(list(members))) for group, members in groupby(found)]
 
 
+@pytest.mark.long
 @given(st.text(max_size=9), st.floats(6, 3000), st.floats(0.05, 0.95), st.floats(1, 60))
 def test_the_ratio_holds_in_sequences_of_any_length(
     name: str, seconds: float, ratio: float, block_s: float

@@ -201,7 +201,7 @@ LABELS = "camera_labels/depth.z@camera_optical"
         (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata cannot be read"),
     ],
 )  # fmt: skip
-@pytest.mark.long(cases=48)
+@pytest.mark.long(cases=32)
 def test_damage_is_found(store: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(store)
     if message == "metadata cannot be read":
