@@ -304,7 +304,7 @@ def judged(*paths: Path) -> subprocess.CompletedProcess[str]:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """As ``contents``, but of agents without what later sightings settle, and without the sums of all that."""
+    """All files, but of agents without what later sightings settle, and without the sums of all that."""
     found = contents(path)
     if "agents/0" in found and ".zgroup" in found:
         agents = unsettled(np.asarray(ChunkedDataset(path).open().agents[:]))

@@ -26,9 +26,9 @@ from l5_samples import (
     hand_over,
     judged,
     sample,
-    tree,
     write,
 )
+from places import contents
 from pydantic import ValidationError
 
 from edgefirst_ros.formats.format import LeftOut, Written
@@ -303,7 +303,7 @@ def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path) -> None:
         writer.write(each)
     writer.close()
     write(tmp_path, given, "once")
-    assert tree(tmp_path / "threads.zarr") == tree(tmp_path / "once.zarr")
+    assert contents(tmp_path / "threads.zarr") == contents(tmp_path / "once.zarr")
 
 
 def test_chunks_are_cut_where_l5kit_cuts_them(tmp_path: Path) -> None:
@@ -365,14 +365,14 @@ def test_scenes_of_two_recordings_in_one_run_and_in_two_are_the_same(tmp_path: P
     ]
     once = write(tmp_path, [*simple(5), *later], "once")
     write(tmp_path, simple(5), "twice")
-    before = tree(tmp_path / "twice.zarr")
+    before = contents(tmp_path / "twice.zarr")
     writer = L5KitWriter(tmp_path, "twice", L5KitOptions(append=True))
     writer.begin(second)
     for each in later:
         writer.write(writer.prepare(each))
-        assert tree(tmp_path / "twice.zarr") == before
+        assert contents(tmp_path / "twice.zarr") == before
     writer.close()
-    assert tree(tmp_path / "twice.zarr") == tree(tmp_path / "once.zarr")
+    assert contents(tmp_path / "twice.zarr") == contents(tmp_path / "once.zarr")
     assert once.scenes["frame_index_interval"].tolist() == [[0, 5], [5, 9]]
     assert once.point_spans is not None
     assert once.point_spans["point_index_interval"].tolist() == [[0, 0]] * 5 + [[i, i + 1] for i in range(4)]
@@ -386,7 +386,7 @@ def test_appending_shares_whole_chunks(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path, [*simple(5), *simple(3, sequence=second)], "once")
     write(tmp_path, simple(5), "twice")
     write(tmp_path, simple(3, sequence=second), "twice", append=True)
-    assert tree(tmp_path / "twice.zarr") == tree(tmp_path / "once.zarr")
+    assert contents(tmp_path / "twice.zarr") == contents(tmp_path / "once.zarr")
 
 
 def test_appending_to_nothing_begins_a_dataset(tmp_path: Path) -> None:
@@ -504,5 +504,5 @@ def test_points_are_made_for_frames_alone(tmp_path: Path, monkeypatch: pytest.Mo
         said[name] = [each.result() if isinstance(each, Future) else each for each in results]
         if name == "lazy":
             assert 10 <= len(made) <= len(ChunkedDataset(tmp_path / "lazy.zarr").open().frames)
-    assert tree(tmp_path / "lazy.zarr") == tree(tmp_path / "whole.zarr")
+    assert contents(tmp_path / "lazy.zarr") == contents(tmp_path / "whole.zarr")
     assert said["lazy"] == said["whole"]
