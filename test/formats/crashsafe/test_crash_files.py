@@ -17,7 +17,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from places import contents
 from zenoh_loopback import await_condition
 
 from edgefirst_ros.formats.crashsafe import journal as lock_module
@@ -44,6 +43,7 @@ from edgefirst_ros.formats.crashsafe.sync import (
     sync_file_system,
     sync_paths,
     sync_together,
+    tree,
 )
 from edgefirst_ros.model.errors import OutputBusy, OutputExists, WriteError
 
@@ -312,9 +312,9 @@ def test_many_files_are_synced_with_the_file_system_where_that_is_as_good(
     synced = Synced(monkeypatch)
     for number in range(40):
         (tmp_path / str(number)).touch()
-    sync_paths(contents(tmp_path, tmp_path / "gone"))
+    sync_paths(tree(tmp_path, tmp_path / "gone"))
     assert (len(synced.inodes), len(wholes)) == ((0, 1) if flushes else (41, 0))
-    sync_paths(contents(tmp_path / "3"))
+    sync_paths(tree(tmp_path / "3"))
     assert synced.inodes[-1] == (tmp_path / "3").stat().st_ino
     assert len(wholes) == flushes
 
