@@ -69,8 +69,8 @@ class LiveQueue:
 
     ``put`` never blocks: when the queue is full, the topic with the most bytes in it loses its oldest
     message; if it is video, everything up to the next key frame or recovery point, because packets after a
-    lost one cannot be decoded. What waits too long, ``drop_waiting`` drops. ``dropped`` returns the losses in their order among the actions. Any number of
-    threads may put and call; one thread reads.
+    lost one cannot be decoded. ``drop_waiting`` drops what waits too long. ``dropped`` returns the losses in
+    their order among the actions. Any number of threads may put and call; one thread reads.
 
     Args:
         limit_bytes: limit of the messages that wait.

@@ -43,8 +43,8 @@ KEYFRAMES = 0.5
 GAINS = 1.1
 """A capture that processes this many seconds per second is catching up."""
 OUTRUN_S = BURST_S
-"""A capture that is later than this with the least of the work, and becomes later, is never in time again: what
-waits would fill the memory, and come minutes late."""
+"""A capture that is later than this with the least of the work, and becomes later, is never in time again:
+what waits would come minutes late, and fill the memory."""
 NO_SAMPLES_S = 2.0
 """Lateness is taken from measurements if there was no sample for this long."""
 SILENCE_NS, MOST_SILENCES = 250_000_000, 256
@@ -138,8 +138,8 @@ class Overload:
     first in ``order``, down to one in ten, then of the next. When it shrinks, the shares rise again. The
     backlog from the start of a sequence, where messages wait until clocks are known, is given time to shrink.
     If one in ten of every format is still too much, ``keyframes_only`` requests that only key frames are
-    decoded until there is time to spare. If even reading the messages is too much, ``is_outrun`` requests that
-    those which have waited longer than ``latency_s`` are dropped unread.
+    decoded until there is time to spare. If even reading the messages is too much, ``is_outrun`` requests
+    that those which have waited longer than ``latency_s`` are dropped unread.
 
     One thread reports messages and asks for decisions; costs and results may be used from any thread.
 

@@ -74,12 +74,7 @@ class Machine:
             time_s = number / self.fps
             if any(begin_s <= time_s < begin_s + length_s for begin_s, length_s in self.pauses):
                 continue
-            received_s = sum(self.burst) if self.burst[0] <= time_s < sum(self.burst) else time_s
-            came_s = max(received_s + self.wait_s, self.window_s)
-            for begin_s, length_s in self.pauses:
-                came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
-            if time_s < self.flush_s < came_s:
-                came_s = self.flush_s
+            received_s, came_s = self.times_s(time_s)
             self.now_s = max(self.now_s, came_s)
             if self.stall[0] <= self.now_s < sum(self.stall):
                 self.now_s = sum(self.stall)
@@ -109,6 +104,14 @@ class Machine:
             under_way.append((self.now_s, free_s))
             self.latency_s.append(free_s - time_s)
         return overload
+
+    def times_s(self, time_s: float) -> tuple[float, float]:
+        """When a sample of this time is received, and when it is complete."""
+        received_s = sum(self.burst) if self.burst[0] <= time_s < sum(self.burst) else time_s
+        came_s = max(received_s + self.wait_s, self.window_s)
+        for begin_s, length_s in self.pauses:
+            came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
+        return received_s, self.flush_s if time_s < self.flush_s < came_s else came_s
 
     def kept(self, name: str, start_s: float = 0.0) -> float:
         """Share of a format's samples that were written."""
