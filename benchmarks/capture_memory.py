@@ -8,6 +8,10 @@ Prints the resident memory, and the threads, after every ten of them; ends with 
 more after the last than after the first ten. With ``--minutes``, one capture of all formats over Zenoh, of
 laps on the simulation's circuit; ends with 1 if there is more than 5 % more at its end than after five
 minutes.
+
+What is compared is memory of the process's own. Pages of files are libraries, which every process shares that
+has loaded them and the system takes back when it needs them; their size is told beside it. A capture gives
+freed memory back once a minute: a minute counts by its median.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import math
 import re
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -25,6 +30,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import full_type
@@ -38,7 +44,7 @@ from edgefirst_ros.sources.zenohlink import Outlet, open_session
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
 EVERY, SETTLED, MOST = 10, 10, 1.05
-SETTLED_MINUTES = 5.0
+SETTLED_MINUTES, READ_EVERY_S = 5.0, 5.0
 LAP_NS = round(2 * math.pi * CIRCUIT_RADIUS_M / CRUISE_M_S * 1e9)
 """After it the rig is where it was: one lap after another is one long drive."""
 STILL = ("/camera/info", "/radar/info", "/tf_static")
@@ -48,10 +54,21 @@ STAMP_AT = 4
 """Behind the encapsulation header: every other type begins with its time."""
 
 
-def resident_mb(process: str = "self") -> float:
-    """Of a process."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+class Resident(NamedTuple):
+    """Resident memory of a process: of its own, and pages of files."""
+
+    own_mb: float
+    files_mb: float
+
+    @classmethod
+    def of(cls, process: str = "self") -> Resident:
+        """Now."""
+        status = Path(f"/proc/{process}/status").read_text()
+        mb = {name: int(size) / 1024 for name, size in re.findall(r"Rss(\w+):\s+(\d+) kB", status)}
+        return cls(mb["Anon"] + mb["Shmem"], mb["File"])
+
+    def __str__(self) -> str:
+        return f"{self.own_mb:7.0f} MB, and {self.files_mb:4.0f} MB of files"
 
 
 def laps(messages: Sequence[RawMessage], seconds: float) -> Iterator[tuple[float, RawMessage]]:
@@ -96,14 +113,17 @@ def steady(folder: Path, minutes: float) -> int:
         outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
         while not all(outlet.wanted for outlet in outlets.values()):
             time.sleep(0.1)
-        start_s, shown = time.monotonic(), 0
+        start_s, shown, read = time.monotonic(), 0, list[Resident]()
         for due_s, message in laps(messages, 60 * minutes):
             time.sleep(max(0.0, start_s + due_s - time.monotonic()))
             outlets[message.topic].put(full_type(message.schema), message.data)
+            if due_s >= 60 * shown + READ_EVERY_S * (len(read) + 1):
+                read.append(Resident.of(str(capture.pid)))
             if due_s >= 60 * (shown + 1):
-                shown, now_mb = shown + 1, resident_mb(str(capture.pid))
-                settled_mb = now_mb if shown <= SETTLED_MINUTES else settled_mb
-                print(f"{shown:5} min: {now_mb:7.0f} MB", flush=True)
+                now = Resident(*map(statistics.median, zip(*read, strict=True)))
+                shown, read = shown + 1, []
+                now_mb, settled_mb = now.own_mb, now.own_mb if shown <= SETTLED_MINUTES else settled_mb
+                print(f"{shown:5} min: {now}", flush=True)
         capture.terminate()
     print(f"{now_mb / max(settled_mb, 1):.3f} times the memory after {SETTLED_MINUTES:g} min")
     return int(now_mb > MOST * settled_mb)
@@ -136,11 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in FORMATS:
                 shutil.rmtree(folder / name, ignore_errors=True)
             if number % EVERY == 0:
-                now_mb = resident_mb()
-                settled_mb = now_mb if number <= SETTLED else settled_mb
-                print(
-                    f"{number:5} sessions: {now_mb:7.0f} MB, {threading.active_count()} threads", flush=True
-                )
+                now = Resident.of()
+                now_mb, settled_mb = now.own_mb, now.own_mb if number <= SETTLED else settled_mb
+                print(f"{number:5} sessions: {now}, {threading.active_count()} threads", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{now_mb / max(settled_mb, 1):.3f} times the memory after {SETTLED}")

@@ -38,7 +38,7 @@ CEILINGS: Mapping[str, int] = {
     "ego": 2250,
     "timing": 2120,
     "simulation": 1900,
-    "live": 1710,
+    "live": 1730,
     "fleet": 1560,
     "offline": 1180,
     "config": 1130,
