@@ -16,7 +16,8 @@ from rich.text import Text
 from edgefirst_ros.cli.terminal import clock
 from edgefirst_ros.config.hints import FIRST_S
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.report.finding import Code, Expected, silent_for_s
+from edgefirst_ros.model.reasons import Code
+from edgefirst_ros.report.finding import Expected, silent_for_s
 
 LINE_EVERY_S = 5.0
 STALE_S = 2.0

@@ -134,7 +134,7 @@ def clock(seconds: float) -> str:
 
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
-    from edgefirst_ros.report.finding import Code
+    from edgefirst_ros.model.reasons import Code
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 

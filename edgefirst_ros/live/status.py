@@ -15,7 +15,7 @@ from edgefirst_ros.config.hints import FIRST_S, Hint
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason, Severity
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
@@ -23,7 +23,7 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_finding, refused_whole
+from edgefirst_ros.report.finding import publisher_finding, refused_whole
 from edgefirst_ros.report.models import Publishers
 from edgefirst_ros.timing.gaps import StreamStats
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.report.drives import lasts_s, legs_of, time_of
-from edgefirst_ros.report.finding import Code, Finding, Severity
 from edgefirst_ros.report.models import Report, Sequence, Spells, Stream
 
 MOVED_M = 3.0

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from typing import Literal
 
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.report.content import content_findings
 from edgefirst_ros.report.drives import (
     NOT_JUDGED,
@@ -19,7 +20,7 @@ from edgefirst_ros.report.drives import (
     silences,
     time_of,
 )
-from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_findings
+from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
 from edgefirst_ros.report.shortfalls import sequence_findings, shortfalls
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 
-from edgefirst_ros.model.reasons import Kind
+from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
-from edgefirst_ros.report.finding import Code, Finding, Severity
 from edgefirst_ros.report.models import Account, Companion, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")

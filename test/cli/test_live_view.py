@@ -12,9 +12,8 @@ from edgefirst_ros.cli import liveview
 from edgefirst_ros.cli.liveview import LiveView, line
 from edgefirst_ros.cli.terminal import print_report
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason
 from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.report.finding import Code, Finding
 
 
 def row(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any column

@@ -10,8 +10,7 @@ import pytest
 from edgefirst_ros.live import status as livestatus
 from edgefirst_ros.live.queue import Flow
 from edgefirst_ros.live.status import WINDOW_S, Meter
-from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.report.finding import Severity
+from edgefirst_ros.model.reasons import Reason, Severity
 
 HZ = 20.0
 

@@ -10,10 +10,10 @@ import pytest
 from edgefirst_ros.config.hints import Hint
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.live.status import LiveStatus, OutputStatus
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.nodes.diagnostics import CaptureView, Diagnostic, Level, diagnose, summarise
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
-from edgefirst_ros.report.finding import Code, Finding, Severity
 
 GB = 1_000_000_000
 

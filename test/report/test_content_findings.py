@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from reports import ns, report, stream
 
+from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import Code, Severity
 from edgefirst_ros.report.judge import Verdict, judge, warnings_of
 from edgefirst_ros.report.models import parsed
 

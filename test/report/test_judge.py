@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Reason
 from edgefirst_ros.report.drives import clock
-from edgefirst_ros.report.finding import Code
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import Report, parsed
 
