@@ -129,16 +129,24 @@ class Code(StrEnum):
     ZERO_POINTS = "zero_points"
     EMPTY_SECTORS = "empty_sectors"
     PUBLISHERS = "publishers"
+    # Of topics that are configured and did not come.
+    NO_REFERENCE = "no_reference"
+    MISSING = "missing"
+    OTHER_NAME = "other_name"
+    RAW_PACKETS = "raw_packets"
+    UNUSABLE = "unusable"
     # Of a live capture.
+    NOTHING_YET = "nothing_yet"
+    NO_PUBLISHER = "no_publisher"
     SILENT = "silent"
     SLOW = "slow"
     DROPPING = "dropping"
     SHEDDING = "shedding"
     LOSING = "losing"
     REFUSED = "refused"
-    UNUSABLE = "unusable"
     DISK_FULL = "disk_full"
     DISK_FILLS = "disk_fills"
+    DISK_SLOW = "disk_slow"
 
 
 class Severity(IntEnum):

@@ -16,6 +16,13 @@ MANY = 64
 MISSED = 3.0
 """A slow topic counts as silent after this many of its usual intervals."""
 
+MINUTES_WARN = 10.0
+"""A disk that lasts no longer is warned of: enough to end the drive where one wants."""
+SLOW_DISK = 2
+"""Times ``sync_s``: beyond, the disk takes longer than the time between two syncs, and is the bottleneck."""
+LEAST_SYNC_S = 0.5
+"""Shorter times of ``sync_s`` ask for what the disk can do; what it then takes is no surprise."""
+
 REFUSED, LEAST_REFUSED = 0.9, 3
 """A topic is refused as a whole if this share was of what came in some seconds, and at least so many:
 of receivers that send every epoch twice half are refused, and a slow one sends a fix a second."""
@@ -28,16 +35,22 @@ class Expected:
     Attributes:
         alive_s: it is silent after this long without a message, and a session's first seconds are as long.
         hz: rate that was configured, 0 if none was.
+        documented_hz: rate that the device documents, 0 if none is known.
         is_sent_once: whether it may be sent only now and then.
-        is_required: whether there are no samples without it.
+        required: as it was configured; there are no samples without what is always required.
+        is_named: whether somebody asked for it.
+        has_another: whether another topic that has a publisher serves the same purpose.
         announced: whether it has a publisher, as far as that is known.
         problem: what else is known to be wrong with it.
     """
 
     alive_s: float
     hz: float = 0.0
+    documented_hz: float = 0.0
     is_sent_once: bool = False
-    is_required: bool = False
+    required: str = ""
+    is_named: bool = False
+    has_another: bool = False
     announced: bool = True
     problem: str = ""
 
@@ -55,24 +68,44 @@ def flow_findings(
 
     Args:
         topic: its name.
-        now: its account, see ``live.status.LiveStatus.topics``.
+        now: its account, see ``live.status.LiveStatus.topics``; empty if nothing came.
         then: the one of a second before; empty if there is none.
         expected: of it.
         elapsed_s: since the session began.
         lately: what else the last seconds have shown, see ``live.status.LiveStatus.findings``.
     """
     found = [Finding(Code.UNUSABLE, expected.problem, (topic,))] if expected.problem else []
+    if not now:
+        return found or [*_nothing_came(topic, expected, elapsed_s)]
     silent_s = silent_for_s(now, expected, elapsed_s)
     usual_hz = None if expected.is_sent_once else now["usual_hz"]
     expected_hz, rate_hz = expected.hz or usual_hz, now["rate_hz"]
     if silent_s:
         text = f"silent for {silent_s:.0f} s" + ("" if expected.announced else ", no publisher")
-        severity = Severity.ERROR if expected.is_required else Severity.WARNING
+        severity = Severity.ERROR if expected.required == "always" else Severity.WARNING
         found.append(Finding(Code.SILENT, text, (topic,), severity=severity))
     elif expected_hz and elapsed_s > expected.alive_s and rate_hz < SLOW * expected_hz:
         text = f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}"
         found.append(Finding(Code.SLOW, text, (topic,)))
+    elif elapsed_s > expected.alive_s and rate_hz < SLOW * expected.documented_hz:
+        text = f"documented {expected.documented_hz:g}"
+        found.append(Finding(Code.SLOW, text, (topic,), severity=Severity.NOTE))
     return [*found, *_lost(topic, now, then), *lately]
+
+
+def _nothing_came(topic: str, expected: Expected, elapsed_s: float) -> Iterator[Finding]:
+    """What is to be said of a topic of which no session, or not this one, has received anything yet."""
+    is_always, is_late = expected.required == "always", elapsed_s > expected.alive_s
+    severity = Severity.NOTE
+    if expected.announced:
+        if is_late and not expected.is_sent_once:
+            severity = Severity.WARNING
+        text = "published, but nothing received yet" if elapsed_s else "published"
+        yield Finding(Code.NOTHING_YET, text, (topic,), severity=severity)
+    elif expected.is_named or is_always:
+        if is_late and expected.required != "never" and (is_always or not expected.has_another):
+            severity = Severity.ERROR if is_always else Severity.WARNING
+        yield Finding(Code.NO_PUBLISHER, "no publisher", (topic,), severity=severity)
 
 
 def silent_for_s(now: Mapping[str, Any], expected: Expected, elapsed_s: float) -> float:
@@ -109,6 +142,23 @@ def refused_whole(topic: str, refused: int, received: int, reasons: Mapping[str,
         why = max(reasons, key=reasons.__getitem__, default="")
         text = f"{refused} of the last {received} messages were refused: {why}"
         yield Finding(Code.REFUSED, text, (topic,), refused / max(1, received), Severity.ERROR)
+
+
+def disk_findings(spare_bytes: int, minutes_left: float | None) -> Iterator[Finding]:
+    """Whether the disk is full, or soon will be."""
+    if spare_bytes < 0:
+        yield Finding(Code.DISK_FULL, "full: less than min_free_mb is left", severity=Severity.ERROR)
+    elif minutes_left is not None and minutes_left < MINUTES_WARN:
+        yield Finding(Code.DISK_FILLS, f"full in {minutes_left:.0f} min at this rate")
+
+
+def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:
+    """Whether the disk is too slow for ``sync_s``."""
+    if at_risk_s is not None and at_risk_s > SLOW_DISK * max(sync_s, LEAST_SYNC_S):
+        text = (
+            f"the disk is slow: a power cut could have lost the last {at_risk_s:.1f} s at worst, with sync_s"
+        )
+        yield Finding(Code.DISK_SLOW, f"{text} {sync_s:g}")
 
 
 LEAST_SHARE = 0.101

@@ -22,7 +22,7 @@ from edgefirst_ros.report.drives import (
 )
 from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
-from edgefirst_ros.report.shortfalls import sequence_findings, shortfalls
+from edgefirst_ros.report.shortfalls import FEW_SAMPLES, formats_lacking, sequence_findings, shortfalls
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
 SAID = 3
@@ -73,7 +73,16 @@ def judge(report: Report) -> Verdict:
 def warnings_of(report: Report) -> list[Finding]:
     """What a run warns of, in order of its sequences; what is only lost is in its table."""
     content = (each for each in content_findings(report) if each.severity > Severity.NOTE)
-    return [*publisher_findings(report), *sequence_findings(report), *content]
+    # With one format the sequences' counts say what it lacks.
+    lacking = formats_lacking(report) if len(report.formats) > 1 else ()
+    few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
+    return [*_emptiness(report), *publisher_findings(report), *sequence_findings(report), *content, *few]
+
+
+def _emptiness(report: Report) -> Iterator[Finding]:
+    if report.samples == 0:
+        why = "" if _chosen(report)[0] > 0 else ": no reference frame arrived, or none was selected"
+        yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
 
 
 def damage_of(recording: Recording) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ LONGEST_REASON = 80
 
 def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
-    found = [*_messages(report), *_formats(report), *_companions(report)]
+    found = [*_messages(report), *formats_lacking(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
@@ -80,7 +80,8 @@ def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
 
 
-def _formats(report: Report) -> Iterator[Finding]:
+def formats_lacking(report: Report) -> Iterator[Finding]:
+    """What formats lack of the samples, but for what they leave out on purpose."""
     samples = report.samples or 0
     for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
         left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
@@ -153,7 +154,7 @@ SILENT = 0.1
 EXPLAINED_BELOW = 0.5
 """Of what a topic's rate promises; fewer companions need an explanation."""
 FEW_SAMPLES = 0.5
-"""Of the selected frames."""
+"""Of the selected frames, or of the samples that a format could have."""
 FREQUENT = 0.9
 """A topic whose rate gives this share of the frames a message comes often enough."""
 WORTH_SAYING_S = 1.0

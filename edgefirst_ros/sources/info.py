@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefirst_ros.config.hints import hints_of
+from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, find_prefix, full_type
 from edgefirst_ros.model.errors import ConfigError, DecodeError
@@ -133,7 +133,9 @@ def summarise(recording: Recording, config: Config, messages: Iterable[RawMessag
         "ambiguous": ambiguity,
         "choices": routes.notes,
         "hints": [
-            hint.text for hint in hints_of(config, routes, {n: _account(t) for n, t in topics.items()})
+            each.text
+            for each in absences(config, routes, {n: _account(t) for n, t in topics.items()})
+            if each.topics[1:]
         ],
         "messages": sum(t.count for t in topics.values()),
         "topics": {name: _topic(t, clocks.get(name)) for name, t in _listed(topics)},

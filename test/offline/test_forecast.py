@@ -11,10 +11,10 @@ from drives import simulate
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.hints import missing_topics
+from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import TopicMap
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.forecast import forecast, outline
 from edgefirst_ros.simulation import DriveOptions
@@ -118,7 +118,7 @@ def test_a_misspelt_topic_is_a_warning_with_the_names_there_are(
 ) -> None:
     arguments = ("convert", drive, "-o", tmp_path, "--config", wrong, "--no-report", "--quiet", "--rate", "2")
     code, _, said = run(*arguments)
-    text = "topics.lidar_points: nothing came on lidar/pionts; similar names: /lidar/points"
+    text = "/lidar/points (sensor_msgs/msg/PointCloud2) is there; topics.lidar_points.topic is lidar/pionts"
     assert code == 0
     assert text in said
     assert "topics.gps" not in said
@@ -132,7 +132,7 @@ def test_info_says_what_a_configuration_would_make(drive: Path, wrong: Path) -> 
     assert code == 0
     assert "would become 20 samples" in " ".join(out.split())
     assert "ignored: /lidar/points" in out
-    assert "nothing came on lidar/pionts" in out
+    assert "topics.lidar_points.topic is lidar/pionts" in out
     code, out, _ = run("info", drive, "--config", wrong, "--json")
     conversion = json.loads(out)["conversion"]
     assert conversion["samples"] == 20
@@ -140,10 +140,11 @@ def test_info_says_what_a_configuration_would_make(drive: Path, wrong: Path) -> 
     assert "conversion" not in json.loads(run("info", drive, "--json")[1])
 
 
-def missing(topics: dict[str, Any], came: dict[str, int], *, known: bool = False) -> list[str]:
+def missing(topics: dict[str, Any], came: dict[str, int], *, known: bool = False) -> list[Finding]:
     config = build_config({"topics": topics})
-    routes = TopicMap(config, "")
-    return missing_topics(config, routes, {topic: {"received": n} for topic, n in came.items()}, known=known)
+    accounts = {topic: {"type": "", "received": n, "refused": 0} for topic, n in came.items()}
+    found = absences(config, TopicMap(config, ""), accounts, known=known)
+    return [each for each in found if each.code is Code.MISSING]
 
 
 CAME = {"/camera/h265": 9, "/imu": 9, "/gps": 9, "/radar/targets": 9, "/lidar/points": 0}
@@ -165,8 +166,8 @@ CAME = {"/camera/h265": 9, "/imu": 9, "/gps": 9, "/radar/targets": 9, "/lidar/po
     ],
 )
 def test_what_is_named_and_never_came(topics: dict[str, Any], entries: list[str]) -> None:
-    found = missing(topics, CAME)
-    assert [text.partition(":")[0].removeprefix("topics.") for text in found] == entries
+    config = build_config({"topics": topics})
+    assert [each.topics[0] for each in missing(topics, CAME)] == [config.topics[e].topic for e in entries]
 
 
 def test_odometry_takes_the_place_of_a_gps_that_is_not_there() -> None:
@@ -180,10 +181,10 @@ def test_what_is_sent_once_may_have_come_before() -> None:
 
 def test_the_nearest_names_come_first_and_are_few() -> None:
     came = {f"/lidar/point{n}": 1 for n in range(9)} | {"/imu": 1, "/lidar/points": 1}
-    (text,) = missing({"lidar_points": {"topic": "/lidar/pointz"}}, came)
-    assert text.endswith("similar names: /lidar/point0, /lidar/point1, /lidar/point2")
-    (text,) = missing({"lidar_points": {"topic": "/velodyne"}}, came)
-    assert text.endswith("nor on a topic of a similar name")
+    (found,) = missing({"lidar_points": {"topic": "/lidar/pointz"}}, came)
+    assert found.topics == ("/lidar/pointz", "/lidar/point0", "/lidar/point1", "/lidar/point2")
+    (found,) = missing({"lidar_points": {"topic": "/velodyne"}}, came)
+    assert found.topics == ("/velodyne",)
 
 
 def test_what_a_whole_set_of_values_names_is_only_what_differs() -> None:
