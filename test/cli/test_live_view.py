@@ -179,7 +179,7 @@ def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
         report = {"topics": {"/imu": account}, "sequences": [], "formats": {}, "notes": [], "warnings": []}
         print_report(console, report)
         assert ("upstream" in shown(console)) == ("37" in shown(console)) == bool(lost)
-        assert "/imu: 5 dropped: pushed out of a full queue" in shown(console)
+        assert f"/imu: 5 dropped: {Reason.QUEUE_FULL}" in shown(console)
 
 
 def test_what_is_shed_is_told_with_what_would_help() -> None:
