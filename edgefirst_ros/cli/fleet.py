@@ -168,10 +168,8 @@ def _result(
 
 
 def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
-    from edgefirst_ros.fleet.report import losses
-
     report = note["report"]
-    lost = losses(report).keys() - {"lost upstream"}
+    lost = report["lost"].keys() - {"never arrived"}
     return not report["samples"] or (strict and bool(report["faults"] or report["warnings"] or lost))
 
 

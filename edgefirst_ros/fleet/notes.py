@@ -150,7 +150,7 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
         "report": {
             "dataset": _is_text,
             "samples": _is_count,
-            "unreadable_bytes": _is_count,
+            "lost": {_EACH: _is_count},
             "faults": _is_count,
             "warnings": [_is_text],
             "topics": {_EACH: _ACCOUNT},

@@ -135,7 +135,7 @@ def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
 
 
 def drive_summary(note: Mapping[str, Any]) -> dict[str, Any]:
-    """One complete drive in a few values; ``lost`` as ``losses`` has it."""
+    """One complete drive in a few values; ``lost`` as ``shortfalls.losses`` has it."""
     report = note["report"]
     return {
         "drive": note["drive"],
@@ -146,25 +146,13 @@ def drive_summary(note: Mapping[str, Any]) -> dict[str, Any]:
         "speed": round(note["recorded_s"] / note["seconds"], 2) if note["seconds"] else None,
         "bytes_read": sum(file["size"] for file in note["inputs"]),
         "bytes_written": sum(note["files"].values()),
-        "lost": losses(report),
+        "lost": report["lost"],
         "worst_pairing_ms": max(
             (t["pairing_error_ms"]["max"] for t in report["topics"].values() if t["pairing_error_ms"]),
             default=None,
         ),
         "warnings": report["warnings"],
     }
-
-
-def losses(report: Mapping[str, Any]) -> dict[str, int]:
-    """Messages and bytes that are not in the datasets though they should be; only what is not zero."""
-    topics = report["topics"].values()
-    found = {
-        "refused": sum(t["refused"] for t in topics if not t["type"].endswith("/NavSatFix")),
-        "dropped": sum(t["dropped"] for t in topics),
-        "lost upstream": sum(t["lost_upstream"] for t in topics),
-        "unreadable bytes": report["unreadable_bytes"],
-    }
-    return {what: count for what, count in found.items() if count}
 
 
 def _totals(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

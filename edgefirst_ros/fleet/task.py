@@ -25,7 +25,9 @@ from edgefirst_ros.model.errors import (
 )
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
 
 PACKAGE = "edgefirst_ros"
@@ -199,7 +201,7 @@ def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
         "samples": report["samples"],
         "formats": report["formats"],
         "totals": report["totals"],
-        "unreadable_bytes": sum(each["unreadable_bytes"] for each in report["recordings"]),
+        "lost": losses(parsed(report)),
         "faults": sum(len(each["faults"]) for each in report["recordings"]),
         "warnings": report["warnings"],
         "topics": {

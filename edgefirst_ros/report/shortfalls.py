@@ -5,6 +5,7 @@ Why samples of a sequence are few or lack a sensor, and what its poses rest on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
@@ -37,30 +38,45 @@ def is_repeated(report: Report, account: Account) -> bool:
     return report.by_kind(account, "refused")[Kind.REPEATED] > 0.5 * account.refused
 
 
-def _messages(report: Report) -> Iterator[Finding]:
-    roles: dict[str, str] = {}
+def _lost(report: Report) -> Iterator[tuple[str, int, dict[str, int]]]:
+    """Each topic's messages, and how many of them were lost, by how; not what came twice or nobody needs."""
     in_pauses: dict[str, float] = {}
     for sequence in report.sequences:
         for topic, stream in (sequence.streams or {}).items():
-            roles[topic] = stream.role
             missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
             in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
     for topic, account in report.topics.items():
         repeats = report.by_kind(account, "refused")[Kind.REPEATED]
         early = _before_first_fix(report, topic, account)
-        counts = {"refused": max(0, account.refused - repeats - early)}
+        counts = {"refused": max(0, account.refused - repeats - early), "dropped": 0}
         # An excerpt and a capture that goes on after a pause begin between two key frames.
         unwanted = report.by_kind(account, "skipped")[Kind.UNWANTED]
         cut = report.by_kind(account, "dropped")[Kind.UNDECODABLE_START] if unwanted else 0
         if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
             counts["dropped"] = max(0, account.dropped - cut)
         upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
-        whole = account.received - repeats - early - unwanted - cut + upstream
+        counts["never arrived"] = upstream
+        yield topic, account.received - repeats - early - unwanted - cut + upstream, counts
+
+
+def losses(report: Report) -> dict[str, int]:
+    """Messages and bytes that were lost in all, by how; only what is not zero."""
+    found = Counter[str]()
+    for _, _, counts in _lost(report):
+        found.update(counts)
+    found["unreadable bytes"] = sum(fault.bytes for each in report.recordings for fault in each.faults)
+    return {what: count for what, count in found.items() if count}
+
+
+def _messages(report: Report) -> Iterator[Finding]:
+    streams = ((t, s.role) for each in report.sequences for t, s in (each.streams or {}).items())
+    roles = dict(streams)
+    for topic, whole, counts in _lost(report):
         judged = topic in roles and roles[topic] not in NOT_JUDGED
-        graded = judged or (topic not in roles and not account.type.endswith(SENT_ONCE))
+        graded = judged or (topic not in roles and not report.topics[topic].type.endswith(SENT_ONCE))
         name = topic.strip("/")
-        share = min(1.0, (sum(counts.values()) + upstream) / whole) if whole > 0 else 0.0
-        words = [(count, what) for what, count in (*counts.items(), ("never arrived", upstream)) if count]
+        share = min(1.0, sum(counts.values()) / whole) if whole > 0 else 0.0
+        words = [(count, what) for what, count in counts.items() if count]
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"

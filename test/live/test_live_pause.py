@@ -61,7 +61,9 @@ def test_nothing_is_written_of_a_pause_and_everything_counted(tmp_path: Path) ->
     assert done.report["totals"]["received"] == len(ALL)
     for topic, account in done.report["topics"].items():
         came = sum(message.topic == topic for message in GAP)
-        assert account["reasons"].get("skipped", {}).get(Reason.PAUSED, 0) == (0 if topic in CONTEXT else came)
+        assert account["reasons"].get("skipped", {}).get(Reason.PAUSED, 0) == (
+            0 if topic in CONTEXT else came
+        )
         assert account["lost_upstream"] == 0
     assert [s["name"] for s in done.report["sequences"]] == ["monday", "monday_part2"]
     assert done.report["sequences"][0]["ended"] == Reason.PAUSED

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
+from edgefirst_ros.cli.shared import exit_code
 from edgefirst_ros.model.reasons import Code, Reason
 from edgefirst_ros.report.drives import clock
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import Report, parsed
+from edgefirst_ros.report.shortfalls import losses
 
 CAMERA = {"/camera": stream("camera", 0, 180, 30)}
 
@@ -122,6 +124,17 @@ def test_refusals_are_said_but_not_those_of_repeated_fixes() -> None:
     values["topics"]["/radar"] = account(100) | {"refused": 7}
     values["topics"]["/gps"] = fixes(100, {Reason.SAME_EPOCH: 50})
     assert judge(parsed(values)).details == ("7 of 100 messages of radar refused",)
+
+
+def test_losses_in_all_are_without_what_came_twice_or_before_the_first_fix() -> None:
+    values = report({**CAMERA, "/gps": stream("gps", 0, 180, 10)})
+    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900, Reason.OUTLYING_FIX: 2})
+    values["topics"]["/gps"]["lost_upstream"] = 3
+    values["recordings"] = [{"file": "a", "faults": [{"offset": 0, "bytes": 9, "what": "torn"}]}]
+    assert losses(parsed(values)) == {"refused": 2, "never arrived": 3, "unreadable bytes": 9}
+    assert exit_code({**values, "recordings": []}, strict=True) == 1
+    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900})
+    assert exit_code({**values, "recordings": []}, strict=True) == 0
 
 
 def test_a_recording_would_become_samples() -> None:
