@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from livedrive import messages
+from recorded import record
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -105,6 +107,18 @@ def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:
     assert json.loads(out)["samples"] == 10
     assert not list(tmp_path.iterdir())
     assert sorted(drive.parent.iterdir()) == before
+
+
+def test_info_counts_the_pauses_that_a_report_has(tmp_path: Path) -> None:
+    every = [m for m in messages() if m.topic == "/imu"]
+    first_ns = every[0].receive_ns
+    some = [m for m in messages() if m.topic != "/imu" or not 5 * 10**8 < m.receive_ns - first_ns < 10**9]
+    path = record(tmp_path / "drive.mcap", some)
+    topics = json.loads(run("info", path, "--whole", "--json")[1])["topics"]
+    assert (topics["/imu"]["gaps"], topics["/imu"]["longest_gap_s"]) == (1, pytest.approx(0.5, abs=0.05))
+    assert {topic for topic, each in topics.items() if each["gaps"]} == {"/imu"}
+    report = convert([path], tmp_path / "out", build_config({"rate_hz": 2.0})).report
+    assert report["sequences"][0]["streams"]["/imu"]["pauses"]["count"] == 1
 
 
 def test_a_dry_run_is_of_one_dataset(drive: Path, tmp_path: Path) -> None:
