@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from edgefirst_ros.cli.terminal import clock
+from edgefirst_ros.cli.terminal import clock, roles_text
 from edgefirst_ros.live.status import WINDOW_S, LiveStatus
 from edgefirst_ros.model.reasons import Code
 from edgefirst_ros.report.finding import Expected, silent_for_s
@@ -95,7 +95,6 @@ def line(status: LiveStatus, connections: int) -> str:
     rates = ", ".join(
         f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
     )
-    lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
         f"{status.durable:,} durable{_at_risk(status)}",
@@ -103,7 +102,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
         *([f"shed {status.shed_text} samples"] if status.shed else ()),
-        f"{lost:,} lost upstream",
+        f"{status.lost_upstream:,} lost upstream",
         f"queue {status.queue_fill:.0%}",
         f"disk {_left(status)}",
         f"Hz: {rates or 'nothing is received'}",
@@ -123,8 +122,7 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         f"{status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
-    missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
-    foot = Text(f"waiting for {missing}" if missing else "", style="dim")
+    foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
     slow = [Text(each.text, style="yellow") for each in status.slow_disk]
     return Group(head, _table(status), *shed, *slow, foot)

@@ -214,6 +214,11 @@ def several(count: int, things: str) -> str:
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
 
+def roles_text(roles: Mapping[str, Sequence[str]]) -> str:
+    """Roles with their topics."""
+    return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
+
+
 def _count(value: int | None) -> str:
     """A number; ``·`` for 0, ``?`` for one that is not known."""
     return "?" if value is None else f"{value:,}" if value else "·"

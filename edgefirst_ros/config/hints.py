@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, TopicMap, full_type, refers_to
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, Route, TopicMap, full_type, refers_to
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sample import Role
 
@@ -63,16 +63,13 @@ def absences(
         around: others that exist.
         known: whether calibration was known from before, which may have been sent once only.
     """
-    there = {each.topic: each for each in around}
-    came, heard = set[str](), set[str]()
-    for topic, account in topics.items():
-        there.setdefault(topic, ExistingTopic(topic, account["type"]))
-        route = routes.route(topic)
-        if route is not None and account["received"]:
-            came.add(route.name)
-            if account["received"] > account["refused"] and not route.replaced_by:
-                heard.add(route.name)
-    used = {topic: route.name for topic in there if (route := routes.route(topic)) is not None}
+    there = {topic: ExistingTopic(topic, account["type"]) for topic, account in topics.items()}
+    there |= {each.topic: each for each in around}
+    used = {topic: route for topic in there if (route := routes.route(topic)) is not None}
+    counts = [(used[topic], account) for topic, account in topics.items() if topic in used]
+    came = {route.name for route, account in counts if account["received"]}
+    usable = (route for route, account in counts if account["received"] > account["refused"])
+    heard = {route.name for route in usable if not route.replaced_by}
     free = [each for each in there.values() if each.topic not in used]
     wanted = config.reference.strip("/")
     references = {
@@ -82,7 +79,7 @@ def absences(
     is_lost = references.isdisjoint(heard)
     none_yet = Finding(Code.NO_REFERENCE, f"no {config.reference} yet", (wanted,))
     found = [none_yet] if is_lost else []
-    for entries in _unheard(config, references, came | heard, roles):
+    for entries in _unheard(config, references, came, roles):
         (name, rule), *_ = entries.items()
         if known and rule.role in CONTEXT_ROLES:
             continue
@@ -101,7 +98,7 @@ def absences(
 
 
 def _unheard(
-    config: Config, references: Collection[str], came: Collection[str], roles: Collection[Role]
+    config: Config, references: set[str], came: set[str], roles: Collection[Role]
 ) -> Iterator[dict[str, TopicRule]]:
     """Entries of which nothing came: those of a role together; of a role that came, each that is named."""
     order = sorted(
@@ -113,7 +110,7 @@ def _unheard(
         default = MAIVIN_TOPICS.get(name)
         if rule.names and rule.role not in roles:
             by_role.setdefault(rule.role, {})[name] = rule
-        elif name in config.named - set(came) and (default is None or default.topic != rule.topic):
+        elif name in config.named - came and (default is None or default.topic != rule.topic):
             yield {name: rule}
     yield from by_role.values()
 
@@ -128,18 +125,15 @@ def _missing(entry: str, rule: TopicRule, there: Iterable[ExistingTopic], severi
 
 
 def _unusable(
-    entries: Mapping[str, TopicRule], there: Mapping[str, ExistingTopic], used: Mapping[str, str]
+    entries: Mapping[str, TopicRule], there: Mapping[str, ExistingTopic], used: Mapping[str, Route]
 ) -> Finding | None:
     """Why a topic of the right name cannot be used; None if there is none."""
-    for topic, entry in used.items():
-        each, rule = there[topic], entries.get(entry)
-        if rule is None:
-            continue
-        kinds, why = TYPES[rule.role], each.trouble
-        if each.type and full_type(each.type) not in kinds:
-            why = f"of type {each.type}; supported: {', '.join(kinds)}"
-        if why:
-            return Finding(Code.UNUSABLE, f"{topic} is there but {why}", (rule.topic, topic))
+    for topic, route in used.items():
+        each, kinds = there[topic], TYPES[route.rule.role]
+        is_wrong = each.type and full_type(each.type) not in kinds
+        why = f"of type {each.type}; supported: {', '.join(kinds)}" if is_wrong else each.trouble
+        if why and route.name in entries:
+            return Finding(Code.UNUSABLE, f"{topic} is there but {why}", (route.rule.topic, topic))
     return None
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgefirst_ros.fleet.notes import DONE, FAILED, read_all
+from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED, read_all
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
@@ -97,7 +97,6 @@ def _size(count: int) -> str:
 
 REPORT_NAME = "fleet_report"
 FORMAT = "edgefirst_ros fleet report, version 1"
-_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 _WORST = 20
 
 
@@ -180,9 +179,9 @@ def _sensors(done: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
         for topic, account in note["report"]["topics"].items():
             counts = found.setdefault(topic, Counter())
             counts["drives"] += 1
-            for name in _COUNTS:
+            for name in COUNTS:
                 counts[name] += account[name]
-    return {topic: {name: found[topic][name] for name in ("drives", *_COUNTS)} for topic in sorted(found)}
+    return {topic: {name: found[topic][name] for name in ("drives", *COUNTS)} for topic in sorted(found)}
 
 
 def _worst_pairing(done: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -131,6 +131,11 @@ class LiveStatus:
         yield from self.slow_disk
 
     @property
+    def lost_upstream(self) -> int:
+        """Messages of all topics that never arrived."""
+        return sum(row.get("lost_upstream", 0) for row in self.topics.values())
+
+    @property
     def shed_text(self) -> str:
         """Samples shed in this session by format, as text; empty if there are none."""
         return shed_counts(self.shed)

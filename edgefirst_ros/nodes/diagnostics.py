@@ -94,7 +94,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),
         ("what would help", status.help.removeprefix("what would help: ") or "nothing needed"),
-        ("lost upstream", str(_lost(status))),
+        ("lost upstream", str(status.lost_upstream)),
         ("queue", f"{status.queue_fill:.1%}"),
         ("written", f"{status.bytes_written / 1e6:.1f} MB"),
         ("rate of writing", f"{status.bytes_per_s / 1e6:.2f} MB/s"),
@@ -116,12 +116,8 @@ def _headline(view: CaptureView) -> str:
     return (
         f"{'paused; ' if status.paused else ''}{status.session}: {status.samples} samples, "
         f"{status.bytes_written / 1e6:.1f} MB, "
-        f"{status.dropped} dropped, {_lost(status)} lost, queue {status.queue_fill:.0%}"
+        f"{status.dropped} dropped, {status.lost_upstream} lost, queue {status.queue_fill:.0%}"
     )
-
-
-def _lost(status: LiveStatus) -> int:
-    return sum(topic.get("lost_upstream", 0) for topic in status.topics.values())
 
 
 def _missing(view: CaptureView) -> Iterator[TopicMatch]:

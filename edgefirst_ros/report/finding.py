@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgefirst_ros.model.reasons import Code, Finding, Reason, Severity
-from edgefirst_ros.report.models import Publishers, Report
+from edgefirst_ros.report.models import Account, Publishers, Report
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
@@ -176,13 +176,10 @@ _SIGNS: Mapping[str, str] = {
 def publisher_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of topics with several publishers."""
     for topic, found in report.publishers.items():
-        account = report.topics.get(topic)
-        others = 0
-        if account is not None:
-            reasons = account.reasons.get("refused", {})
-            others = reasons.get(Reason.OTHER_PUBLISHER, 0)
-        share = others / account.received if account is not None and account.received else 0.0
-        yield publisher_finding(topic, found, share)
+        account = report.topics.get(topic, Account())
+        reasons, code = account.reasons.get("refused", {}), Reason.OTHER_PUBLISHER.code
+        others = sum(count for text, count in reasons.items() if report.codes.get(text) == code)
+        yield publisher_finding(topic, found, others / max(1, account.received))
 
 
 def publisher_finding(topic: str, found: Publishers, share: float = 0.0) -> Finding:

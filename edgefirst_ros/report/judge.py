@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgefirst_ros.model.reasons import Code, Finding, Severity
-from edgefirst_ros.report.content import content_findings
+from edgefirst_ros.report.content import content_findings, length
 from edgefirst_ros.report.drives import (
     NOT_JUDGED,
     Leg,
@@ -146,7 +146,7 @@ def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Itera
         each = silent[topics[0]]
         times = "once" if each.pauses == 1 else f"{each.pauses:,} times"
         share = max(silent[topic].paused_s / max(silent[topic].judged_s, 1e-9) for topic in topics)
-        text = f"{_who(sorted(topics), everything)} paused {times}, {_length(each.paused_s)} in all"
+        text = f"{_who(sorted(topics), everything)} paused {times}, {length(each.paused_s)} in all"
         yield Finding(Code.PAUSES, text, tuple(sorted(topics)), share, Severity.NOTE)
 
 
@@ -168,20 +168,16 @@ def _who(topics: Ordered[str], everything: frozenset[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _length(seconds: float) -> str:
-    return f"{seconds:,.1f}".removesuffix(".0") + " s"
-
-
 def _sentence(loss: Loss, legs: Ordered[Leg], everything: frozenset[str]) -> str:
-    who, length = _who(loss.topics, everything), _length(loss.seconds)
+    who, lasts = _who(loss.topics, everything), length(loss.seconds)
     begins, of = time_of(loss.begin_ns, legs, loss.leg)
     if loss.kind == "absent":
-        return f"{who} sent nothing for {length} from {begins}{of}"
+        return f"{who} sent nothing for {lasts} from {begins}{of}"
     if loss.kind == "beginning" and loss.leg is not None and not loss.leg.since_ns:
-        return f"{who} began {length} after the start{of}"
+        return f"{who} began {lasts} after the start{of}"
     if loss.kind == "end" and loss.leg is not None and loss.leg.is_last:
-        return f"{who} stopped at {begins}, {length} before the end{of}"
-    return f"{who} lost {length} at {begins}{of}"
+        return f"{who} stopped at {begins}, {lasts} before the end{of}"
+    return f"{who} lost {lasts} at {begins}{of}"
 
 
 def _chosen(report: Report) -> tuple[int, int]:
