@@ -123,9 +123,9 @@ def test_a_topic_that_goes_badly_says_why(more: dict[str, Any], text: str) -> No
 
 def test_a_topic_of_which_everything_is_refused_is_an_error() -> None:
     said = "60 of the last 60 messages were refused: cut short"
-    refused = {"/camera/h264": Finding(Code.REFUSED, said, severity=Severity.ERROR)}
-    found = entry(view(status=replace(STATUS, findings=refused)), "/camera/h264")
-    assert (found.level, found.message) == (Level.ERROR, said)
+    refused = Finding(Code.REFUSED, said, severity=Severity.ERROR)
+    found = entry(view(status=replace(STATUS, findings={"/camera/h264": refused})), "/camera/h264")
+    assert (found.level, found.message) == (Level.ERROR, refused.text)
 
 
 def test_a_rate_is_held_to_what_was_configured() -> None:
