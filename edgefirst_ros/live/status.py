@@ -234,6 +234,7 @@ def build_status(
     found = accounts(pipeline.ledger, streams)
     for row in found.values():
         row["shed"] = row["reasons"].get("dropped", {}).get(Reason.SHED, 0)
+    waiting_only = {t: {"type": "", "received": flow.messages, "refused": 0} for t, flow in flows.items()}
     overload, commits = job.overload, pipeline.fanout.commits
     shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
     rates, bytes_per_s = meter.rates(flows, outputs)
@@ -251,7 +252,7 @@ def build_status(
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=elapsed_s,
-        absent=tuple(pipeline.absences(found)) if elapsed_s > disk.config.alive_s else (),
+        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > disk.config.alive_s else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
