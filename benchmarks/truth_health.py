@@ -8,7 +8,7 @@ from typing import Any
 
 from scenarios import Figure, at_most, driven, exactly, scenario, seconds, told
 
-from edgefirst_ros.report.finding import Code, Finding, Severity
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors

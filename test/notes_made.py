@@ -25,7 +25,7 @@ SOUND: dict[str, dict[str, Any]] = {
         "report": {
             "dataset": "a-dataset",
             "samples": 10,
-            "unreadable_bytes": 0,
+            "lost": {"refused": 1},
             "faults": 0,
             "warnings": ["something"],
             "topics": {"lidar": _ACCOUNT},

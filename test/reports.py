@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from edgefirst_ros.model.reasons import Reason
+
 START_NS = 1_777_626_000_000_000_000
 SECTIONS = (
     *("attention", "drive", "samples", "pairing", "latency", "track", "pictures", "accounting"),
@@ -65,6 +67,7 @@ def report(streams: dict[str, dict[str, Any]], *, samples: int = 540, frames: in
         "combinations": [],
         "pairing": {},
         "timeline": {"start_ns": START_NS, "bin_ns": 10**9, "bins": [], "topics": {}, "reference_frames": {}},
+        "codes": {reason.value: reason.code for reason in Reason},
         "notes": [],
         "hints": [],
         "warnings": [],

@@ -11,12 +11,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -36,7 +36,7 @@ from edgefirst_ros.cli.shared import (
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.terminal import make_console, print_line, print_report, say
+from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
@@ -394,13 +394,9 @@ def _print_session(
         )
     if not quiet:
         if report["silent"]:
-            print_line(err, f"note: nothing was received for {_silent(report['silent'])}")
+            print_line(err, f"note: nothing was received for {roles_text(report['silent'])}")
         for path in paths:
             say(f"{path}")
-
-
-def _silent(roles: Mapping[str, Any]) -> str:
-    return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

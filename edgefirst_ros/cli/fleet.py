@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.fleet.engines.engine import Engine
     from edgefirst_ros.fleet.keys import Settings
     from edgefirst_ros.fleet.plan import Plan
-    from edgefirst_ros.fleet.run import Event, Outcome
+    from edgefirst_ros.fleet.run import Event, FleetOutcome
     from edgefirst_ros.sources.recording import Excerpt
 
 
@@ -160,7 +160,7 @@ def convert_fleet(
 
 
 def _result(
-    plan: Plan, outcome: Outcome | None
+    plan: Plan, outcome: FleetOutcome | None
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], bool]:
     if outcome is None:
         return [note for _, note in plan.done], [note for _, note in plan.failed], [], False
@@ -168,10 +168,8 @@ def _result(
 
 
 def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
-    from edgefirst_ros.fleet.report import losses
-
     report = note["report"]
-    lost = losses(report).keys() - {"lost upstream"}
+    lost = report["lost"].keys() - {"never arrived"}
     return not report["samples"] or (strict and bool(report["faults"] or report["warnings"] or lost))
 
 

@@ -13,14 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from edgefirst_ros.cli.terminal import clock
-from edgefirst_ros.config.hints import FIRST_S
-from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.report.finding import Code, Expected, silent_for_s
+from edgefirst_ros.cli.terminal import clock, roles_text
+from edgefirst_ros.live.status import WINDOW_S, LiveStatus
+from edgefirst_ros.model.reasons import Code
+from edgefirst_ros.report.finding import Expected, silent_for_s
 
 LINE_EVERY_S = 5.0
-STALE_S = 2.0
-"""A topic is marked if it was silent for this time and for some of its usual intervals."""
 
 
 class LiveView:
@@ -31,9 +29,9 @@ class LiveView:
         self._quiet = quiet
         self._shown: set[str] = set()
         self._silent: set[str] = set()
-        self._shed: set[str] = set()
         self._found: set[str] = set()
-        self._disk: set[Code] = set()
+        self._told: set[Code] = set()
+        self._before: LiveStatus | None = None
         self._connected = False
         self._line_s = time.monotonic()
         self._live: Live | None = None
@@ -62,9 +60,6 @@ class LiveView:
             self._quiet = True
 
     def _update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
-        if set(status.shedding) - self._shed:
-            self._shed |= set(status.shedding)
-            self._print(f"shedding samples of {', '.join(status.shedding)}: {status.help}")
         texts = [f"note: {note}" for note in (*notes, *status.warnings)]
         for text in (*texts, *(f"hint: {hint.text}" for hint in status.hints)):
             if text not in self._shown:
@@ -73,11 +68,14 @@ class LiveView:
         for topic in status.findings.keys() - self._found:
             self._print(f"{topic}: {status.findings[topic].text}")
         self._found = set(status.findings)
-        # The first seconds' rate says nothing of the drive's.
-        for found in status.disk_findings if status.elapsed_s >= FIRST_S else ():
-            if found.code not in self._disk:
-                self._disk.add(found.code)
-                self._print(f"disk: {found.text}")
+        said = {each.code: each.text for each in status.findings_since(self._before or status)}
+        if Code.SHEDDING in said:
+            said[Code.SHEDDING] += f"; {status.help}"
+        for code, text in (said | {each.code: f"disk: {each.text}" for each in status.disk_findings}).items():
+            if code not in self._told:
+                self._told.add(code)
+                self._print(text)
+        self._before = status
         if self._live is not None:
             self._live.update(_panel(status, connections), refresh=True)
         elif time.monotonic() - self._line_s >= LINE_EVERY_S or bool(connections) != self._connected:
@@ -97,7 +95,6 @@ def line(status: LiveStatus, connections: int) -> str:
     rates = ", ".join(
         f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
     )
-    lost = sum(row.get("lost_upstream", 0) for row in status.topics.values())
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
         f"{status.durable:,} durable{_at_risk(status)}",
@@ -105,7 +102,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
         *([f"shed {status.shed_text} samples"] if status.shed else ()),
-        f"{lost:,} lost upstream",
+        f"{status.lost_upstream:,} lost upstream",
         f"queue {status.queue_fill:.0%}",
         f"disk {_left(status)}",
         f"Hz: {rates or 'nothing is received'}",
@@ -125,10 +122,9 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         f"{status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
-    missing = ", ".join(f"{role} ({', '.join(topics)})" for role, topics in status.silent.items())
-    foot = Text(f"waiting for {missing}" if missing else "", style="dim")
+    foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
-    slow = [Text(status.slow_disk, style="yellow")] if status.slow_disk else []
+    slow = [Text(each.text, style="yellow") for each in status.slow_disk]
     return Group(head, _table(status), *shed, *slow, foot)
 
 
@@ -152,12 +148,10 @@ def _table(status: LiveStatus) -> Table:
             _number(row["latency_ms"]),
             *(f"{count:,}" if count else "·" for count in counts),
         )
-        table.add_row(escape(topic), *cells, style="yellow" if _stale(row) else None)
+        table.add_row(
+            escape(topic), *cells, style="yellow" if silent_for_s(row, Expected(WINDOW_S), math.inf) else None
+        )
     return table
-
-
-def _stale(row: dict[str, float | None]) -> bool:
-    return silent_for_s(row, Expected(STALE_S), math.inf) > 0
 
 
 def _number(value: float | None) -> str:

@@ -71,9 +71,11 @@ def exit_code(report: dict[str, Any], *, strict: bool) -> int:
     """1 if the result is empty or, with ``strict``, has refusals, damage or warnings; else 0."""
     if not report["samples"]:
         return EXIT_POOR
-    # Refused fixes are normal: the device sends two per epoch, and 0,0 without a fix.
-    refused = any(t["refused"] for t in report["topics"].values() if not t["type"].endswith("/NavSatFix"))
+    from edgefirst_ros.report.models import parsed
+    from edgefirst_ros.report.shortfalls import losses
+
     damaged = any(r["faults"] for r in report["recordings"])
+    refused = "refused" in losses(parsed(report))
     return EXIT_POOR if strict and (refused or damaged or report["warnings"]) else 0
 
 

@@ -134,7 +134,7 @@ def clock(seconds: float) -> str:
 
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
-    from edgefirst_ros.report.finding import Code
+    from edgefirst_ros.model.reasons import Code
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 
@@ -212,6 +212,11 @@ def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
 def several(count: int, things: str) -> str:
     """A count with its noun, which is given in the plural."""
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
+
+
+def roles_text(roles: Mapping[str, Sequence[str]]) -> str:
+    """Roles with their topics."""
+    return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
 
 
 def _count(value: int | None) -> str:

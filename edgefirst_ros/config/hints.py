@@ -1,15 +1,16 @@
-"""Hints for configured topics and roles that received nothing: which other topics could be used."""
+"""Configured topics of which nothing came: why, and which other topics may be meant."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, TF, TYPES, TopicMap, full_type, refers_to
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, Route, TopicMap, full_type, refers_to
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sample import Role
 
 SIMILAR = 0.6
@@ -27,8 +28,10 @@ RAW_PACKETS = {
     "rslidar_msg/msg/RslidarPacket": "rslidar_sdk",
 }
 """Types of a lidar's network packets, and the ROS driver that makes clouds of them."""
-FIRST_S = 5.0
-"""How long a live session waits for its topics before it gives hints."""
+_STAND_IN: Mapping[Role, Role] = {
+    Role.ODOMETRY: Role.GPS, Role.GPS: Role.ODOMETRY, Role.IMU: Role.ODOMETRY,
+}  # fmt: skip
+"""Sources of poses that are not missed where another one came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,134 +43,131 @@ class ExistingTopic:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A sentence about a role that received nothing; if ``is_reference``, there are no samples without it."""
+def absences(
+    config: Config,
+    routes: TopicMap,
+    topics: Mapping[str, Mapping[str, Any]],
+    around: Iterable[ExistingTopic] = (),
+    *,
+    known: bool = False,
+) -> list[Finding]:
+    """What is to be said of configured topics of which nothing usable came, the reference first.
 
-    role: Role
-    text: str
-    is_reference: bool
-
-
-def find_hints(
-    config: Config, seen: Iterable[ExistingTopic], *, used: Mapping[str, str], heard: Collection[Role]
-) -> list[Hint]:
-    """Hints for configured topics without messages, the reference first.
-
-    Args:
-        config: the configuration.
-        seen: all topics that are known to exist, used or not.
-        used: for each topic that is used, the name of its entry in ``config.topics``.
-        heard: roles with usable messages.
-    """
-    wanted = config.reference.strip("/")
-    named = {name: rule for name, rule in config.topics.items() if rule.names and rule.role not in heard}
-    references = [name for name, rule in named.items() if refers_to(wanted, name, rule)]
-    order = sorted(named, key=lambda name: (name not in references, MAIVIN_TOPICS.get(name) == named[name]))
-    free = {each.topic: each for each in seen}
-    found: list[Hint] = []
-    for role in dict.fromkeys(named[name].role for name in order):
-        entries = {name: named[name] for name in order if named[name].role is role}
-        is_reference = bool(references) and named[references[0]].role is role
-        unusable = _unusable(entries, free, used)
-        if not unusable and role in EGO_ROLES and EGO_ROLES & set(heard):
-            continue
-        text = unusable or _alternatives(
-            config, entries, [s for s in free.values() if s.topic not in used], is_reference
-        )
-        if text:
-            found.append(Hint(role, text, is_reference))
-    return found
-
-
-def explicit_entries(config: Config) -> frozenset[str]:
-    """Entries of ``config.topics`` that differ from the defaults, which are the device's topics."""
-    return frozenset(name for name, rule in config.topics.items() if MAIVIN_TOPICS.get(name) != rule)
-
-
-def missing_topics(
-    config: Config, routes: TopicMap, topics: Mapping[str, Mapping[str, Any]], *, known: bool
-) -> list[str]:
-    """A sentence for each topic that the configuration names and of which nothing came, with similar names.
-
-    None for a default topic in whose place another one of its role came, or for one of the sources of poses
-    if there is another.
+    A finding's topics are the configured one, and after it those that may be meant. It is an error if there
+    are no samples without it, a warning if the user named the topic, else a note.
 
     Args:
         config: the configuration.
         routes: where topics go.
         topics: those that came, with their accounts (see ``report.accounts``).
+        around: others that exist.
         known: whether calibration was known from before, which may have been sent once only.
     """
-    came = {topic for topic, account in topics.items() if account["received"]}
-    found = {topic: route for topic in came if (route := routes.route(topic)) is not None}
-    heard = {route.name for route in found.values()}
-    roles = {route.rule.role for route in found.values()}
-    texts: list[str] = []
-    for name in (entry for entry in config.topics if entry in config.named and entry not in heard):
-        rule, default = config.topics[name], MAIVIN_TOPICS.get(name)
-        is_default = default is not None and default.topic == rule.topic
-        others = {Role.GPS} if rule.role is Role.ODOMETRY else {Role.ODOMETRY}
-        is_replaced = (is_default and rule.role in roles) or (
-            rule.role in EGO_ROLES and not others.isdisjoint(roles)
-        )
-        if is_replaced or (known and rule.role in CONTEXT_ROLES):
+    there = {topic: ExistingTopic(topic, account["type"]) for topic, account in topics.items()}
+    there |= {each.topic: each for each in around}
+    used = {topic: route for topic in there if (route := routes.route(topic)) is not None}
+    counts = [(used[topic], account) for topic, account in topics.items() if topic in used]
+    came = {route.name for route, account in counts if account["received"]}
+    usable = (route for route, account in counts if account["received"] > account["refused"])
+    heard = {route.name for route in usable if not route.replaced_by}
+    free = [each for each in there.values() if each.topic not in used]
+    wanted = config.reference.strip("/")
+    references = {
+        name for name, rule in config.topics.items() if rule.names and refers_to(wanted, name, rule)
+    }
+    roles = {config.topics[name].role for name in heard}
+    is_lost = references.isdisjoint(heard)
+    none_yet = Finding(Code.NO_REFERENCE, f"no {config.reference} yet", (wanted,))
+    found = [none_yet] if is_lost else []
+    for entries in _unheard(config, references, came, roles):
+        (name, rule), *_ = entries.items()
+        if known and rule.role in CONTEXT_ROLES:
             continue
-        ranked = sorted((-max(_similarity(topic, each) for each in rule.names), topic) for topic in came)
-        near = [topic for similarity, topic in ranked if -similarity >= SIMILAR][:SHOWN]
-        texts.append(
-            f"topics.{name}: nothing came on {rule.topic}"
-            + (f"; similar names: {', '.join(near)}" if near else ", nor on a topic of a similar name")
-        )
-    return texts
+        is_reference = is_lost and not references.isdisjoint(entries)
+        asked = [each for each in entries if each in config.named and each not in came]
+        severity = Severity.ERROR if is_reference else Severity.WARNING if asked else Severity.NOTE
+        said = _unusable(entries, there, used)
+        if said is None and _STAND_IN.get(rule.role) in roles:
+            continue
+        said = said or _alternative(config, entries, free, is_reference=is_reference)
+        if said is not None:
+            found.append(replace(said, severity=severity))
+        missing = (each for each in asked if said is None or each != name)
+        found += [_missing(each, entries[each], there.values(), severity) for each in missing]
+    return sorted(found, key=lambda each: -each.severity)
+
+
+def _unheard(
+    config: Config, references: set[str], came: set[str], roles: Collection[Role]
+) -> Iterator[dict[str, TopicRule]]:
+    """Entries of which nothing came: those of a role together; of a role that came, each that is named."""
+    order = sorted(
+        config.topics.items(),
+        key=lambda item: (item[0] not in references, MAIVIN_TOPICS.get(item[0]) == item[1]),
+    )
+    by_role: dict[Role, dict[str, TopicRule]] = {}
+    for name, rule in order:
+        default = MAIVIN_TOPICS.get(name)
+        if rule.names and rule.role not in roles:
+            by_role.setdefault(rule.role, {})[name] = rule
+        elif name in config.named - came and (default is None or default.topic != rule.topic):
+            yield {name: rule}
+    yield from by_role.values()
+
+
+def _missing(entry: str, rule: TopicRule, there: Iterable[ExistingTopic], severity: Severity) -> Finding:
+    """Nothing came, and nothing else fits: which names are similar."""
+    near = sorted((-_similarity(each.topic, name), each.topic) for each in there for name in rule.names)
+    names = tuple(dict.fromkeys(topic for similarity, topic in near if -similarity >= SIMILAR))[:SHOWN]
+    similar = f"; similar names: {', '.join(names)}" if names else ", nor on a topic of a similar name"
+    text = f"topics.{entry}: nothing came on {rule.topic}{similar}"
+    return Finding(Code.MISSING, text, (rule.topic, *names), severity=severity)
 
 
 def _unusable(
-    entries: Mapping[str, TopicRule], seen: Mapping[str, ExistingTopic], used: Mapping[str, str]
-) -> str:
-    """Says why a topic of the right name cannot be used; empty if there is none."""
-    for topic, entry in used.items():
-        each, rule = seen.get(topic), entries.get(entry)
-        if each is None or rule is None:
-            continue
-        kinds = TYPES[rule.role]
-        if each.type and full_type(each.type) not in kinds:
-            return f"{topic} is there but of type {each.type}; supported: {', '.join(kinds)}"
-        if each.trouble:
-            return f"{topic} is there but {each.trouble}"
-    return ""
+    entries: Mapping[str, TopicRule], there: Mapping[str, ExistingTopic], used: Mapping[str, Route]
+) -> Finding | None:
+    """Why a topic of the right name cannot be used; None if there is none."""
+    for topic, route in used.items():
+        each, kinds = there[topic], TYPES[route.rule.role]
+        is_wrong = each.type and full_type(each.type) not in kinds
+        why = f"of type {each.type}; supported: {', '.join(kinds)}" if is_wrong else each.trouble
+        if why and route.name in entries:
+            return Finding(Code.UNUSABLE, f"{topic} is there but {why}", (route.rule.topic, topic))
+    return None
 
 
-def _alternatives(
-    config: Config, entries: Mapping[str, TopicRule], seen: Iterable[ExistingTopic], is_reference: bool
-) -> str:
-    """Names topics of other names that the role could use; empty if there are none."""
-    seen = list(seen)
-    packets = next((each for each in seen if full_type(each.type) in RAW_PACKETS), None)
-    if packets is not None and any(rule.role is Role.LIDAR_POINTS for rule in entries.values()):
+def _alternative(
+    config: Config, entries: Mapping[str, TopicRule], free: Iterable[ExistingTopic], *, is_reference: bool
+) -> Finding | None:
+    """Topics of other names that the role could use; None if there are none."""
+    free = list(free)
+    (entry, rule), *_ = entries.items()
+    packets = next((each for each in free if full_type(each.type) in RAW_PACKETS), None)
+    if packets is not None and rule.role is Role.LIDAR_POINTS:
         kind = full_type(packets.type)
-        return (
+        text = (
             f"{packets.topic} has a lidar's raw packets ({kind}), which only its driver reads: run "
             f"{RAW_PACKETS[kind]} on them and record its sensor_msgs/msg/PointCloud2"
         )
-    entry, rule = next(iter(entries.items()))
-    is_wanted = is_reference or not explicit_entries(config).isdisjoint(entries)
-    ranked: list[tuple[float, ExistingTopic]] = []
-    fitting = (each for each in seen if full_type(each.type) in TYPES[rule.role])
+        return Finding(Code.RAW_PACKETS, text, (rule.topic, packets.topic))
+    is_wanted = is_reference or not config.named.isdisjoint(entries)
+    ranked: list[tuple[float, str, str]] = []
+    fitting = (each for each in free if full_type(each.type) in TYPES[rule.role])
     for each in islice(fitting, MOST_COMPARED):
         similarity = max(_similarity(each.topic, name) for r in entries.values() for name in r.names)
         likely = _likely_role(each)
         exclusive = sum(full_type(each.type) in kinds for kinds in TYPES.values()) == 1
         fits = likely is rule.role and (exclusive or similarity >= SIMILAR)
         if fits or (is_wanted and likely in {rule.role, None}) or (is_reference and similarity >= SIMILAR):
-            ranked.append((-similarity, each))
-    ranked.sort(key=lambda pair: (pair[0], pair[1].topic))
-    if not ranked:
-        return ""
-    shown = [each for _, each in ranked[:SHOWN]]
-    there = ", ".join(f"{each.topic} ({full_type(each.type)})" for each in shown)
-    there += ", …" * (len(ranked) > SHOWN) + (" is there" if len(shown) == 1 else " are there")
-    return f"{there}; topics.{entry}.topic is {rule.topic}{_other_prefix(config, rule, shown[0].topic)}"
+            ranked.append((-similarity, each.topic, full_type(each.type)))
+    shown = sorted(ranked)[:SHOWN]
+    if not shown:
+        return None
+    text = ", ".join(f"{topic} ({kind})" for _, topic, kind in shown)
+    text += ", …" * (len(ranked) > SHOWN) + (" is there" if len(shown) == 1 else " are there")
+    text += f"; topics.{entry}.topic is {rule.topic}{_other_prefix(config, rule, shown[0][1])}"
+    return Finding(Code.OTHER_NAME, text, (rule.topic, *(topic for _, topic, _ in shown)))
 
 
 def _other_prefix(config: Config, rule: TopicRule, topic: str) -> str:
@@ -207,24 +207,3 @@ def _likely_role(seen: ExistingTopic) -> Role | None:
             return Role.LIDAR_DEPTH if "lidar" in name else Role.DEPTH
         return Role.LIDAR_REFLECT if "lidar" in name else Role.CAMERA
     return next((role for role, kinds in TYPES.items() if kind in kinds), None)
-
-
-def hints_of(
-    config: Config,
-    routes: TopicMap,
-    topics: Mapping[str, Mapping[str, Any]],
-    around: Iterable[ExistingTopic] = (),
-) -> list[Hint]:
-    """Hints from the ledger's counts by topic (see ``report.accounts``) and from other topics that exist."""
-    seen = {each.topic: each for each in around}
-    used: dict[str, str] = {each.topic: r.name for each in seen.values() if (r := routes.route(each.topic))}
-    heard: set[Role] = set()
-    for topic, account in topics.items():
-        seen.setdefault(topic, ExistingTopic(topic, account["type"]))
-        route = routes.route(topic)
-        if route is None:
-            continue
-        used[topic] = route.name
-        if account["received"] > account["refused"] and not route.replaced_by:
-            heard.add(route.rule.role)
-    return find_hints(config, seen.values(), used=used, heard=heard)

@@ -132,11 +132,11 @@ class _Maybe:
 
 _EACH = "*"
 """The only key of a mapping's shape that is that of all its values, by whatever names."""
-_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
+COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 _PAIRING = dict.fromkeys(("p50", "p95", "max"), _is_real)
 _ACCOUNT = {
     "type": _is_text,
-    **dict.fromkeys(_COUNTS, _is_count),
+    **dict.fromkeys(COUNTS, _is_count),
     "pairing_error_ms": lambda value: value is None or _fits(value, _PAIRING),
 }
 _HEAD = {"drive": _is_text, "key": _is_text}
@@ -150,7 +150,7 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
         "report": {
             "dataset": _is_text,
             "samples": _is_count,
-            "unreadable_bytes": _is_count,
+            "lost": {_EACH: _is_count},
             "faults": _is_count,
             "warnings": [_is_text],
             "topics": {_EACH: _ACCOUNT},

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from edgefirst_ros.fleet.notes import DONE, FAILED, read_all
+from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED, read_all
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
@@ -97,7 +97,6 @@ def _size(count: int) -> str:
 
 REPORT_NAME = "fleet_report"
 FORMAT = "edgefirst_ros fleet report, version 1"
-_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 _WORST = 20
 
 
@@ -135,7 +134,7 @@ def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
 
 
 def drive_summary(note: Mapping[str, Any]) -> dict[str, Any]:
-    """One complete drive in a few values; ``lost`` as ``losses`` has it."""
+    """One complete drive in a few values; ``lost`` as ``shortfalls.losses`` has it."""
     report = note["report"]
     return {
         "drive": note["drive"],
@@ -146,25 +145,13 @@ def drive_summary(note: Mapping[str, Any]) -> dict[str, Any]:
         "speed": round(note["recorded_s"] / note["seconds"], 2) if note["seconds"] else None,
         "bytes_read": sum(file["size"] for file in note["inputs"]),
         "bytes_written": sum(note["files"].values()),
-        "lost": losses(report),
+        "lost": report["lost"],
         "worst_pairing_ms": max(
             (t["pairing_error_ms"]["max"] for t in report["topics"].values() if t["pairing_error_ms"]),
             default=None,
         ),
         "warnings": report["warnings"],
     }
-
-
-def losses(report: Mapping[str, Any]) -> dict[str, int]:
-    """Messages and bytes that are not in the datasets though they should be; only what is not zero."""
-    topics = report["topics"].values()
-    found = {
-        "refused": sum(t["refused"] for t in topics if not t["type"].endswith("/NavSatFix")),
-        "dropped": sum(t["dropped"] for t in topics),
-        "lost upstream": sum(t["lost_upstream"] for t in topics),
-        "unreadable bytes": report["unreadable_bytes"],
-    }
-    return {what: count for what, count in found.items() if count}
 
 
 def _totals(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -192,9 +179,9 @@ def _sensors(done: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
         for topic, account in note["report"]["topics"].items():
             counts = found.setdefault(topic, Counter())
             counts["drives"] += 1
-            for name in _COUNTS:
+            for name in COUNTS:
                 counts[name] += account[name]
-    return {topic: {name: found[topic][name] for name in ("drives", *_COUNTS)} for topic in sorted(found)}
+    return {topic: {name: found[topic][name] for name in ("drives", *COUNTS)} for topic in sorted(found)}
 
 
 def _worst_pairing(done: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class Outcome:
+class FleetOutcome:
     """What a run did: the notes of all its drives, and whether it was stopped before its end."""
 
     done: list[Mapping[str, Any]] = field(default_factory=list)
@@ -89,9 +89,9 @@ class Fleet:
         self._looked_s = 0.0
         self._slots = 0
         self._bytes = 0
-        self._outcome = Outcome([note for _, note in plan.done], [note for _, note in plan.failed])
+        self._outcome = FleetOutcome([note for _, note in plan.done], [note for _, note in plan.failed])
 
-    def convert(self) -> Outcome:
+    def convert(self) -> FleetOutcome:
         """Convert all drives.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import find_prefix
 from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
-from edgefirst_ros.fleet.notes import DONE, FAILED
+from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED
 from edgefirst_ros.fleet.output import Output, open_output
 from edgefirst_ros.model.errors import (
     ConfigError,
@@ -25,7 +25,9 @@ from edgefirst_ros.model.errors import (
 )
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
 
 PACKAGE = "edgefirst_ros"
@@ -193,26 +195,20 @@ def _head(task: Task) -> dict[str, Any]:
 
 def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
     """What the fleet's report needs of a drive's report; topics without the device's prefix."""
-    prefix = find_prefix(report["topics"], config).strip("/")
+    prefix, columns = find_prefix(report["topics"], config).strip("/"), ("type", *COUNTS, "pairing_error_ms")
     return {
         "dataset": report["dataset"],
         "samples": report["samples"],
         "formats": report["formats"],
         "totals": report["totals"],
-        "unreadable_bytes": sum(each["unreadable_bytes"] for each in report["recordings"]),
+        "lost": losses(parsed(report)),
         "faults": sum(len(each["faults"]) for each in report["recordings"]),
         "warnings": report["warnings"],
         "topics": {
-            topic.strip("/").removeprefix(f"{prefix}/"): {name: account[name] for name in _ACCOUNT}
+            topic.strip("/").removeprefix(f"{prefix}/"): {name: account[name] for name in columns}
             for topic, account in report["topics"].items()
         },
     }
-
-
-_ACCOUNT: Sequence[str] = (
-    *("type", "received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"),
-    *("lost_upstream", "pairing_error_ms"),
-)
 
 
 def deaths_text(count: int) -> str:

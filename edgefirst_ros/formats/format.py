@@ -234,7 +234,7 @@ _MOST_KINDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One finding: an error breaks readers, a warning is poor data, a note is neither."""
 
     level: Level
@@ -269,7 +269,7 @@ class Findings:
     """
 
     look: Look = field(default_factory=Look)
-    kept: list[Finding] = field(default_factory=list)
+    kept: list[CheckFinding] = field(default_factory=list)
     counts: Counter[Level] = field(default_factory=Counter)
     _kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
@@ -299,7 +299,7 @@ class Findings:
         self._kinds[key] += 1
         if self._kinds[key] <= _MOST_OF_A_KIND:
             text = f"{kind}: {detail}" if detail else kind
-            self.kept.append(Finding(level, visible(where), visible(text)))
+            self.kept.append(CheckFinding(level, visible(where), visible(text)))
 
 
 @contextmanager
@@ -334,7 +334,7 @@ class Check:
 
     format: str
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     errors: int
     warnings: int
     counts: Mapping[str, int]

@@ -7,15 +7,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefirst_ros.config.hints import FIRST_S, Hint
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
@@ -23,7 +22,7 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_finding, refused_whole
+from edgefirst_ros.report.finding import disk_findings, publisher_finding, refused_whole
 from edgefirst_ros.report.models import Publishers
 from edgefirst_ros.timing.gaps import StreamStats
 
@@ -33,8 +32,6 @@ SHORTEST_S = 0.5
 """And over no less than this."""
 BUSY = 0.8
 """Load per core above which the CPU counts as fully used."""
-MINUTES_WARN = 10.0
-"""A disk that lasts no longer is warned of: enough to end the drive where one wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,8 @@ class LiveStatus:
     """Why the last session ended, empty while one is in progress."""
     silent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Roles of which nothing has been received yet, with their configured topics."""
-    hints: tuple[Hint, ...] = ()
-    """Hints about configured topics that have not been received; none in the first seconds."""
+    absent: tuple[Finding, ...] = ()
+    """What is configured and has not come, see ``hints.absences``; nothing in the first seconds."""
     elapsed_s: float = 0.0
     bytes_per_s: float = 0.0
     spare_bytes: int = 0
@@ -93,8 +90,8 @@ class LiveStatus:
     """Samples that the disk holds in every format, so that they survive a power cut."""
     at_risk_s: float | None = None
     """Seconds of writing that a power cut could have taken, at most; None with ``sync_s: off``."""
-    slow_disk: str = ""
-    """That the disk does not keep up with ``sync_s``; empty if it does."""
+    slow_disk: tuple[Finding, ...] = ()
+    """Whether the disk does not keep up with ``sync_s``."""
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Samples shed in this session and samples in total, by format."""
     problems: tuple[str, ...] = ()
@@ -113,14 +110,30 @@ class LiveStatus:
 
     @property
     def disk_findings(self) -> tuple[Finding, ...]:
-        """Whether the disk is full, or soon will be."""
-        left = self.minutes_left
-        if self.spare_bytes < 0:
-            text = "full: less than min_free_mb is left"
-            return (Finding(Code.DISK_FULL, text, severity=Severity.ERROR),)
-        if left is not None and left < MINUTES_WARN:
-            return (Finding(Code.DISK_FILLS, f"full in {left:.0f} min at this rate"),)
-        return ()
+        """Whether the disk is full, or soon will be, by more than the first seconds' rate."""
+        return tuple(
+            disk_findings(self.spare_bytes, self.minutes_left if self.elapsed_s > WINDOW_S else None)
+        )
+
+    @property
+    def hints(self) -> tuple[Finding, ...]:
+        """What may be meant by configured topics that have not come."""
+        return tuple(each for each in self.absent if each.topics[1:])
+
+    def findings_since(self, before: LiveStatus) -> Iterator[Finding]:
+        """What is wrong with the session, but for its disk's space, the most important first."""
+        yield from (each for each in self.absent if each.code is Code.NO_REFERENCE)
+        if self.dropped > before.dropped and self.session == before.session:
+            yield Finding(Code.DROPPING, "dropping messages")
+        if self.shedding:
+            shares = ", ".join(f"{name} ({share:.0%} written)" for name, share in self.shedding.items())
+            yield Finding(Code.SHEDDING, f"shedding {shares}")
+        yield from self.slow_disk
+
+    @property
+    def lost_upstream(self) -> int:
+        """Messages of all topics that never arrived."""
+        return sum(row.get("lost_upstream", 0) for row in self.topics.values())
 
     @property
     def shed_text(self) -> str:
@@ -221,6 +234,7 @@ def build_status(
     found = accounts(pipeline.ledger, streams)
     for row in found.values():
         row["shed"] = row["reasons"].get("dropped", {}).get(Reason.SHED, 0)
+    waiting_only = {t: {"type": "", "received": flow.messages, "refused": 0} for t, flow in flows.items()}
     overload, commits = job.overload, pipeline.fanout.commits
     shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
     rates, bytes_per_s = meter.rates(flows, outputs)
@@ -238,14 +252,14 @@ def build_status(
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=elapsed_s,
-        hints=tuple(pipeline.hints(found)) if elapsed_s >= FIRST_S else (),
+        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > disk.config.alive_s else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
         durable=progress.durable,
         at_risk_s=commits.at_risk_s,
-        slow_disk=commits.warning,
+        slow_disk=commits.findings,
         paused=paused,
         problems=problems,
         shed={} if overload is None else overload.shed,

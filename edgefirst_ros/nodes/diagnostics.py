@@ -11,14 +11,14 @@ from enum import IntEnum
 from typing import Any, Self
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, TopicMap, choose_reference
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
 from edgefirst_ros.offline.convert import Conversion, Position
-from edgefirst_ros.report.finding import SLOW, Expected, flow_findings
+from edgefirst_ros.report.finding import Expected, flow_findings
 
 
 class Level(IntEnum):
@@ -79,16 +79,10 @@ def summarise(view: CaptureView) -> Diagnostic:
         level, message = Level.ERROR, f"{problem}; {message}"
     elif status.ended and status.ended != "stopped":
         level, message = Level.ERROR, f"ended: {status.ended}"
-    elif status.session and _reference_missing(view):
-        level = Level.WARN if _is_late(view) else Level.OK
-        hint = next((h.text for h in status.hints if h.is_reference), "")
-        message = "; ".join(filter(None, (f"no {view.config.reference} yet", hint, message)))
-    elif status.dropped > view.previous.dropped and status.session == view.previous.session:
-        level, message = Level.WARN, f"dropping messages; {message}"
-    elif status.shedding:
-        level, message = Level.WARN, f"shedding {_shares(status)}; {message}"
-    elif status.slow_disk:
-        level, message = Level.WARN, f"{status.slow_disk}; {message}"
+    elif (found := next(status.findings_since(view.previous), None)) is not None:
+        hints = status.hints if found.code is Code.NO_REFERENCE else ()
+        meant = [each.text for each in hints if each.severity is Severity.ERROR]
+        level, message = Level(found.severity), "; ".join((found.text, *meant[:1], message))
     values = [
         ("state", view.state),
         ("session", status.session or "none"),
@@ -100,7 +94,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),
         ("what would help", status.help.removeprefix("what would help: ") or "nothing needed"),
-        ("lost upstream", str(_lost(status))),
+        ("lost upstream", str(status.lost_upstream)),
         ("queue", f"{status.queue_fill:.1%}"),
         ("written", f"{status.bytes_written / 1e6:.1f} MB"),
         ("rate of writing", f"{status.bytes_per_s / 1e6:.2f} MB/s"),
@@ -122,16 +116,8 @@ def _headline(view: CaptureView) -> str:
     return (
         f"{'paused; ' if status.paused else ''}{status.session}: {status.samples} samples, "
         f"{status.bytes_written / 1e6:.1f} MB, "
-        f"{status.dropped} dropped, {_lost(status)} lost, queue {status.queue_fill:.0%}"
+        f"{status.dropped} dropped, {status.lost_upstream} lost, queue {status.queue_fill:.0%}"
     )
-
-
-def _shares(status: LiveStatus) -> str:
-    return ", ".join(f"{name} ({share:.0%} written)" for name, share in status.shedding.items())
-
-
-def _lost(status: LiveStatus) -> int:
-    return sum(topic.get("lost_upstream", 0) for topic in status.topics.values())
 
 
 def _missing(view: CaptureView) -> Iterator[TopicMatch]:
@@ -139,39 +125,24 @@ def _missing(view: CaptureView) -> Iterator[TopicMatch]:
     return (f for f in view.plan.matches if not f.announced and f.entry in view.explicit)
 
 
-def _reference_missing(view: CaptureView) -> bool:
-    """Whether no message of the reference has been received, so that there are no samples."""
-    try:
-        choose_reference(view.config, view.status.topics, TopicMap(view.config, ""))
-    except ConfigError:
-        return True
-    return False
-
-
 def _topics(view: CaptureView) -> Iterator[Diagnostic]:
     for found in view.plan.matches:
-        rule = view.config.topics[found.entry]
-        canonical = found.canonical or f"/{rule.topic.strip('/')}"
-        now = view.status.topics.get(canonical)
-        if now is not None:
-            yield _flowing(view, found, canonical, now)
-        elif found.problem:
-            yield Diagnostic(Level.WARN, canonical, found.problem, (("topic", found.topic),))
-        elif found.announced:
-            text = "published, but nothing received yet" if view.status.session else "published"
-            # Topics that are sent once may be sent later.
-            is_poor = _is_late(view) and rule.role not in CONTEXT_ROLES
-            yield Diagnostic(Level.WARN if is_poor else Level.OK, canonical, text, (("topic", found.topic),))
-        elif found.entry in view.explicit or rule.required == "always":
-            level = {"always": Level.ERROR, "never": Level.OK}.get(rule.required, Level.WARN)
-            if not _is_late(view) or (rule.required != "always" and _has_another(view, rule.role)):
-                level = Level.OK
-            yield Diagnostic(level, canonical, "no publisher", (("topic", found.topic),))
-
-
-def _is_late(view: CaptureView) -> bool:
-    """Whether the session has lasted long enough for missing topics to be a problem."""
-    return view.status.session != "" and view.status.elapsed_s > view.config.alive_s
+        canonical = found.canonical or f"/{view.config.topics[found.entry].topic.strip('/')}"
+        now = view.status.topics.get(canonical, {})
+        then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
+        expected = _expected(view, found, is_flowing=bool(now))
+        lately = [view.status.findings[canonical]] if canonical in view.status.findings else []
+        findings = flow_findings(
+            canonical, now, then, expected, elapsed_s=view.status.elapsed_s, lately=lately
+        )
+        level = Level(max((each.severity for each in findings), default=Severity.NOTE))
+        said = [each.text for each in findings]
+        if now:
+            head = [f"{now['rate_hz']:.1f} Hz", *said]
+            text = "; ".join(said) if level else ", ".join(head)
+            yield Diagnostic(level, canonical, text, _values(found, now, expected))
+        elif findings:
+            yield Diagnostic(level, canonical, "; ".join(said), (("topic", found.topic),))
 
 
 def _has_another(view: CaptureView, role: Role) -> bool:
@@ -188,25 +159,29 @@ def _promised_hz(view: CaptureView, entry: str) -> tuple[float, float]:
     return 0.0, rule.expected_hz if rule.topic == default.topic else 0.0
 
 
-def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[str, Any]) -> Diagnostic:
-    then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
+def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expected:
+    rule = view.config.topics[found.entry]
     promised_hz, documented_hz = _promised_hz(view, found.entry)
-    rule, rate_hz, age_s = view.config.topics[found.entry], now["rate_hz"], now["age_s"]
-    expected_hz = promised_hz or now["usual_hz"]
-    expected = Expected(
+    may_be_late = found.latched and is_flowing
+    return Expected(
         view.config.alive_s,
         promised_hz,
-        is_sent_once=not rule.expected_hz and (found.latched or rule.role in CONTEXT_ROLES),
-        is_required=rule.required == "always",
+        documented_hz,
+        is_sent_once=not rule.expected_hz and (may_be_late or rule.role in CONTEXT_ROLES),
+        required=rule.required,
+        is_named=found.entry in view.explicit,
+        has_another=_has_another(view, rule.role),
         announced=found.announced,
         problem=found.problem,
     )
-    lately = [view.status.findings[canonical]] if canonical in view.status.findings else []
-    problems = flow_findings(canonical, now, then, expected, elapsed_s=view.status.elapsed_s, lately=lately)
-    values = (
+
+
+def _values(found: TopicMatch, now: Mapping[str, Any], expected: Expected) -> tuple[tuple[str, str], ...]:
+    expected_hz, age_s = expected.hz or now["usual_hz"], now["age_s"]
+    return (
         ("topic", found.topic),
         ("type", str(now.get("type", ""))),
-        ("rate", f"{rate_hz:.1f} Hz"),
+        ("rate", f"{now['rate_hz']:.1f} Hz"),
         ("expected", "unknown" if not expected_hz else f"{expected_hz:.1f} Hz"),
         ("latency", _ms(now["latency_ms"])),
         ("age", "unknown" if age_s is None else f"{age_s:.2f} s"),
@@ -215,11 +190,6 @@ def _flowing(view: CaptureView, found: TopicMatch, canonical: str, now: Mapping[
         ("shed", str(now.get("shed", 0))),
         ("lost upstream", str(now.get("lost_upstream", 0))),
     )
-    if problems:
-        level = Level(max(each.severity for each in problems))
-        return Diagnostic(level, canonical, "; ".join(each.text for each in problems), values)
-    short = f", documented {documented_hz:g}" if rate_hz < SLOW * documented_hz and _is_late(view) else ""
-    return Diagnostic(Level.OK, canonical, f"{rate_hz:.1f} Hz{short}", values)
 
 
 _COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")

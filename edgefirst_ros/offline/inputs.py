@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from edgefirst_ros.config.hints import hints_of
+from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
+from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import (
     NUMBERED,
@@ -164,8 +165,8 @@ def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
         choose_reference(config, names, routes)
     except ConfigError as error:
         accounts = {t.topic: {"type": t.schema, "received": 1, "refused": 0} for t in topics}
-        found = hints_of(config, TopicMap(config, config.prefix or "", topics), accounts)
-        hints = [hint.text for hint in found if hint.is_reference]
+        found = absences(config, TopicMap(config, config.prefix or "", topics), accounts)
+        hints = [h.text for h in found if h.severity is Severity.ERROR and h.topics[1:]]
         faults = [f"{readable(str(drive.path))}: {'; '.join([fault, *hints])}" for fault in error.faults]
         raise ConfigError(faults) from error
     return topics

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.config.hints import ExistingTopic, Hint
+from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.formats.format import Distributes, Writer
+from edgefirst_ros.model.reasons import Code, Finding
 from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.pipeline.content import StreamContent
@@ -298,7 +299,6 @@ class Pipeline:
     def report(self) -> dict[str, Any]:
         """The capture report as plain values; the same input gives the same report."""
         counts = self.ledger.snapshot()
-        missing = [] if self.cut_short else self._intake.routing.missing(counts, known=self._is_continued)
         return build_report(
             self.config,
             self.ledger,
@@ -307,11 +307,11 @@ class Pipeline:
             samples=self._fanout.samples,
             notes=[*self.notes, *(self._intake.sequencer.remarks.notes if self._is_last else ())],
             unread=self.unread,
-            hints=[hint.text for hint in self.hints(counts)],
-            missing=missing,
+            # What had not come when a run was cut short may have come later.
+            absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
             publishers=self.publishers,
         )
 
-    def hints(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Hint]:
-        """What configured topics that did not come may mean, by the ledger's counts of those that did."""
-        return self._intake.routing.hints(topics, self.around)
+    def absences(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+        """What is configured and did not come, by the ledger's counts of what did."""
+        return self._intake.routing.absences(topics, self.around, known=self._is_continued)

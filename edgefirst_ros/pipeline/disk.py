@@ -15,6 +15,8 @@ from pathlib import Path
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.format import CrashSafe, Writer
+from edgefirst_ros.model.reasons import Finding
+from edgefirst_ros.report.finding import sync_findings
 
 LOOK_EVERY_S = 1.0
 """Other processes that fill the disk are seen within this time."""
@@ -135,12 +137,6 @@ _AT_ONCE = 4
 """Writers that may write an item each while the disk is looked at: three formats and the recording."""
 
 
-_SLOW = 2
-"""Times ``sync_s``: beyond, the disk takes longer than the time between two syncs, and is the bottleneck."""
-_LEAST_S = 0.5
-"""Shorter times of ``sync_s`` ask for what the disk can do; what it then takes is no surprise."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far writing has come.
@@ -209,15 +205,9 @@ class GroupCommit:
         return self._longest_s if self._is_durable else max(self._longest_s, time.monotonic() - since_s)
 
     @property
-    def warning(self) -> str:
-        """That the disk is too slow for ``sync_s``; empty if it is not. Any thread."""
-        at_risk_s = self.at_risk_s
-        if at_risk_s is None or at_risk_s <= _SLOW * max(self._sync_s, _LEAST_S):
-            return ""
-        return (
-            f"the disk is slow: a power cut could have lost the last {at_risk_s:.1f} s at worst, with "
-            f"sync_s {self._sync_s:g}"
-        )
+    def findings(self) -> tuple[Finding, ...]:
+        """Whether the disk is too slow for ``sync_s``. Any thread."""
+        return tuple(sync_findings(self.at_risk_s, self._sync_s))
 
     def wrote(self) -> None:
         """Something was written; any thread. Matters where ``sync_s`` is 0."""

@@ -29,7 +29,7 @@ from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
-from edgefirst_ros.timing.finding import Finding
+from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats
 
 WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS})
@@ -70,7 +70,7 @@ class SequenceSummary:
 
     name: str
     result: SequenceResult
-    findings: tuple[Finding, ...]
+    findings: tuple[TopicClock, ...]
     ended: str
     """Why it ended: end of the source, break of the time base, or change of picture size."""
 
@@ -286,7 +286,7 @@ class Emission:
             self._calibration = self._context.calibration
             self._moved, self._context.moved = list(self._context.moved.values()), {}
 
-    def finish(self, findings: Sequence[Finding], reason: str, *, goes_on: bool = False) -> None:
+    def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.
 
         Args:

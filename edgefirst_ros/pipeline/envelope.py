@@ -22,7 +22,7 @@ from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.timing.finding import MessageTimes
 from edgefirst_ros.video.bitstream import Content, content_of
-from edgefirst_ros.video.stream import Verdict
+from edgefirst_ros.video.stream import PictureVerdict
 
 Digest = int
 """Size and checksum of a message's bytes, as one number: very many are kept."""
@@ -82,7 +82,7 @@ class Envelope(MessageTimes):
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None
-    verdict: Verdict | None = None
+    verdict: PictureVerdict | None = None
     parts: tuple[Self, ...] = ()
     slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None

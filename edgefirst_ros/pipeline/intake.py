@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from edgefirst_ros.config.hints import ExistingTopic, Hint, hints_of, missing_topics
+from edgefirst_ros.config.hints import ExistingTopic, absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     COMPANION_ROLES,
@@ -26,7 +26,7 @@ from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.pipeline.duplicates import Duplicates
@@ -38,7 +38,7 @@ from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
-from edgefirst_ros.timing.finding import Finding, MessageTimes
+from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
 
 class Routing:
@@ -107,7 +107,7 @@ class Routing:
             self.routes[key] = name, self._map.route(topic, name)
         return self.routes[key]
 
-    def choose(self, route: Route, heard: Iterable[str], findings: Iterable[Finding]) -> str:
+    def choose(self, route: Route, heard: Iterable[str], findings: Iterable[TopicClock]) -> str:
         """Choose among topics that fit, and the reference; the topic used instead of this one, or "".
 
         Args:
@@ -162,18 +162,16 @@ class Routing:
         is_tile = bool(route.rule.tile and chosen.rule.tile)  # of the same picture
         return "" if is_tile or route.name == chosen.name else chosen.topic
 
-    def hints(self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic]) -> list[Hint]:
-        """What configured topics that did not come may mean, by the ledger's counts of those that did."""
-        return hints_of(self._config, self._map, topics, around)
-
-    def missing(self, topics: Mapping[str, Mapping[str, Any]], *, known: bool) -> list[str]:
-        """What the configuration names and did not come; see ``missing_topics``."""
-        return missing_topics(self._config, self._map, topics, known=known)
+    def absences(
+        self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic], *, known: bool
+    ) -> list[Finding]:
+        """What is configured and did not come; see ``hints.absences``."""
+        return absences(self._config, self._map, topics, around, known=known)
 
     def _tell_choices(self) -> None:
         self._notes += [note for note in self._map.notes if note not in self._notes]
 
-    def _look_for_reference(self, findings: Iterable[Finding]) -> None:
+    def _look_for_reference(self, findings: Iterable[TopicClock]) -> None:
         """A live reference may come later than the others; a sequence under way takes it up then."""
         try:
             self.reference = choose_reference(self._config, [f.topic for f in findings], self._map)

@@ -109,7 +109,7 @@ class Job:
             commits = self.pipeline.fanout.commits
             if commits.at_risk_s is not None:
                 report["at_risk_s"] = round(commits.at_risk_s, 2)
-            report["warnings"] += filter(None, [commits.warning])
+            report["warnings"] += (each.text for each in commits.findings)
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
             given_up = self.pipeline.fanout.given_up

@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.topics import LABEL_ROLES
 from edgefirst_ros.model.camera import picture_intrinsics
-from edgefirst_ros.model.reasons import code_of
+from edgefirst_ros.model.reasons import Code, Finding, Severity, code_of
 from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.pipeline.emission import SequenceResult, SequenceSummary
 from edgefirst_ros.pipeline.fanout import Output
@@ -140,8 +140,7 @@ def build_report(
     samples: int,
     notes: Sequence[str],
     unread: Sequence[str] = (),
-    hints: Sequence[str] = (),
-    missing: Sequence[str] = (),
+    absent: Sequence[Finding] = (),
     publishers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
@@ -164,13 +163,13 @@ def build_report(
         "configuration": configuration(config),
         "versions": versions(),
         "notes": list(notes),
-        "hints": list(hints),
+        "hints": [each.text for each in absent if each.severity is Severity.NOTE],
     }
-    found = [*unread, *(each.text for each in warnings_of(parsed(report)))]
-    if not samples:
-        why = "" if found else ": no reference frame arrived, or none was selected"
-        found.insert(0, f"the dataset is empty{why}")
-    return {**report, "warnings": [*found, *missing, *_format_warnings(outputs)]}
+    missed = [e for e in absent if e.severity > Severity.NOTE and e.code is not Code.NO_REFERENCE]
+    return {
+        **report,
+        "warnings": [*(e.text for e in warnings_of(parsed(report))), *unread, *(e.text for e in missed)],
+    }
 
 
 def _has_labels(sequences: Sequence[SequenceSummary]) -> bool:
@@ -300,20 +299,6 @@ def _share(rule: TopicRule, stats: StreamStats, samples: int) -> float:
     if rule.policy == "once":
         return min(1.0, stats.count / samples)
     return min(1.0, stats.rate_hz * 2 * rule.tolerance_ns / 1e9)
-
-
-def _format_warnings(outputs: Mapping[str, Output]) -> list[str]:
-    """Warnings on formats that hold much less than the others, which the sequences' counts do not show."""
-    found = []
-    for name, output in outputs.items():
-        wanted = Counter({r: n for r, n in output.left_out.items() if r not in output.thinned})
-        if len(outputs) > 1 and 0 < output.items <= wanted.total():
-            reason, count = max(wanted.items(), key=lambda item: (item[1], item[0]))
-            whole = output.items + wanted.total()
-            found.append(
-                f"{name}: {output.items} {output.unit} of {whole} samples: {count} left out: {reason}"
-            )
-    return found
 
 
 def _reference(run: SequenceResult) -> StreamStats | None:

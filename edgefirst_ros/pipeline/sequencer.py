@@ -17,7 +17,7 @@ from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
-from edgefirst_ros.timing.finding import Finding
+from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.video.stream import Remarks
 
 SPLIT = "split"
@@ -35,7 +35,7 @@ class Known:
     reference: tuple[Role, frozenset[str]]
     expected: Sequence[str]
     left_out: Sequence[str]
-    findings: Sequence[Finding]
+    findings: Sequence[TopicClock]
     motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.report.drives import lasts_s, legs_of, time_of
-from edgefirst_ros.report.finding import Code, Finding, Severity
 from edgefirst_ros.report.models import Report, Sequence, Spells, Stream
 
 MOVED_M = 3.0
@@ -82,9 +82,9 @@ def content_findings(report: Report) -> Iterator[Finding]:
                 begin_ns, end_ns = max(spells.longest_ns, key=lambda span: span[1] - span[0])
                 begins, of = time_of(begin_ns, legs, leg)
                 name, length_s = topic.strip("/"), (end_ns - begin_ns) / 1e9
-                text = f"{say.text.format(topic=name)} for {_length(length_s)} from {begins}{of}"
+                text = f"{say.text.format(topic=name)} for {length(length_s)} from {begins}{of}"
                 if spells.count > 1:
-                    text += f", {spells.count:,} times, {_length(spells.total_s)} in all"
+                    text += f", {spells.count:,} times, {length(spells.total_s)} in all"
                 severity = say.severity
                 if condition == Condition.FROZEN and not _is_fault(sequence, stream, spells):
                     severity, text = Severity.NOTE, f"{text}; the rig seems to stand"
@@ -119,7 +119,7 @@ def content_now(contents: Mapping[str, Mapping[str, tuple[int, int]]]) -> dict[s
             say = _SAYINGS[Condition(condition)]
             is_simulated = condition == Condition.FROZEN and all_frozen  # one that stands in a world at rest
             if say.severity > Severity.NOTE and end_ns - begin_ns >= NOW_S * 1e9 and not is_simulated:
-                text = f"{say.text.format(topic=topic.strip('/'))} for {_length((end_ns - begin_ns) / 1e9)}"
+                text = f"{say.text.format(topic=topic.strip('/'))} for {length((end_ns - begin_ns) / 1e9)}"
                 found[topic] = Finding(say.code, text, (topic,), 1.0, say.severity, begin_ns)
     return found
 
@@ -188,5 +188,6 @@ def _shaken_m_s2(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
     return found
 
 
-def _length(seconds: float) -> str:
+def length(seconds: float) -> str:
+    """Seconds, to a tenth of one."""
     return f"{seconds:,.1f}".removesuffix(".0") + " s"

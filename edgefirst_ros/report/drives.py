@@ -208,11 +208,6 @@ class Silences:
     gaps_ns: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-def found_losses(report: Report) -> list[Loss]:
-    """Every loss worth saying, the longest first; what topics lost together is one."""
-    return silences(report).losses
-
-
 def silences(report: Report) -> Silences:
     """When, and how long in all, each judged topic sent nothing.
 

@@ -4,85 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 from typing import Any
 
-from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.report.models import Publishers, Report
-
-
-class Code(StrEnum):
-    """What was found."""
-
-    # Of a report.
-    ABSENT = "absent"
-    PAUSE = "pause"
-    PAUSES = "pauses"
-    BEGINNING = "beginning"
-    END = "end"
-    MESSAGES_LOST = "messages_lost"
-    SAMPLES_LACKING = "samples_lacking"
-    FEW_PAIRS = "few_pairs"
-    FEW_SAMPLES = "few_samples"
-    NO_SAMPLES = "no_samples"
-    POSE_UNKNOWN = "pose_unknown"
-    POSE_DEAD_RECKONED = "pose_dead_reckoned"
-    IMU_ROTATED = "imu_rotated"
-    RECORDING_DAMAGED = "recording_damaged"
-    FROZEN = "frozen"
-    BLACK = "black"
-    BLANK = "blank"
-    DARK = "dark"
-    ZERO_POINTS = "zero_points"
-    EMPTY_SECTORS = "empty_sectors"
-    PUBLISHERS = "publishers"
-    # Of a live capture.
-    SILENT = "silent"
-    SLOW = "slow"
-    DROPPING = "dropping"
-    SHEDDING = "shedding"
-    LOSING = "losing"
-    REFUSED = "refused"
-    UNUSABLE = "unusable"
-    DISK_FULL = "disk_full"
-    DISK_FILLS = "disk_fills"
-
-
-class Severity(IntEnum):
-    """How bad a finding is."""
-
-    NOTE = 0
-    """Worth saying; the grade does not depend on it."""
-    WARNING = 1
-    """The grade depends on it, by its share."""
-    ERROR = 2
-    """Nothing useful comes of a topic, or of a session."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is worth saying of a drive or of a live capture.
-
-    Attributes:
-        code: what it is.
-        text: a sentence for people.
-        topics: that it is about.
-        share: of the drive, of messages or of samples, how much of it is lost; 0 to 1.
-        severity: how bad it is.
-        begin_ns: where it begins, None if it has no place in time.
-        end_ns: where it ends.
-        is_part: whether another finding sums it up with others.
-    """
-
-    code: Code
-    text: str
-    topics: tuple[str, ...] = ()
-    share: float = 0.0
-    severity: Severity = Severity.WARNING
-    begin_ns: int | None = None
-    end_ns: int | None = None
-    is_part: bool = False
-
+from edgefirst_ros.model.reasons import Code, Finding, Reason, Severity
+from edgefirst_ros.report.models import Account, Publishers, Report
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
@@ -90,6 +15,13 @@ MANY = 64
 """A topic without a steady rate after this many messages is taken to be irregular."""
 MISSED = 3.0
 """A slow topic counts as silent after this many of its usual intervals."""
+
+MINUTES_WARN = 10.0
+"""A disk that lasts no longer is warned of: enough to end the drive where one wants."""
+SLOW_DISK = 2
+"""Times ``sync_s``: beyond, the disk takes longer than the time between two syncs, and is the bottleneck."""
+LEAST_SYNC_S = 0.5
+"""Shorter times of ``sync_s`` ask for what the disk can do; what it then takes is no surprise."""
 
 REFUSED, LEAST_REFUSED = 0.9, 3
 """A topic is refused as a whole if this share was of what came in some seconds, and at least so many:
@@ -103,16 +35,22 @@ class Expected:
     Attributes:
         alive_s: it is silent after this long without a message, and a session's first seconds are as long.
         hz: rate that was configured, 0 if none was.
+        documented_hz: rate that the device documents, 0 if none is known.
         is_sent_once: whether it may be sent only now and then.
-        is_required: whether there are no samples without it.
+        required: as it was configured; there are no samples without what is always required.
+        is_named: whether somebody asked for it.
+        has_another: whether another topic that has a publisher serves the same purpose.
         announced: whether it has a publisher, as far as that is known.
         problem: what else is known to be wrong with it.
     """
 
     alive_s: float
     hz: float = 0.0
+    documented_hz: float = 0.0
     is_sent_once: bool = False
-    is_required: bool = False
+    required: str = ""
+    is_named: bool = False
+    has_another: bool = False
     announced: bool = True
     problem: str = ""
 
@@ -130,24 +68,44 @@ def flow_findings(
 
     Args:
         topic: its name.
-        now: its account, see ``live.status.LiveStatus.topics``.
+        now: its account, see ``live.status.LiveStatus.topics``; empty if nothing came.
         then: the one of a second before; empty if there is none.
         expected: of it.
         elapsed_s: since the session began.
         lately: what else the last seconds have shown, see ``live.status.LiveStatus.findings``.
     """
     found = [Finding(Code.UNUSABLE, expected.problem, (topic,))] if expected.problem else []
+    if not now:
+        return found or [*_nothing_came(topic, expected, elapsed_s)]
     silent_s = silent_for_s(now, expected, elapsed_s)
     usual_hz = None if expected.is_sent_once else now["usual_hz"]
     expected_hz, rate_hz = expected.hz or usual_hz, now["rate_hz"]
     if silent_s:
         text = f"silent for {silent_s:.0f} s" + ("" if expected.announced else ", no publisher")
-        severity = Severity.ERROR if expected.is_required else Severity.WARNING
+        severity = Severity.ERROR if expected.required == "always" else Severity.WARNING
         found.append(Finding(Code.SILENT, text, (topic,), severity=severity))
     elif expected_hz and elapsed_s > expected.alive_s and rate_hz < SLOW * expected_hz:
         text = f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}"
         found.append(Finding(Code.SLOW, text, (topic,)))
+    elif elapsed_s > expected.alive_s and rate_hz < SLOW * expected.documented_hz:
+        text = f"documented {expected.documented_hz:g}"
+        found.append(Finding(Code.SLOW, text, (topic,), severity=Severity.NOTE))
     return [*found, *_lost(topic, now, then), *lately]
+
+
+def _nothing_came(topic: str, expected: Expected, elapsed_s: float) -> Iterator[Finding]:
+    """What is to be said of a topic of which no session, or not this one, has received anything yet."""
+    is_always, is_late = expected.required == "always", elapsed_s > expected.alive_s
+    severity = Severity.NOTE
+    if expected.announced:
+        if is_late and not expected.is_sent_once:
+            severity = Severity.WARNING
+        text = "published, but nothing received yet" if elapsed_s else "published"
+        yield Finding(Code.NOTHING_YET, text, (topic,), severity=severity)
+    elif expected.is_named or is_always:
+        if is_late and expected.required != "never" and (is_always or not expected.has_another):
+            severity = Severity.ERROR if is_always else Severity.WARNING
+        yield Finding(Code.NO_PUBLISHER, "no publisher", (topic,), severity=severity)
 
 
 def silent_for_s(now: Mapping[str, Any], expected: Expected, elapsed_s: float) -> float:
@@ -186,6 +144,23 @@ def refused_whole(topic: str, refused: int, received: int, reasons: Mapping[str,
         yield Finding(Code.REFUSED, text, (topic,), refused / max(1, received), Severity.ERROR)
 
 
+def disk_findings(spare_bytes: int, minutes_left: float | None) -> Iterator[Finding]:
+    """Whether the disk is full, or soon will be."""
+    if spare_bytes < 0:
+        yield Finding(Code.DISK_FULL, "full: less than min_free_mb is left", severity=Severity.ERROR)
+    elif minutes_left is not None and minutes_left < MINUTES_WARN:
+        yield Finding(Code.DISK_FILLS, f"full in {minutes_left:.0f} min at this rate")
+
+
+def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:
+    """Whether the disk is too slow for ``sync_s``."""
+    if at_risk_s is not None and at_risk_s > SLOW_DISK * max(sync_s, LEAST_SYNC_S):
+        text = (
+            f"the disk is slow: a power cut could have lost the last {at_risk_s:.1f} s at worst, with sync_s"
+        )
+        yield Finding(Code.DISK_SLOW, f"{text} {sync_s:g}")
+
+
 LEAST_SHARE = 0.101
 """However few messages are of another publisher, nobody wants them in a dataset, so that it is not good."""
 _SIGNS: Mapping[str, str] = {
@@ -201,13 +176,10 @@ _SIGNS: Mapping[str, str] = {
 def publisher_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of topics with several publishers."""
     for topic, found in report.publishers.items():
-        account = report.topics.get(topic)
-        others = 0
-        if account is not None:
-            reasons = account.reasons.get("refused", {})
-            others = reasons.get(Reason.OTHER_PUBLISHER, 0)
-        share = others / account.received if account is not None and account.received else 0.0
-        yield publisher_finding(topic, found, share)
+        account = report.topics.get(topic, Account())
+        reasons, code = account.reasons.get("refused", {}), Reason.OTHER_PUBLISHER.code
+        others = sum(count for text, count in reasons.items() if report.codes.get(text) == code)
+        yield publisher_finding(topic, found, others / max(1, account.received))
 
 
 def publisher_finding(topic: str, found: Publishers, share: float = 0.0) -> Finding:

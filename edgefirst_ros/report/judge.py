@@ -7,7 +7,8 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from typing import Literal
 
-from edgefirst_ros.report.content import content_findings
+from edgefirst_ros.model.reasons import Code, Finding, Severity
+from edgefirst_ros.report.content import content_findings, length
 from edgefirst_ros.report.drives import (
     NOT_JUDGED,
     Leg,
@@ -19,9 +20,9 @@ from edgefirst_ros.report.drives import (
     silences,
     time_of,
 )
-from edgefirst_ros.report.finding import Code, Finding, Severity, publisher_findings
+from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
-from edgefirst_ros.report.shortfalls import sequence_findings, shortfalls
+from edgefirst_ros.report.shortfalls import FEW_SAMPLES, formats_lacking, sequence_findings, shortfalls
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
 SAID = 3
@@ -72,7 +73,16 @@ def judge(report: Report) -> Verdict:
 def warnings_of(report: Report) -> list[Finding]:
     """What a run warns of, in order of its sequences; what is only lost is in its table."""
     content = (each for each in content_findings(report) if each.severity > Severity.NOTE)
-    return [*publisher_findings(report), *sequence_findings(report), *content]
+    # With one format the sequences' counts say what it lacks.
+    lacking = formats_lacking(report) if len(report.formats) > 1 else ()
+    few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
+    return [*_emptiness(report), *publisher_findings(report), *sequence_findings(report), *content, *few]
+
+
+def _emptiness(report: Report) -> Iterator[Finding]:
+    if report.samples == 0:
+        why = "" if _chosen(report)[0] > 0 else ": no reference frame arrived, or none was selected"
+        yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
 
 
 def damage_of(recording: Recording) -> Iterator[Finding]:
@@ -136,7 +146,7 @@ def _at_once(silent: Mapping[str, Silence], everything: frozenset[str]) -> Itera
         each = silent[topics[0]]
         times = "once" if each.pauses == 1 else f"{each.pauses:,} times"
         share = max(silent[topic].paused_s / max(silent[topic].judged_s, 1e-9) for topic in topics)
-        text = f"{_who(sorted(topics), everything)} paused {times}, {_length(each.paused_s)} in all"
+        text = f"{_who(sorted(topics), everything)} paused {times}, {length(each.paused_s)} in all"
         yield Finding(Code.PAUSES, text, tuple(sorted(topics)), share, Severity.NOTE)
 
 
@@ -158,20 +168,16 @@ def _who(topics: Ordered[str], everything: frozenset[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _length(seconds: float) -> str:
-    return f"{seconds:,.1f}".removesuffix(".0") + " s"
-
-
 def _sentence(loss: Loss, legs: Ordered[Leg], everything: frozenset[str]) -> str:
-    who, length = _who(loss.topics, everything), _length(loss.seconds)
+    who, lasts = _who(loss.topics, everything), length(loss.seconds)
     begins, of = time_of(loss.begin_ns, legs, loss.leg)
     if loss.kind == "absent":
-        return f"{who} sent nothing for {length} from {begins}{of}"
+        return f"{who} sent nothing for {lasts} from {begins}{of}"
     if loss.kind == "beginning" and loss.leg is not None and not loss.leg.since_ns:
-        return f"{who} began {length} after the start{of}"
+        return f"{who} began {lasts} after the start{of}"
     if loss.kind == "end" and loss.leg is not None and loss.leg.is_last:
-        return f"{who} stopped at {begins}, {length} before the end{of}"
-    return f"{who} lost {length} at {begins}{of}"
+        return f"{who} stopped at {begins}, {lasts} before the end{of}"
+    return f"{who} lost {lasts} at {begins}{of}"
 
 
 def _chosen(report: Report) -> tuple[int, int]:

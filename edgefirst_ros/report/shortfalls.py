@@ -5,14 +5,14 @@ Why samples of a sequence are few or lack a sensor, and what its poses rest on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 
-from edgefirst_ros.model.reasons import Kind
+from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
-from edgefirst_ros.report.finding import Code, Finding, Severity
 from edgefirst_ros.report.models import Account, Companion, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
@@ -29,7 +29,7 @@ LONGEST_REASON = 80
 
 def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
-    found = [*_messages(report), *_formats(report), *_companions(report)]
+    found = [*_messages(report), *formats_lacking(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
@@ -38,30 +38,49 @@ def is_repeated(report: Report, account: Account) -> bool:
     return report.by_kind(account, "refused")[Kind.REPEATED] > 0.5 * account.refused
 
 
-def _messages(report: Report) -> Iterator[Finding]:
-    roles: dict[str, str] = {}
+def _lost(report: Report) -> Iterator[tuple[str, int, dict[str, int]]]:
+    """Each topic's messages, and how many of them were lost, by how; not what came twice or nobody needs."""
     in_pauses: dict[str, float] = {}
     for sequence in report.sequences:
         for topic, stream in (sequence.streams or {}).items():
-            roles[topic] = stream.role
             missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
             in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
     for topic, account in report.topics.items():
         repeats = report.by_kind(account, "refused")[Kind.REPEATED]
         early = _before_first_fix(report, topic, account)
-        counts = {"refused": max(0, account.refused - repeats - early)}
+        counts = {"refused": max(0, account.refused - repeats - early), "dropped": 0}
         # An excerpt and a capture that goes on after a pause begin between two key frames.
         unwanted = report.by_kind(account, "skipped")[Kind.UNWANTED]
         cut = report.by_kind(account, "dropped")[Kind.UNDECODABLE_START] if unwanted else 0
         if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
             counts["dropped"] = max(0, account.dropped - cut)
         upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
-        whole = account.received - repeats - early - unwanted - cut + upstream
+        counts["never arrived"] = upstream
+        yield topic, account.received - repeats - early - unwanted - cut + upstream, counts
+
+
+def losses(report: Report) -> dict[str, int]:
+    """Messages and bytes that were lost in all, by how; only what is not zero.
+
+    A fix that is refused is none: receivers have no fix in a tunnel, and poses say where that was.
+    """
+    found = Counter[str]()
+    for topic, _, counts in _lost(report):
+        is_fix = report.topics[topic].type.endswith("/NavSatFix")
+        found.update(counts | {"refused": 0} if is_fix else counts)
+    found["unreadable bytes"] = sum(fault.bytes for each in report.recordings for fault in each.faults)
+    return {what: count for what, count in found.items() if count}
+
+
+def _messages(report: Report) -> Iterator[Finding]:
+    streams = ((t, s.role) for each in report.sequences for t, s in (each.streams or {}).items())
+    roles = dict(streams)
+    for topic, whole, counts in _lost(report):
         judged = topic in roles and roles[topic] not in NOT_JUDGED
-        graded = judged or (topic not in roles and not account.type.endswith(SENT_ONCE))
+        graded = judged or (topic not in roles and not report.topics[topic].type.endswith(SENT_ONCE))
         name = topic.strip("/")
-        share = min(1.0, (sum(counts.values()) + upstream) / whole) if whole > 0 else 0.0
-        words = [(count, what) for what, count in (*counts.items(), ("never arrived", upstream)) if count]
+        share = min(1.0, sum(counts.values()) / whole) if whole > 0 else 0.0
+        words = [(count, what) for what, count in counts.items() if count]
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
@@ -81,7 +100,8 @@ def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
 
 
-def _formats(report: Report) -> Iterator[Finding]:
+def formats_lacking(report: Report) -> Iterator[Finding]:
+    """What formats lack of the samples, but for what they leave out on purpose."""
     samples = report.samples or 0
     for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
         left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
@@ -154,7 +174,7 @@ SILENT = 0.1
 EXPLAINED_BELOW = 0.5
 """Of what a topic's rate promises; fewer companions need an explanation."""
 FEW_SAMPLES = 0.5
-"""Of the selected frames."""
+"""Of the selected frames, or of the samples that a format could have."""
 FREQUENT = 0.9
 """A topic whose rate gives this share of the frames a message comes often enough."""
 WORTH_SAYING_S = 1.0

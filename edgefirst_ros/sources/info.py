@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.config.hints import hints_of
+from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, find_prefix, full_type
 from edgefirst_ros.model.errors import ConfigError, DecodeError
@@ -21,9 +21,8 @@ from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import Excerpt, Recording
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
+from edgefirst_ros.timing.gaps import Pauses, StreamStats
 
-GAP_FACTOR = 3.0
-"""A gap is an interval of more than this many usual ones."""
 MOST_UNUSED = 256
 """Topics without a use that are listed; the rest is one entry."""
 
@@ -39,17 +38,19 @@ class TopicStats:
     undecodable: int = 0
     first_ns: int = 0
     last_ns: int = 0
-    intervals: dict[int, int] = field(default_factory=dict)
-    """Histogram of the intervals between messages in milliseconds; its size does not grow with the file."""
+    stream: StreamStats | None = None
+    """What is known of its times of receipt, from the second message on: a hostile file has many topics."""
 
     def add(self, message: RawMessage) -> None:
         """Count one message; call in order of receipt."""
         if self.last_ns:
-            interval_ms = max(0, (message.receive_ns - self.last_ns) // 1_000_000)
-            self.intervals[interval_ms] = self.intervals.get(interval_ms, 0) + 1
+            if self.stream is None:
+                self.stream = StreamStats(message.topic)
+                self.stream.add(self.last_ns, self.last_ns, counts_gaps=True)
+            self.last_ns = max(self.last_ns, message.receive_ns)
+            self.stream.add(self.last_ns, self.last_ns, counts_gaps=True)
         else:
-            self.first_ns = message.receive_ns
-        self.last_ns = max(self.last_ns, message.receive_ns)
+            self.first_ns = self.last_ns = message.receive_ns
         self.count += 1
         self.bytes += len(message.data)
 
@@ -60,17 +61,10 @@ class TopicStats:
         return (self.count - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
     def gaps(self) -> tuple[int, float]:
-        """Number of gaps, and the longest in seconds."""
-        seen, half = 0, sum(self.intervals.values()) / 2
-        usual_ms = 0
-        for interval_ms in sorted(self.intervals):
-            seen += self.intervals[interval_ms]
-            if seen >= half:
-                usual_ms = interval_ms
-                break
-        limit_ms = max(GAP_FACTOR * usual_ms, 20.0)
-        long = {ms: n for ms, n in self.intervals.items() if ms > limit_ms}
-        return sum(long.values()), max(long, default=0) / 1000
+        """Number of gaps, which are pauses as reports have them, and the longest in seconds."""
+        pauses = Pauses() if self.stream is None else self.stream.pauses
+        longest_ns = max((end_ns - begin_ns for begin_ns, end_ns in pauses.longest), default=0)
+        return pauses.count, round(longest_ns / 1e9, 3)
 
 
 def inspect(recording: Recording, config: Config, excerpt: Excerpt | None = None) -> dict[str, Any]:
@@ -133,7 +127,9 @@ def summarise(recording: Recording, config: Config, messages: Iterable[RawMessag
         "ambiguous": ambiguity,
         "choices": routes.notes,
         "hints": [
-            hint.text for hint in hints_of(config, routes, {n: _account(t) for n, t in topics.items()})
+            each.text
+            for each in absences(config, routes, {n: _account(t) for n, t in topics.items()})
+            if each.topics[1:]
         ],
         "messages": sum(t.count for t in topics.values()),
         "topics": {name: _topic(t, clocks.get(name)) for name, t in _listed(topics)},

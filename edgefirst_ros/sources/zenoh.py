@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from edgefirst_ros.config.hints import FIRST_S, ExistingTopic, explicit_entries
+from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.config.topics import (
@@ -108,7 +108,7 @@ def _tails(key: str) -> list[str]:
 
 
 class OtherTopics:
-    """Searches once for other topics, if the reference or an explicitly configured role is not received.
+    """Searches once for other topics, if the reference or a role whose topic the user named is not received.
 
     For ``WATCH_S`` it subscribes to everything, and keeps names and types.
 
@@ -121,7 +121,8 @@ class OtherTopics:
     def __init__(self, session: zenoh.Session, config: Config, keys: Sequence[str]) -> None:
         self._session = session
         self._keys = keys
-        roles = {config.topics[entry].role for entry in explicit_entries(config)}
+        self._alive_s = config.alive_s
+        roles = {config.topics[entry].role for entry in config.named}
         self._wanted = {role.value for role in (*roles, reference_role(config))}
         self._found: dict[str, str] = {}
         self._watch: zenoh.Subscriber[None] | None = None
@@ -139,7 +140,7 @@ class OtherTopics:
             elapsed_s: duration of the session so far.
         """
         now_s = time.monotonic()
-        if self._until_s is None and elapsed_s >= FIRST_S and self._wanted & set(silent):
+        if self._until_s is None and elapsed_s >= self._alive_s and self._wanted & set(silent):
             self._until_s = now_s + WATCH_S
             self._watch = subscribe(self._session, "**", self._on_sample)
         elif self._watch is not None and self._until_s is not None and now_s > self._until_s:

@@ -19,9 +19,9 @@ from edgefirst_ros.timing.finding import (
     STEPPED,
     Clock,
     Evidence,
-    Finding,
     MessageTimes,
     Rule,
+    TopicClock,
     find_clocks,
     plausible_latency_ns,
     seconds,
@@ -80,7 +80,7 @@ class _Topic:
     times: list[MessageTimes] = field(default_factory=list)
     since_ns: int = 0
     heard_ns: int = 0
-    finding: Finding | None = None
+    finding: TopicClock | None = None
     told: bool = False
     """Whether the finding has been told in the sequence under way."""
     correction: Correction | None = None
@@ -94,7 +94,7 @@ class _Topic:
         time_ns = message.stamp_ns + finding.offset_ns + correction.at_ns(message.stamp_ns)
         return message.receive_ns - time_ns - self.usual_ns
 
-    def time_ns(self, message: MessageTimes, finding: Finding) -> int:
+    def time_ns(self, message: MessageTimes, finding: TopicClock) -> int:
         """Time of a message on the recording's clock, from the source that was chosen for its topic."""
         if finding.source == "stamp":
             stamp_ns, correction = message.stamp_ns, self.correction
@@ -102,7 +102,7 @@ class _Topic:
         chosen_ns = message.receive_ns if finding.source == "receive" else message.publish_ns
         return chosen_ns + finding.offset_ns
 
-    def date(self, message: MessageTimes, finding: Finding) -> None:
+    def date(self, message: MessageTimes, finding: TopicClock) -> None:
         """Give a message its time, or refuse it if no recording can be of that time."""
         message.time_ns = self.time_ns(message, finding)
         if not 0 <= message.time_ns < LATEST_NS:
@@ -137,7 +137,7 @@ class ClockFinder(Generic[Message]):
         self._say = tell
         self._watch = DriftWatch(tell)
         self._steps = StepWatch()
-        self.findings: list[Finding] = []
+        self.findings: list[TopicClock] = []
         self._reset()
 
     def _reset(self) -> None:

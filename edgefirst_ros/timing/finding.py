@@ -298,7 +298,7 @@ class MessageTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TopicClock:
     """A topic's clock, and which of its times is used.
 
     ``offset_ns`` is added to the chosen time, as far as the clock does not drift; ``group`` numbers the clock
@@ -319,7 +319,7 @@ class Finding:
     apart_ns: int = 0
     drift_ppm: float | None = None
 
-    def judged(self, clock: Clock, error_ns: int, drift_ppm: float | None) -> Finding:
+    def judged(self, clock: Clock, error_ns: int, drift_ppm: float | None) -> TopicClock:
         """The finding once a clock's times were found to be off by up to ``error_ns``, by drift above all."""
         known_ns, ppm = clock.uncertainty_ns, None if drift_ppm is None else round(drift_ppm, 1)
         sure_ns = None if known_ns is None else round(hypot(max(known_ns, self.apart_ns), error_ns))
@@ -390,7 +390,7 @@ class Evidence:
         return near and len({t.publish_ns for t in self.times}) == len(self.times)
 
 
-def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Finding]:
+def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[TopicClock]:
     """Choose a time for every topic; those of one clock share its offset.
 
     ``clocks`` are those known so far, entry 0 being the recording's own; new ones are appended.
@@ -418,7 +418,9 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Findi
     return [_choose(e, near, groups, clocks) for e in evidence]
 
 
-def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: Sequence[Clock]) -> Finding:
+def _choose(
+    found: Evidence, near: set[str], groups: Mapping[str, int], clocks: Sequence[Clock]
+) -> TopicClock:
     topic, rule = found.topic, found.rule
     about = f"receive − stamp is {seconds(int(np.median(found.late_ns)))}"
     source: Source = "stamp"
@@ -446,10 +448,10 @@ def _choose(found: Evidence, near: set[str], groups: Mapping[str, int], clocks: 
         text = f"{source} time{less}: {_useless(found, about)}"
     offset_ns = clock.offset_ns + rule.offset_ns
     late_ns: int = min(t.receive_ns - getattr(t, f"{source}_ns") for t in found.times) - offset_ns
-    return Finding(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns, apart_ns)
+    return TopicClock(topic, source, offset_ns, group, text, clock.uncertainty_ns, late_ns, apart_ns)
 
 
-def plausible_latency_ns(rule: Rule, finding: Finding) -> int:
+def plausible_latency_ns(rule: Rule, finding: TopicClock) -> int:
     """The least latency that a topic's messages can have by a clock as well known as this."""
     sure_ns = finding.uncertainty_ns
     return NEVER_NS if sure_ns is None else (rule.latency_ns or 0) // LEAST_SHARE - sure_ns

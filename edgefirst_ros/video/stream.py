@@ -30,7 +30,7 @@ _NEVER_NS, _LAST_NS = -(1 << 63), 1 << 63
 
 
 @dataclass(slots=True)
-class Verdict:
+class PictureVerdict:
     """What is known of one packet.
 
     Attributes:
@@ -131,7 +131,7 @@ class VideoStream:
         self._topic = topic
         self._judge_h265 = judge_h265
         self._remarks = remarks or Remarks()
-        self._frames: dict[int, Verdict] = {}
+        self._frames: dict[int, PictureVerdict] = {}
         self._oldest_ns = _LAST_NS
         """Time of the first of them."""
         name = f"video {topic}"
@@ -159,7 +159,7 @@ class VideoStream:
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
         known = self._frames.get(time_ns)
         if known is None or picture > known.picture:
-            self._frames[time_ns] = Verdict(picture, None if picture else Reason.NO_PICTURE)
+            self._frames[time_ns] = PictureVerdict(picture, None if picture else Reason.NO_PICTURE)
             self._oldest_ns = min(self._oldest_ns, time_ns)
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
@@ -174,7 +174,7 @@ class VideoStream:
         """Append a further part to a picture that was pushed; False if that is already decoded."""
         return self._order.join(time_ns, packet)
 
-    def judge(self, time_ns: int, released_ns: int = _NEVER_NS) -> Verdict:
+    def judge(self, time_ns: int, released_ns: int = _NEVER_NS) -> PictureVerdict:
         """Whether a packet is usable; no frame before ``released_ns`` will be requested any more."""
         self._settle(time_ns + self._margin_ns)
         self._walk(time_ns)
@@ -183,11 +183,11 @@ class VideoStream:
             self.release(released_ns - 1)
         return verdict
 
-    def known(self, time_ns: int) -> Verdict:
+    def known(self, time_ns: int) -> PictureVerdict:
         """What is known of the packet of that time before it is judged."""
-        return self._frames.get(time_ns) or Verdict(False, UNKNOWN)
+        return self._frames.get(time_ns) or PictureVerdict(False, UNKNOWN)
 
-    def request(self, verdict: Verdict) -> Future[Picture]:
+    def request(self, verdict: PictureVerdict) -> Future[Picture]:
         """The picture of a packet, in order of time; requested twice in a row, it is the same future.
 
         The future fails with a DecodeError if the packet is not usable or the decoder gives no picture.

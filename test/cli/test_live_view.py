@@ -12,9 +12,8 @@ from edgefirst_ros.cli import liveview
 from edgefirst_ros.cli.liveview import LiveView, line
 from edgefirst_ros.cli.terminal import print_report
 from edgefirst_ros.live.status import LiveStatus
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason
 from edgefirst_ros.pipeline.ledger import Ledger
-from edgefirst_ros.report.finding import Code, Finding
 
 
 def row(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
@@ -88,12 +87,19 @@ def test_a_terminal_shows_every_topic_in_its_place() -> None:
         assert words in text
 
 
-def test_a_topic_that_stopped_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert liveview._stale(row(age_s=2.5))
-    assert not liveview._stale(row(age_s=1.5))
-    assert not liveview._stale(row(age_s=2.5, usual_hz=1.0))
-    assert liveview._stale(row(age_s=3.5, usual_hz=1.0))
-    assert not liveview._stale(row(age_s=None))
+@pytest.mark.parametrize(
+    ("more", "marked"),
+    [
+        ({"age_s": 5.5}, True),
+        ({"age_s": 4.5}, False),
+        ({"age_s": 5.5, "usual_hz": 0.5}, False),
+        ({"age_s": 6.5, "usual_hz": 0.5}, True),
+        ({"age_s": None}, False),
+    ],
+)
+def test_a_topic_that_stopped_is_marked(more: dict[str, Any], marked: bool) -> None:
+    table = liveview._table(status(topics={"/imu": row(**more)}))
+    assert [each.style for each in table.rows] == ["yellow" if marked else None]
 
 
 def test_a_log_gets_a_line_now_and_then_and_what_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +179,7 @@ def test_a_report_names_what_was_lost_upstream_where_anything_was() -> None:
         report = {"topics": {"/imu": account}, "sequences": [], "formats": {}, "notes": [], "warnings": []}
         print_report(console, report)
         assert ("upstream" in shown(console)) == ("37" in shown(console)) == bool(lost)
-        assert "/imu: 5 dropped: pushed out of a full queue" in shown(console)
+        assert f"/imu: 5 dropped: {Reason.QUEUE_FULL}" in shown(console)
 
 
 def test_what_is_shed_is_told_with_what_would_help() -> None:
@@ -189,7 +195,7 @@ def test_what_is_shed_is_told_with_what_would_help() -> None:
     with LiveView(Console(file=text, width=200), quiet=False) as view:
         view.update(shedding, 1, ())
         view.update(shedding, 1, ())
-    assert text.getvalue().count("shedding samples of ncore: what would help: fewer formats") == 1
+    assert text.getvalue().count("shedding ncore (50% written); what would help: fewer formats") == 1
     text = io.StringIO()
     Console(file=text, width=200).print(liveview._panel(shedding, 1))
     assert "shed: ncore 300 of 900 samples; what would help: fewer formats" in text.getvalue()

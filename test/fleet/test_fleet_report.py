@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from edgefirst_ros.fleet.report import fleet_report, losses, page
+from edgefirst_ros.fleet.report import fleet_report, page
 
 ACCOUNT = {
     **dict.fromkeys(("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"), 0),
@@ -19,7 +19,11 @@ ACCOUNT = {
 
 
 def note(
-    drive: str, samples: int = 10, recorded_s: float = 3600.0, **topics: dict[str, Any]
+    drive: str,
+    samples: int = 10,
+    recorded_s: float = 3600.0,
+    lost: dict[str, int] | None = None,
+    **topics: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "drive": drive,
@@ -30,7 +34,7 @@ def note(
         "report": {
             "dataset": f"{drive}-dataset",
             "samples": samples,
-            "unreadable_bytes": 0,
+            "lost": lost or {},
             "faults": 0,
             "warnings": [],
             "topics": {name: {**ACCOUNT, **counts} for name, counts in topics.items()},
@@ -44,7 +48,10 @@ def pairing(worst: float) -> dict[str, Any]:
 
 def test_totals_are_sums() -> None:
     report = fleet_report(
-        [note("b", samples=5, lidar={"written": 3, "dropped": 2}), note("a", lidar={"written": 4}, gps={})],
+        [
+            note("b", samples=5, lost={"dropped": 2}, lidar={"written": 3}),
+            note("a", lidar={"written": 4}, gps={}),
+        ],
         [{"drive": "c", "reason": "broken", "inputs": []}],
     )
     assert report["totals"] == {
@@ -69,11 +76,6 @@ def test_the_worst_pairing_errors_come_first() -> None:
     worst = fleet_report(notes, [])["worst_pairing"]
     assert [each["max"] for each in worst] == [float(n) for n in range(29, 9, -1)]
     assert worst[0] == {"drive": "d29", "topic": "lidar", "p50": 0.1, "p95": 0.2, "max": 29.0}
-
-
-def test_refused_fixes_are_no_loss() -> None:
-    report = note("a", gps={"refused": 4, "type": "sensor_msgs/msg/NavSatFix"}, imu={"refused": 1})["report"]
-    assert losses({**report, "unreadable_bytes": 9}) == {"refused": 1, "unreadable bytes": 9}
 
 
 class Found(HTMLParser):

@@ -20,7 +20,7 @@ from edgefirst_ros.fleet.keys import FleetDrive, discover, key_of, settings_hash
 from edgefirst_ros.fleet.notes import LocalNotes, read_all
 from edgefirst_ros.fleet.output import LocalOutput
 from edgefirst_ros.fleet.plan import make_plan
-from edgefirst_ros.fleet.run import Event, Fleet, Outcome
+from edgefirst_ros.fleet.run import Event, Fleet, FleetOutcome
 from edgefirst_ros.fleet.task import Ended, Task, run_task
 
 SETTINGS = replace(settings(), version=version("edgefirst_ros"))
@@ -117,7 +117,7 @@ class TestCoordinator:
         become: Callable[[Task], Ended],
         monkeypatch: pytest.MonkeyPatch,
         **more: Any,  # noqa: ANN401 - arguments of Fleet
-    ) -> tuple[Outcome, list[Event], Threads]:
+    ) -> tuple[FleetOutcome, list[Event], Threads]:
         monkeypatch.setattr(coordinator, "run_task", become)
         monkeypatch.setattr(coordinator, "LOOK_S", 0.0)
         monkeypatch.setattr(coordinator, "_WAKE_S", 0.01)

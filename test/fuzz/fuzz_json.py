@@ -71,7 +71,7 @@ def fleets() -> list[bytes]:
         "recorded_s": 0.7,
         "seconds": 0.5,
         "files": {"edgefirst/ds/ds.zip": 1000},
-        "report": {**{name: report[name] for name in kept}, "faults": 0, "unreadable_bytes": 0},
+        "report": {**{name: report[name] for name in kept}, "faults": 0, "lost": {}},
     }
     for account in done["report"]["topics"].values():  # type: ignore[index]
         account.setdefault("pairing_error_ms", {"p50": 1.0, "p95": 2.0, "max": 3.0})

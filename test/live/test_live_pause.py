@@ -21,6 +21,7 @@ from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 
@@ -60,10 +61,12 @@ def test_nothing_is_written_of_a_pause_and_everything_counted(tmp_path: Path) ->
     assert done.report["totals"]["received"] == len(ALL)
     for topic, account in done.report["topics"].items():
         came = sum(message.topic == topic for message in GAP)
-        assert account["reasons"].get("skipped", {}).get("paused", 0) == (0 if topic in CONTEXT else came)
+        assert account["reasons"].get("skipped", {}).get(Reason.PAUSED, 0) == (
+            0 if topic in CONTEXT else came
+        )
         assert account["lost_upstream"] == 0
     assert [s["name"] for s in done.report["sequences"]] == ["monday", "monday_part2"]
-    assert done.report["sequences"][0]["ended"] == "paused"
+    assert done.report["sequences"][0]["ended"] == Reason.PAUSED
 
     first_key = next(m for m in ALL[UNTIL:] if m.topic == VIDEO and starts_gop(m))
     last_before = [m for m in ALL[:FROM] if m.topic == VIDEO][-1]
@@ -116,7 +119,7 @@ def test_a_session_that_is_never_resumed_writes_nothing(tmp_path: Path) -> None:
     for topic, account in done.report["topics"].items():
         assert account["written"] == 0
         if topic not in CONTEXT:
-            assert account["reasons"] == {"skipped": {"paused": account["received"]}}
+            assert account["reasons"] == {"skipped": {Reason.PAUSED: account["received"]}}
     assert done.report["totals"]["received"] == len(ALL)
     assert not [p for p in tmp_path.rglob("*") if p.suffix in {".arrow", ".zip", ".zarr", ".itar", ".part"}]
 

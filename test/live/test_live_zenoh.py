@@ -20,6 +20,7 @@ from zenoh_loopback import COMMAND, LIMIT_S, Process, await_condition, free_endp
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.mcap import McapRecording
@@ -186,7 +187,7 @@ def test_a_capture_that_starts_paused_writes_nothing(tmp_path: Path) -> None:
     check_sums(report)
     assert report["totals"]["received"] == len(messages())
     assert (report["samples"], report["totals"]["written"]) == (0, 0)
-    assert report["topics"]["/camera/h264"]["reasons"]["skipped"].keys() == {"paused"}
+    assert report["topics"]["/camera/h264"]["reasons"]["skipped"].keys() == {Reason.PAUSED}
 
 
 def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from edgefirst_ros.config.hints import Hint
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.live.status import LiveStatus, OutputStatus
-from edgefirst_ros.model.sample import Role
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.nodes.diagnostics import CaptureView, Diagnostic, Level, diagnose, summarise
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
-from edgefirst_ros.report.finding import Code, Finding, Severity
 
 GB = 1_000_000_000
 
@@ -56,6 +54,7 @@ STATUS = LiveStatus(
     outputs={"edgefirst": OutputStatus(90, 40_000_000, 2_000_000.0)},
     commit_latency_ms=1042.0,
 )
+NO_CAMERA = Finding(Code.NO_REFERENCE, "no camera yet", ("camera",))
 PLAN = SubscriptionPlan("", frozenset(), (TopicMatch("camera", "/rt/camera/h264", announced=True),))
 
 
@@ -124,9 +123,9 @@ def test_a_topic_that_goes_badly_says_why(more: dict[str, Any], text: str) -> No
 
 def test_a_topic_of_which_everything_is_refused_is_an_error() -> None:
     said = "60 of the last 60 messages were refused: cut short"
-    refused = {"/camera/h264": Finding(Code.REFUSED, said, severity=Severity.ERROR)}
-    found = entry(view(status=replace(STATUS, findings=refused)), "/camera/h264")
-    assert (found.level, found.message) == (Level.ERROR, said)
+    refused = Finding(Code.REFUSED, said, severity=Severity.ERROR)
+    found = entry(view(status=replace(STATUS, findings={"/camera/h264": refused})), "/camera/h264")
+    assert (found.level, found.message) == (Level.ERROR, refused.text)
 
 
 def test_a_rate_is_held_to_what_was_configured() -> None:
@@ -196,11 +195,9 @@ def test_a_publisher_that_says_nothing_is_noticed() -> None:
 
 
 def test_a_session_without_its_reference_says_so() -> None:
-    blind = replace(STATUS, topics={"/lidar/points": row()})
+    blind = replace(STATUS, absent=(NO_CAMERA,))
     assert summarise(view(status=blind)).level is Level.WARN
-    assert summarise(view(status=blind)).message.startswith("no camera yet")
-    by_lidar = view(status=blind, config=build_config({"reference": "lidar/points"}))
-    assert summarise(by_lidar).level is Level.OK
+    assert summarise(view(status=blind)).message.startswith(NO_CAMERA.text)
 
 
 def test_dropping_is_a_warning_of_the_session() -> None:
@@ -287,7 +284,8 @@ def test_a_second_session_does_not_count_what_was_silent_before_it() -> None:
 def test_the_first_seconds_of_a_session_say_nothing_yet(announced: bool) -> None:
     found = tuple(TopicMatch(n, f"/{n}", announced=announced) for n in ("camera", "imu", "tf"))
     for elapsed_s, level in ((4.0, Level.OK), (6.0, Level.WARN)):
-        status = replace(STATUS, elapsed_s=elapsed_s, topics={})
+        absent = (NO_CAMERA,) if elapsed_s > Config().alive_s else ()
+        status = replace(STATUS, elapsed_s=elapsed_s, topics={}, absent=absent)
         shown = view(
             status=status,
             plan=SubscriptionPlan("", frozenset(), found),
@@ -308,11 +306,12 @@ def test_what_another_topic_stands_in_for_is_not_missed() -> None:
 
 
 def test_a_missing_reference_comes_with_its_hint() -> None:
-    hint = Hint(Role.CAMERA, "/image (sensor_msgs/msg/Image) is there", is_reference=True)
-    other = Hint(Role.IMU, "/imu/data is there", is_reference=False)
-    shown = summarise(view(status=replace(STATUS, topics={}, hints=(hint, other))))
+    text = "/image (sensor_msgs/msg/Image) is there"
+    hint = Finding(Code.OTHER_NAME, text, ("camera/h264", "/image"), severity=Severity.ERROR)
+    other = Finding(Code.OTHER_NAME, "/imu/data is there", ("imu", "/imu/data"), severity=Severity.NOTE)
+    shown = summarise(view(status=replace(STATUS, topics={}, absent=(hint, NO_CAMERA, other))))
     assert shown.level is Level.WARN
-    assert shown.message.startswith("no camera yet; /image (sensor_msgs/msg/Image) is there; ")
+    assert shown.message.startswith(f"{NO_CAMERA.text}; {hint.text}; ")
     values = dict(shown.values)
     assert (values["hint 1"], values["hint 2"]) == (hint.text, other.text)
 

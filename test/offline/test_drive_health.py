@@ -10,8 +10,8 @@ from drives import simulate
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.report.finding import Code, Severity
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.page.make import make_page

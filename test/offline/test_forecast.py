@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from livedrive import messages
+from recorded import record
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.hints import missing_topics
+from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import TopicMap
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Finding, Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.forecast import forecast, outline
 from edgefirst_ros.simulation import DriveOptions
@@ -107,6 +109,18 @@ def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:
     assert sorted(drive.parent.iterdir()) == before
 
 
+def test_info_counts_the_pauses_that_a_report_has(tmp_path: Path) -> None:
+    every = [m for m in messages() if m.topic == "/imu"]
+    first_ns = every[0].receive_ns
+    some = [m for m in messages() if m.topic != "/imu" or not 5 * 10**8 < m.receive_ns - first_ns < 10**9]
+    path = record(tmp_path / "drive.mcap", some)
+    topics = json.loads(run("info", path, "--whole", "--json")[1])["topics"]
+    assert (topics["/imu"]["gaps"], topics["/imu"]["longest_gap_s"]) == (1, pytest.approx(0.5, abs=0.05))
+    assert {topic for topic, each in topics.items() if each["gaps"]} == {"/imu"}
+    report = convert([path], tmp_path / "out", build_config({"rate_hz": 2.0})).report
+    assert report["sequences"][0]["streams"]["/imu"]["pauses"]["count"] == 1
+
+
 def test_a_dry_run_is_of_one_dataset(drive: Path, tmp_path: Path) -> None:
     code, _, said = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--jobs", "2")
     assert code == 2
@@ -118,7 +132,7 @@ def test_a_misspelt_topic_is_a_warning_with_the_names_there_are(
 ) -> None:
     arguments = ("convert", drive, "-o", tmp_path, "--config", wrong, "--no-report", "--quiet", "--rate", "2")
     code, _, said = run(*arguments)
-    text = "topics.lidar_points: nothing came on lidar/pionts; similar names: /lidar/points"
+    text = "/lidar/points (sensor_msgs/msg/PointCloud2) is there; topics.lidar_points.topic is lidar/pionts"
     assert code == 0
     assert text in said
     assert "topics.gps" not in said
@@ -132,7 +146,7 @@ def test_info_says_what_a_configuration_would_make(drive: Path, wrong: Path) -> 
     assert code == 0
     assert "would become 20 samples" in " ".join(out.split())
     assert "ignored: /lidar/points" in out
-    assert "nothing came on lidar/pionts" in out
+    assert "topics.lidar_points.topic is lidar/pionts" in out
     code, out, _ = run("info", drive, "--config", wrong, "--json")
     conversion = json.loads(out)["conversion"]
     assert conversion["samples"] == 20
@@ -140,10 +154,11 @@ def test_info_says_what_a_configuration_would_make(drive: Path, wrong: Path) -> 
     assert "conversion" not in json.loads(run("info", drive, "--json")[1])
 
 
-def missing(topics: dict[str, Any], came: dict[str, int], *, known: bool = False) -> list[str]:
+def missing(topics: dict[str, Any], came: dict[str, int], *, known: bool = False) -> list[Finding]:
     config = build_config({"topics": topics})
-    routes = TopicMap(config, "")
-    return missing_topics(config, routes, {topic: {"received": n} for topic, n in came.items()}, known=known)
+    accounts = {topic: {"type": "", "received": n, "refused": 0} for topic, n in came.items()}
+    found = absences(config, TopicMap(config, ""), accounts, known=known)
+    return [each for each in found if each.code is Code.MISSING]
 
 
 CAME = {"/camera/h265": 9, "/imu": 9, "/gps": 9, "/radar/targets": 9, "/lidar/points": 0}
@@ -165,8 +180,8 @@ CAME = {"/camera/h265": 9, "/imu": 9, "/gps": 9, "/radar/targets": 9, "/lidar/po
     ],
 )
 def test_what_is_named_and_never_came(topics: dict[str, Any], entries: list[str]) -> None:
-    found = missing(topics, CAME)
-    assert [text.partition(":")[0].removeprefix("topics.") for text in found] == entries
+    config = build_config({"topics": topics})
+    assert [each.topics[0] for each in missing(topics, CAME)] == [config.topics[e].topic for e in entries]
 
 
 def test_odometry_takes_the_place_of_a_gps_that_is_not_there() -> None:
@@ -180,10 +195,10 @@ def test_what_is_sent_once_may_have_come_before() -> None:
 
 def test_the_nearest_names_come_first_and_are_few() -> None:
     came = {f"/lidar/point{n}": 1 for n in range(9)} | {"/imu": 1, "/lidar/points": 1}
-    (text,) = missing({"lidar_points": {"topic": "/lidar/pointz"}}, came)
-    assert text.endswith("similar names: /lidar/point0, /lidar/point1, /lidar/point2")
-    (text,) = missing({"lidar_points": {"topic": "/velodyne"}}, came)
-    assert text.endswith("nor on a topic of a similar name")
+    (found,) = missing({"lidar_points": {"topic": "/lidar/pointz"}}, came)
+    assert found.topics == ("/lidar/pointz", "/lidar/point0", "/lidar/point1", "/lidar/point2")
+    (found,) = missing({"lidar_points": {"topic": "/velodyne"}}, came)
+    assert found.topics == ("/velodyne",)
 
 
 def test_what_a_whole_set_of_values_names_is_only_what_differs() -> None:

@@ -11,6 +11,7 @@ import pytest
 from envelopes import Keeper
 
 from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.reasons import Code
 from edgefirst_ros.pipeline import disk as groupcommit
 from edgefirst_ros.pipeline.disk import GroupCommit, Mark
 
@@ -100,13 +101,13 @@ def test_at_risk_is_what_was_written_since_the_last_sync_began_that_ended(
     writer, clock = Safe(), Clock()
     monkeypatch.setattr(groupcommit, "time", clock)
     commits = GroupCommit([writer], sync_s, written)
-    assert (commits.at_risk_s, commits.warning) == (0, "")
+    assert (commits.at_risk_s, commits.findings) == (0, ())
     written.now = Mark(3, 300, 30)
     commits.wrote()
     assert writer.begun_sync.acquire(timeout=WAIT_S)
     clock.now_s = 100.9
     assert commits.at_risk_s == pytest.approx(0.9), "the disk has not answered"
-    assert commits.warning == ""
+    assert not commits.findings
     written.now = Mark(5, 500, 50)
     writer.may_end.release()
     assert writer.begun_sync.acquire(timeout=WAIT_S)
@@ -116,9 +117,7 @@ def test_at_risk_is_what_was_written_since_the_last_sync_began_that_ended(
     until(lambda: commits.durable == written.now)
     clock.now_s = 200.0
     assert commits.at_risk_s == pytest.approx(2.5), "nothing is written, nothing can be lost"
-    assert commits.warning == (
-        f"the disk is slow: a power cut could have lost the last 2.5 s at worst, with sync_s {sync_s:g}"
-    )
+    assert [each.code for each in commits.findings] == [Code.DISK_SLOW]
     commits.stop()
     assert commits.at_risk_s == pytest.approx(2.5)
 
@@ -139,7 +138,7 @@ def test_off_syncs_nothing_before_the_end(written: Written) -> None:
     commits.wrote()
     commits.stop()
     assert (writer.synced, commits.durable) == (0, Mark())
-    assert (commits.at_risk_s, commits.warning) == (None, "")
+    assert (commits.at_risk_s, commits.findings) == (None, ())
     commits.complete(written.now)
     assert commits.durable == written.now
 

@@ -12,16 +12,18 @@ from recorded import record
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.hints import ExistingTopic, find_hints, hints_of
+from edgefirst_ros.config.hints import ExistingTopic, absences
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.inputs import open_recordings
 
 CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 LIDAR, SAME = "/lidar/points", "the same name in the namespace"
+MEANT = {Code.OTHER_NAME, Code.RAW_PACKETS, Code.UNUSABLE}
 CAMERA = {"topic": "/camera/image_raw/compressed"}
 
 
@@ -33,7 +35,9 @@ def hints(topics: dict[str, Any], there: dict[str, str], **more: Any) -> dict[Ro
         route = routes.route(topic)
         wrong = route is not None and kind not in {JPEG, CLOUD, IMAGE, "sensor_msgs/msg/Imu"}
         accounts[topic] = {"type": kind, "received": 5, "refused": 5 * wrong}
-    return {hint.role: hint.text for hint in hints_of(config, routes, accounts)}
+    found = [each for each in absences(config, routes, accounts) if each.code in MEANT]
+    roles = {rule.topic: rule.role for rule in config.topics.values()}
+    return {roles[each.topics[0]]: each.text for each in found}
 
 
 def test_the_raw_picture_is_there_where_the_compressed_one_is_configured() -> None:
@@ -105,10 +109,24 @@ def test_another_prefix_is_named() -> None:
 def test_what_a_publisher_cannot_give_is_said() -> None:
     trouble = "offers BEST_EFFORT where RELIABLE is asked for"
     config = build_config({"topics": {"camera": CAMERA}})
-    (hint,) = find_hints(
-        config, [ExistingTopic(CAMERA["topic"], JPEG, trouble)], used={CAMERA["topic"]: "camera"}, heard=()
-    )
-    assert (hint.is_reference, hint.text) == (True, f"{CAMERA['topic']} is there but {trouble}")
+    around = [ExistingTopic(CAMERA["topic"], JPEG, trouble)]
+    found = absences(config, TopicMap(config, ""), {}, around)
+    assert [(each.code, each.severity) for each in found] == [
+        (Code.UNUSABLE, Severity.ERROR),
+        (Code.NO_REFERENCE, Severity.WARNING),
+    ]
+    assert trouble in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("reference", "is_lost"),
+    [("camera", True), ("lidar/points", False), ("lidar_points", False), ("radar_targets", True)],
+)
+def test_that_the_reference_has_not_come_is_found(reference: str, is_lost: bool) -> None:
+    config = build_config({"reference": reference})
+    accounts = {"/lidar/points": {"type": CLOUD, "received": 5, "refused": 0}}
+    found = absences(config, TopicMap(config, ""), accounts)
+    assert (Code.NO_REFERENCE in {each.code for each in found}) is is_lost
 
 
 def test_a_whole_drive_needs_no_hint() -> None:
@@ -148,6 +166,7 @@ def test_a_live_session_tells_what_else_was_there(tmp_path: Path) -> None:
     live.other_topics = lambda: [ExistingTopic("/camera/image_raw", IMAGE)]
     live.start("one")
     (finished,) = live.stop(10.0)
-    assert finished.report["hints"] == [
+    assert finished.report["hints"] == []
+    assert finished.report["warnings"][1:] == [
         f"/camera/image_raw ({IMAGE}) is there; topics.camera.topic is /camera/image_raw/compressed"
     ]

@@ -27,13 +27,12 @@ from edgefirst_ros.model.camera import RawImage, VideoPacket
 from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.pointcloud import PointCloud
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Code, Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Datum, RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.publishers import Publishers
-from edgefirst_ros.report.finding import Code
 from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from reports import account, ns, report, stream
 
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.cli.shared import exit_code
+from edgefirst_ros.model.reasons import Code, Reason
 from edgefirst_ros.report.drives import clock
-from edgefirst_ros.report.finding import Code
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import Report, parsed
+from edgefirst_ros.report.shortfalls import losses
 
 CAMERA = {"/camera": stream("camera", 0, 180, 30)}
 
@@ -31,6 +32,15 @@ def lost(**more: object) -> Verdict:
     values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10)})
     values["topics"]["/lidar"] |= more
     return judge(parsed(values))
+
+
+def brief(found: Verdict) -> tuple[str, list[tuple[Code, str, float]]]:
+    """The grade, and of every finding its code, its topics and its share in percent."""
+    return found.grade, [(e.code, " ".join(e.topics), round(100 * e.share, 1)) for e in found.findings]
+
+
+def lidar_lost(grade: str, percent: float) -> tuple[str, list[tuple[Code, str, float]]]:
+    return grade, [(Code.MESSAGES_LOST, "/lidar", percent)]
 
 
 def in_sequences(*parts: tuple[float, float, dict[str, dict[str, object]], str]) -> Verdict:
@@ -106,11 +116,8 @@ def test_fewer_companions_than_the_rate_promises_are_said_and_graded() -> None:
         "/model": {"paired": 200, "missing": 340, "promised": 0.48},
     }
     found = judge(parsed(values))
-    assert found.grade == "poor"
-    assert found.details == (
-        "3 of 540 samples have lidar",
-        "200 of 540 samples have model, its rate promises 259",
-    )
+    assert brief(found) == ("poor", [(Code.FEW_PAIRS, "/lidar", 99.4), (Code.FEW_PAIRS, "/model", 22.8)])
+    assert "its rate promises 259" in found.details[1]
 
 
 def test_an_empty_dataset_is_said_to_be() -> None:
@@ -122,7 +129,18 @@ def test_refusals_are_said_but_not_those_of_repeated_fixes() -> None:
     values = report(CAMERA)
     values["topics"]["/radar"] = account(100) | {"refused": 7}
     values["topics"]["/gps"] = fixes(100, {Reason.SAME_EPOCH: 50})
-    assert judge(parsed(values)).details == ("7 of 100 messages of radar refused",)
+    assert brief(judge(parsed(values)))[1] == [(Code.MESSAGES_LOST, "/radar", 7.0)]
+
+
+def test_losses_in_all_are_without_what_came_twice_or_before_the_first_fix() -> None:
+    values = report({**CAMERA, "/gps": stream("gps", 0, 180, 10)})
+    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900, Reason.OUTLYING_FIX: 2})
+    values["topics"]["/gps"]["lost_upstream"] = 3
+    values["recordings"] = [{"file": "a", "faults": [{"offset": 0, "bytes": 9, "what": "torn"}]}]
+    assert losses(parsed(values)) == {"refused": 2, "never arrived": 3, "unreadable bytes": 9}
+    assert exit_code({**values, "recordings": []}, strict=True) == 1
+    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900})
+    assert exit_code({**values, "recordings": []}, strict=True) == 0
 
 
 def test_a_recording_would_become_samples() -> None:
@@ -159,14 +177,13 @@ class TestOfAWholeSequence:
     def test_a_sensor_that_is_absent_from_a_sequence_is_lost_in_it(self) -> None:
         lidar = {"/lidar": stream("lidar_points", 0, 60, 10)}
         found = in_sequences((0, 60, lidar, STEPPED), (1060, 1660, {}, "end of the recording"))
-        assert found.sentence == "poor: 540 samples; lidar sent nothing for 600 s from 01:00"
+        assert brief(found) == ("poor", [(Code.ABSENT, "/lidar", 90.9)])
 
     def test_one_message_is_no_sensor(self) -> None:
         lidar = stream("lidar_points", 0, 0.1, 10) | {"usual_interval_ms": None}
         assert lidar["messages"] == 1
         found = in_sequences((0, 600, {"/lidar": lidar}, ""))
-        assert found.grade == "poor"
-        assert found.details == ("lidar stopped at 00:00, 599.9 s before the end",)
+        assert brief(found) == ("poor", [(Code.END, "/lidar", 100.0)])
 
     def test_a_sensor_of_another_drive_is_not_expected(self) -> None:
         end = "end of the recording"
@@ -200,7 +217,7 @@ class TestOfAWholeSequence:
 class TestOfMessages:
     def test_what_is_refused_is_said_and_graded(self) -> None:
         found = lost(refused=1800, written=0, reasons={"refused": {"too short": 1800}})
-        assert found.sentence == "poor: 540 samples; 1,800 of 1,800 messages of lidar refused"
+        assert brief(found) == lidar_lost("poor", 100.0)
 
     def test_a_topic_that_is_refused_whole_has_no_stream(self) -> None:
         values = report(CAMERA)
@@ -208,43 +225,39 @@ class TestOfMessages:
         assert judge(parsed(values)).grade == "poor"
 
     def test_what_is_dropped_is_said_and_graded(self) -> None:
-        found = lost(dropped=700, written=1100)
-        assert found.sentence == "fair: 540 samples; 700 of 1,800 messages of lidar dropped"
+        assert brief(lost(dropped=700, written=1100)) == lidar_lost("fair", 38.9)
 
     def test_what_never_arrived_is_said_and_graded(self) -> None:
-        found = lost(lost_upstream=1800)
-        assert found.sentence == "fair: 540 samples; 1,800 of 3,600 messages of lidar never arrived"
+        assert brief(lost(lost_upstream=1800)) == lidar_lost("fair", 50.0)
 
     def test_they_are_counted_together(self) -> None:
         found = lost(lost_upstream=200, dropped=800, refused=400)
-        assert found.details == ("400 of 2,000 messages of lidar refused, 800 dropped, 200 never arrived",)
-        assert found.grade == "poor"
+        assert brief(found) == lidar_lost("poor", 70.0)
+        for words in ("400 of 2,000 messages of lidar refused", "800 dropped", "200 never arrived"):
+            assert words in found.details[0]
 
     def test_a_single_one_is_said(self) -> None:
-        assert lost(dropped=1).sentence == "good: 540 samples; 1 of 1,800 messages of lidar dropped"
+        assert brief(lost(dropped=1)) == lidar_lost("good", 0.1)
 
     def test_what_a_pause_is_made_of_is_not_said_again(self) -> None:
         values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10, ((10, 14),))})
         values["topics"]["/lidar"]["lost_upstream"] = 40
-        assert judge(parsed(values)).details == ("lidar lost 4 s at 00:10",)
+        assert brief(judge(parsed(values))) == ("good", [(Code.PAUSE, "/lidar", 2.2)])
 
     def test_what_came_twice_is_no_loss(self) -> None:
         found = lost(refused=600, reasons={"refused": {Reason.SAME_MESSAGE: 600}})
-        assert found.sentence.endswith("nothing was lost")
+        assert brief(found) == ("good", [])
 
     def test_calibration_is_said_and_not_graded(self) -> None:
         values = report({**CAMERA, "/tf_static": stream("tf", 0, 180, 1)})
         values["topics"]["/tf_static"] |= {"refused": 180}
-        assert judge(parsed(values)).sentence.startswith(
-            "good: 540 samples; 180 of 180 messages of tf_static"
-        )
+        assert brief(judge(parsed(values))) == ("good", [(Code.MESSAGES_LOST, "/tf_static", 100.0)])
 
     @pytest.mark.parametrize("reason", [Reason.ZERO_FIX, Reason.NO_FIX])
     def test_no_fix_in_the_whole_drive_is_poor(self, reason: str) -> None:
         values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
         values["topics"]["/gps"] = fixes(1200, {reason: 1200})
-        found = judge(parsed(values))
-        assert found.sentence == "poor: 540 samples; 1,200 of 1,200 messages of gps refused"
+        assert brief(judge(parsed(values))) == ("poor", [(Code.MESSAGES_LOST, "/gps", 100.0)])
 
     def test_the_first_fixes_may_be_none_but_not_later_ones(self) -> None:
         def of(refused: list[int], decoded: list[int]) -> Verdict:
@@ -257,37 +270,36 @@ class TestOfMessages:
             }
             return judge(parsed(values))
 
-        assert of([200, 250, 250], [0, 250, 250]).sentence.endswith("nothing was lost")
+        assert brief(of([200, 250, 250], [0, 250, 250])) == ("good", [])
         later = of([0, 250, 450], [250, 250, 0])
-        assert later.details == ("200 of 700 messages of gps refused",)
-        assert later.grade == "fair"
+        assert brief(later) == ("fair", [(Code.MESSAGES_LOST, "/gps", 28.6)])
 
 
 class TestOfFormats:
     def test_a_format_that_lacks_most_samples_is_poor(self) -> None:
         values = report(CAMERA, samples=600, frames=600)
         values["formats"]["edgefirst"] = {"samples": 5, "messages": 9, "left_out": {"disk was full": 595}}
-        found = judge(parsed(values))
-        assert found.sentence == "poor: 600 samples; edgefirst lacks 595 of 600 samples (disk was full)"
+        assert brief(judge(parsed(values))) == ("poor", [(Code.SAMPLES_LACKING, "", 99.2)])
 
     @pytest.mark.parametrize("unit", ["samples", "measurements"])
     def test_what_was_shed_before_it_became_a_sample_is_a_share_of_what_could_be(self, unit: str) -> None:
         values = report(CAMERA, samples=300, frames=1000)
         values["formats"]["ncore"] = {unit: 300, "messages": 9, "left_out": {"shed": 700}}
-        found = next(each for each in judge(parsed(values)).findings if each.code == Code.SAMPLES_LACKING)
-        assert (found.text, found.share) == (f"ncore lacks 700 of 1,000 {unit} (shed)", 0.7)
+        found = judge(parsed(values))
+        assert (Code.SAMPLES_LACKING, "", 70.0) in brief(found)[1]
+        assert any(unit in text for text in found.details)
 
     def test_samples_that_nobody_accounts_for_are_missing_too(self) -> None:
         values = report(CAMERA)
         values["formats"]["edgefirst"] = {"samples": 400, "messages": 9, "left_out": {}}
-        assert judge(parsed(values)).sentence == "fair: 540 samples; edgefirst lacks 140 of 540 samples"
+        assert brief(judge(parsed(values))) == ("fair", [(Code.SAMPLES_LACKING, "", 25.9)])
 
     @pytest.mark.parametrize("thinned", [{"thinned": {"every other one": 440}}, {}])
     def test_a_format_may_take_fewer_on_purpose(self, thinned: dict[str, object]) -> None:
         reason = "every other one" if thinned else "not needed for 10 frames a second"
         values = report(CAMERA)
         values["formats"]["l5kit"] = {"frames": 100, "messages": 9, "left_out": {reason: 440}, **thinned}
-        assert judge(parsed(values)).sentence.endswith("nothing was lost")
+        assert brief(judge(parsed(values))) == ("good", [])
 
 
 class TestOfManyPauses:
@@ -296,28 +308,28 @@ class TestOfManyPauses:
         lidar = stream("lidar_points", 0, 3600, 10, pauses)
         lidar["pauses"]["longest_ns"] = lidar["pauses"]["longest_ns"][:32]
         found = judge(parsed(report({"/camera": stream("camera", 0, 3600, 30), "/lidar": lidar})))
-        assert found.sentence == "fair: 540 samples; lidar paused 40 times, 400 s in all"
+        assert brief(found)[0] == "fair"
+        assert brief(found)[1][0] == (Code.PAUSES, "/lidar", 11.1)
         assert len(found.details) == 33
 
     def test_short_ones_add_up(self) -> None:
         lidar = stream("lidar_points", 0, 900, 10, tuple((1.8 * n, 1.8 * n + 0.9) for n in range(500)))
         lidar["pauses"]["longest_ns"] = lidar["pauses"]["longest_ns"][:32]
         found = judge(parsed(report({"/camera": stream("camera", 0, 900, 30), "/lidar": lidar})))
-        assert found.grade != "good"
-        assert found.details == ("lidar paused 500 times, 450 s in all",)
+        assert brief(found) == ("fair", [(Code.PAUSES, "/lidar", 50.0)])
+        assert "500 times, 450 s" in found.details[0]
 
     def test_sensors_that_pause_together_are_said_together(self) -> None:
         pauses = tuple((9.0 * n, 9.0 * n + 0.9) for n in range(20))
         topics = {name: stream(name, 0, 180, 10, pauses) for name in ("camera", "lidar_points", "imu")}
-        assert judge(parsed(report(topics))).details == ("all sensors paused 20 times, 18 s in all",)
+        assert brief(judge(parsed(report(topics))))[1] == [(Code.PAUSES, "camera imu lidar_points", 10.0)]
 
 
 def test_few_messages_of_a_long_drive_are_a_loss() -> None:
     gps = stream("gps", 0, 10, 0.2) | {"usual_interval_ms": None}
     assert gps["messages"] == 2
     found = judge(parsed(report({"/camera": stream("camera", 0, 60, 30), "/gps": gps})))
-    assert found.grade == "poor"
-    assert found.details == ("gps stopped at 00:10, 50 s before the end",)
+    assert brief(found) == ("poor", [(Code.END, "/gps", 83.3)])
 
 
 def test_a_slow_sensor_is_not_late() -> None:
@@ -335,7 +347,7 @@ def test_without_a_report_nothing_is_known() -> None:
 @pytest.mark.parametrize("interval_ms", [0.0, 5e-324, -1.0, 1e12])
 def test_an_absurd_interval_costs_no_verdict(interval_ms: float) -> None:
     lidar = stream("lidar_points", 0, 180, 10, ((10, 14),)) | {"usual_interval_ms": interval_ms}
-    assert judge(parsed(report({**CAMERA, "/lidar": lidar}))).details == ("lidar lost 4 s at 00:10",)
+    assert brief(judge(parsed(report({**CAMERA, "/lidar": lidar}))))[1] == [(Code.PAUSE, "/lidar", 2.2)]
 
 
 class TestHealthyDrives:
@@ -344,25 +356,25 @@ class TestHealthyDrives:
         values["sequences"][0] |= {"sample": 270, "skipped": 270}
         values["sequences"][0]["companions"] = {"/model": {"paired": 0, "missing": 270, "promised": 0.5}}
         found = judge(parsed(values))
-        assert found.sentence == "good: 270 samples; 0 of 270 samples have model"
+        assert brief(found) == ("good", [(Code.FEW_PAIRS, "/model", 100.0)])
 
     def test_stamps_that_jitter_about_the_tolerance_are_said_and_not_graded(self) -> None:
         values = report({**CAMERA, "/lidar": stream("lidar_points", 0, 180, 10)})
         for paired, grade in ((475, "good"), (400, "fair")):
             pairs = {"paired": paired, "missing": 540 - paired, "promised": 1.0}
             values["sequences"][0]["companions"] = {"/lidar": pairs}
-            said = f"{paired} of 540 samples have lidar"
-            assert judge(parsed(values)).sentence == f"{grade}: 540 samples; {said}"
+            share = round(100 * (1 - paired / 540), 1)
+            assert brief(judge(parsed(values))) == (grade, [(Code.FEW_PAIRS, "/lidar", share)])
 
     def test_what_is_outside_of_an_excerpt_is_no_part_of_the_whole(self) -> None:
         reasons = {"skipped": {Reason.OUTSIDE: 1200}, "refused": {"no points": 300}}
         found = lost(refused=300, received=1800, skipped=1200, written=300, reasons=reasons)
-        assert found.sentence == "fair: 540 samples; 300 of 600 messages of lidar refused"
+        assert brief(found) == lidar_lost("fair", 50.0)
 
     def test_an_excerpt_begins_between_key_frames(self) -> None:
         reasons = {"skipped": {Reason.OUTSIDE: 1200}, "dropped": {Reason.BEFORE_KEY: 300}}
         found = lost(dropped=300, received=1800, skipped=1200, written=300, reasons=reasons)
-        assert found.sentence == "good: 540 samples; nothing was lost"
+        assert brief(found) == ("good", [])
 
     def test_a_rare_topic_may_send_once_in_a_short_sequence(self) -> None:
         end = "end of the recording"

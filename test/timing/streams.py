@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
-from edgefirst_ros.timing.finding import Finding, MessageTimes
+from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -63,7 +63,7 @@ def monotonic(true_ns: int) -> int:
 
 def run(
     *streams: list[tuple[int, MessageTimes]], finder: ClockFinder[Sent] | None = None
-) -> tuple[list[Event], list[Finding]]:
+) -> tuple[list[Event], list[TopicClock]]:
     finder = finder or ClockFinder()
     arrivals = sorted((m for s in streams for m in s), key=lambda m: m[0])
     events: list[Event] = []

@@ -10,7 +10,7 @@ from streams import MONOTONIC, MS, WALL, Made, Sent, monotonic, run, stream, wal
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
-from edgefirst_ros.timing.finding import Arrivals, Finding, Rule, estimate, percentile
+from edgefirst_ros.timing.finding import Arrivals, Rule, TopicClock, estimate, percentile
 
 TRUE_NS = WALL - MONOTONIC
 USUAL_MS = {"imu": 3.0, "radar": 15.0, "lidar": 60.0, "camera": 25.0, "gps": 120.0}
@@ -23,7 +23,7 @@ def made(topic: str, latency_ms: float, jitter_ms: float) -> Made:
     return stream(topic, HZ[topic], 5, stamp=stamp, latency_ms=latency_ms, jitter_ms=jitter_ms)
 
 
-def found(latencies_ms: dict[str, float], usual_ms: dict[str, float] | None = None) -> dict[str, Finding]:
+def found(latencies_ms: dict[str, float], usual_ms: dict[str, float] | None = None) -> dict[str, TopicClock]:
     finder: ClockFinder[Sent] = ClockFinder()
     for topic, ms in (USUAL_MS if usual_ms is None else usual_ms).items():
         finder.rule(topic, Rule(latency_ns=round(ms * MS)))
@@ -32,7 +32,7 @@ def found(latencies_ms: dict[str, float], usual_ms: dict[str, float] | None = No
     return {f.topic: f for f in findings}
 
 
-def off_ms(finding: Finding) -> float:
+def off_ms(finding: TopicClock) -> float:
     return (finding.offset_ns - TRUE_NS) / MS
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.report.drives import Loss, distance, found_losses, legs_of, time_of
+from edgefirst_ros.report.drives import Loss, distance, legs_of, silences, time_of
 from edgefirst_ros.report.html import Html, joined, missing, section, tag
 from edgefirst_ros.report.models import Pairing, Report
 from edgefirst_ros.report.page.lanes import TimeAxis, bars, clocks, content_curves, latencies, speed
@@ -273,7 +273,7 @@ def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: d
     pins = {p.time_ns: p.number for p in pictures if p.time_ns is not None}
     origins = [o for s in report.sequences if s.track is not None for o in s.track.origins]
     on_earth = any(origin is not None for origin in origins)
-    picture = track_map(found, pins, found_losses(report), on_earth=on_earth)
+    picture = track_map(found, pins, silences(report).losses, on_earth=on_earth)
     place = next((f"{o.latitude:.5f}°, {o.longitude:.5f}°" for o in origins if o is not None), "")
     driven_m = [each.driven_m for each in report.sequences if each.driven_m is not None]
     words = [f"{distance(sum(driven_m))} driven"] if driven_m else []

@@ -10,12 +10,10 @@ from edgefirst_ros.report.html import Child, Html, folded, joined, missing, sect
 from edgefirst_ros.report.judge import Verdict
 from edgefirst_ros.report.models import Report
 from edgefirst_ros.report.page.lanes import Lane, TimeAxis, clocks, lanes
-from edgefirst_ros.report.shortfalls import pairs_of
+from edgefirst_ros.report.shortfalls import FREQUENT, pairs_of
 
 MOST_TEXTS = 50
 """Notes, warnings and hints of one kind that are shown."""
-SLOW = 0.95
-"""Topics whose rates promise less than this share of the samples are said to be slower."""
 OUTCOMES = {
     "sample": ("became samples", "used"),
     "incomplete": ("lacked a sensor", "dropped"),
@@ -191,7 +189,7 @@ def _companions(report: Report, topics: Sequence[str], total: int) -> list[Html]
     slow = [
         f"{topic.strip('/')} {round(max(each.promised, each.paired)):,}"
         for topic, each in pairs.items()
-        if max(each.promised, each.paired) < SLOW * each.samples
+        if max(each.promised, each.paired) < FREQUENT * each.samples
     ]
     if slow:
         words = f"Not sent for every sample, so that fewer can have them: {', '.join(slow[:MOST_TEXTS])}."
