@@ -132,14 +132,18 @@ def test_refusals_are_said_but_not_those_of_repeated_fixes() -> None:
     assert brief(judge(parsed(values)))[1] == [(Code.MESSAGES_LOST, "/radar", 7.0)]
 
 
-def test_losses_in_all_are_without_what_came_twice_or_before_the_first_fix() -> None:
+def test_losses_in_all_are_without_what_came_twice_and_without_refused_fixes() -> None:
+    """A receiver has no fix in a tunnel, and no drive fails for that."""
     values = report({**CAMERA, "/gps": stream("gps", 0, 180, 10)})
-    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900, Reason.OUTLYING_FIX: 2})
+    values["topics"]["/gps"] |= fixes(
+        1800, {Reason.SAME_EPOCH: 900, Reason.NO_FIX: 200, Reason.OUTLYING_FIX: 2}
+    )
     values["topics"]["/gps"]["lost_upstream"] = 3
+    values["topics"]["/radar"] = account(100) | {"refused": 2}
     values["recordings"] = [{"file": "a", "faults": [{"offset": 0, "bytes": 9, "what": "torn"}]}]
     assert losses(parsed(values)) == {"refused": 2, "never arrived": 3, "unreadable bytes": 9}
     assert exit_code({**values, "recordings": []}, strict=True) == 1
-    values["topics"]["/gps"] |= fixes(1800, {Reason.SAME_EPOCH: 900})
+    del values["topics"]["/radar"]
     assert exit_code({**values, "recordings": []}, strict=True) == 0
 
 
