@@ -4,14 +4,14 @@
     python benchmarks/capture_memory.py --minutes 60
 
 First, one session after another in one process, each of which writes all formats of one simulated drive.
-Prints the resident memory, and the threads, after every ten of them; ends with 1 if there is more than 5 %
+Prints the resident memory of every ten of them, and the threads; ends with 1 if there is more than 5 %
 more after the last than after the first ten. With ``--minutes``, one capture of all formats over Zenoh, of
 laps on the simulation's circuit; ends with 1 if there is more than 5 % more at its end than after five
 minutes.
 
 What is compared is memory of the process's own. Pages of files are libraries, which every process shares that
 has loaded them and the system takes back when it needs them; their size is told beside it. A capture gives
-freed memory back once a minute: a minute counts by its median.
+freed memory back once a minute: a minute, and ten sessions, count by their median.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ class Resident(NamedTuple):
         mb = {name: int(size) / 1024 for name, size in re.findall(r"Rss(\w+):\s+(\d+) kB", status)}
         return cls(mb["Anon"] + mb["Shmem"], mb["File"])
 
+    @classmethod
+    def median(cls, read: Sequence[Resident]) -> Resident:
+        """Of several readings."""
+        return cls(*map(statistics.median, zip(*read, strict=True)))
+
     def __str__(self) -> str:
         return f"{self.own_mb:7.0f} MB, and {self.files_mb:4.0f} MB of files"
 
@@ -120,8 +125,7 @@ def steady(folder: Path, minutes: float) -> int:
             if due_s >= 60 * shown + READ_EVERY_S * (len(read) + 1):
                 read.append(Resident.of(str(capture.pid)))
             if due_s >= 60 * (shown + 1):
-                now = Resident(*map(statistics.median, zip(*read, strict=True)))
-                shown, read = shown + 1, []
+                now, shown, read = Resident.median(read), shown + 1, []
                 now_mb, settled_mb = now.own_mb, now.own_mb if shown <= SETTLED_MINUTES else settled_mb
                 print(f"{shown:5} min: {now}", flush=True)
         capture.terminate()
@@ -148,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             build_config({"formats": FORMATS, "overload": {"latency_s": 0}}), folder, "host"
         )
         settled_mb = now_mb = 0.0
+        read: list[Resident] = []
         for number in range(1, chosen.sessions + 1):
             capture.start(f"session{number}")
             for message in messages:
@@ -155,8 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             capture.stop(60)
             for name in FORMATS:
                 shutil.rmtree(folder / name, ignore_errors=True)
+            read.append(Resident.of())
             if number % EVERY == 0:
-                now = Resident.of()
+                now, read = Resident.median(read), []
                 now_mb, settled_mb = now.own_mb, now.own_mb if number <= SETTLED else settled_mb
                 print(f"{number:5} sessions: {now}, {threading.active_count()} threads", flush=True)
     finally:
