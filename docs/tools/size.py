@@ -38,13 +38,8 @@ CEILINGS: Mapping[str, int] = {
     "ego": 2250,
     "timing": 2120,
     "simulation": 1900,
-<<<<<<< HEAD
-    "live": 1740,
+    "live": 1720,
     "fleet": 1550,
-=======
-    "live": 1710,
-    "fleet": 1560,
->>>>>>> parent of 379ac8f (Merge branch 'mem' into quick)
     "offline": 1180,
     "config": 1120,
     "api": 280,
