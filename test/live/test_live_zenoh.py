@@ -15,7 +15,7 @@ import pytest
 import yaml
 from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
-from zenoh_loopback import COMMAND, LIMIT_S, Process, await_condition, free_endpoint, started
+from zenoh_loopback import COMMAND, LIMIT_S, PATIENT, Process, await_condition, free_endpoint, started
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
@@ -88,7 +88,7 @@ def test_live_equals_replay(tmp_path: Path) -> None:
     """
     endpoint, config = free_endpoint(), write_config(tmp_path)
     with (
-        started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as capture,
+        started(tmp_path / "capture", *capturing(tmp_path, endpoint, config), command=PATIENT) as capture,
         started(tmp_path / "play", "play", drive(), "--zenoh-listen", endpoint, "--wait", "60") as play,
     ):
         assert play.wait() == 0, play.err
@@ -118,15 +118,9 @@ def _said(process: Process, *words: str) -> bool:
 
 
 def test_a_signal_finishes_what_was_received(tmp_path: Path) -> None:
-    # All of it is yet to be done when the signal comes, and a busy machine needs more than 3 s for it.
-    patient = (
-        "from edgefirst_ros.cli import app, capture\n"
-        "capture.STOP_S = capture.END_S = 60.0\n"
-        "app.main()\n"
-    )  # fmt: skip
     endpoint, config = free_endpoint(), write_config(tmp_path, formats=["edgefirst"])
     count, arguments = f"{len(messages()):,} messages received", capturing(tmp_path, endpoint, config)
-    with started(tmp_path / "capture", *arguments, command=[sys.executable, "-c", patient]) as capture:
+    with started(tmp_path / "capture", *arguments, command=PATIENT) as capture:
         publish(endpoint, lambda: _all_came(capture, count, signal.SIGTERM))
         assert capture.wait() == 130, capture.err
     folder = tmp_path / "live" / "edgefirst" / NAME
