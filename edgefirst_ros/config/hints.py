@@ -130,10 +130,13 @@ def _unusable(
     """Why a topic of the right name cannot be used; None if there is none."""
     for topic, route in used.items():
         each, kinds = there[topic], TYPES[route.rule.role]
-        is_wrong = each.type and full_type(each.type) not in kinds
-        why = f"of type {each.type}; supported: {', '.join(kinds)}" if is_wrong else each.trouble
-        if why and route.name in entries:
-            return Finding(Code.UNUSABLE, f"{topic} is there but {why}", (route.rule.topic, topic))
+        if route.name not in entries:
+            continue
+        text = f"{topic} is there but {each.trouble}" if each.trouble else ""
+        if each.type and full_type(each.type) not in kinds:
+            text = f"{topic} is there but of type {each.type}; supported: {', '.join(kinds)}"
+        if text:
+            return Finding(Code.UNUSABLE, text, (route.rule.topic, topic))
     return None
 
 
