@@ -148,7 +148,7 @@ def test_a_stop_on_the_first_reading_leaves_no_samples(tmp_path: Path) -> None:
     assert done.interrupted
     assert done.report["samples"] == 0
     first, second = done.report["warnings"]
-    assert first == "the dataset is empty"
+    assert first.startswith("the dataset is empty")
     assert second.startswith(f"{recording.name}: not converted: interrupted in the first of two passes")
     assert "ego.smoothing: lag" in second
     assert done.interruption == "interrupted before anything was converted"
