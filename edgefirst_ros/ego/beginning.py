@@ -232,7 +232,7 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
 
 def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
     prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=BEGUN_M)
-    return Optimum(nodes, prior, rolling, rounds=ROUNDS, damped=True)
+    return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
 
 
 def _prepare(nodes: Sequence[Node]) -> None:

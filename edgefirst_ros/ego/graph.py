@@ -386,7 +386,7 @@ class Optimum:
         prior: of the first.
         rolling: how the vehicle moves.
         rounds: most iterations.
-        damped: use Levenberg and Marquardt's method, for attitudes that may be far off.
+        far: attitudes may be far off: each round makes the factors anew with those so far.
 
     Attributes:
         cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
@@ -397,7 +397,7 @@ class Optimum:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, damped: bool = False
+        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
     ) -> None:
         self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
@@ -409,37 +409,23 @@ class Optimum:
         self._values = values
         self._tree: gtsam.GaussianBayesTree | None = None
         self._net: gtsam.GaussianBayesNet | None = None
-        if damped:
-            self._descend(rounds)
-            rounds = 0
-        self.cost = float(self._graph.error(self._values))
+        self.cost = self._error()
         for _ in range(rounds):
             self._tree = self._eliminated(self._graph.linearize(self._values))
             self._values = self._values.retract(self._tree.optimize())
-            before, self.cost = self.cost, float(self._graph.error(self._values))
-            if abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
+            if far:
+                # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
+                # and that of a fix has none of its own.
+                self._write()
+                self._graph = factors(nodes, prior, rolling, ends=True)
+            before, self.cost = self.cost, self._error()
+            if self.cost == math.inf or abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
         self._write()
 
-    def _descend(self, rounds: int) -> None:
-        """Steps of Levenberg and Marquardt's, each from factors that are made with the attitudes so far.
-
-        GTSAM's derivatives of a factor between poses hold where its rotation is what was measured, and that
-        of a fix has none of its own.
-        """
-        parameters = gtsam.LevenbergMarquardtParams()
-        parameters.setMaxIterations(1)
-        # Where Cholesky's method fails, it would only take shorter steps, and come nowhere.
-        parameters.setLinearSolverType("MULTIFRONTAL_QR")
-        parameters.setOrdering(self._order)
-        self.cost = math.inf
-        for _ in range(rounds):
-            self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, self._values, parameters).optimize()
-            self._write()
-            self._graph = factors(self.nodes, self._prior, self._rolling, ends=True)
-            before, self.cost = self.cost, float(self._graph.error(self._values))
-            if abs(before - self.cost) < 1e-3 * self.cost:
-                break
+    def _error(self) -> float:
+        found = float(self._graph.error(self._values))
+        return found if math.isfinite(found) else math.inf
 
     def _eliminated(self, linear: gtsam.GaussianFactorGraph) -> gtsam.GaussianBayesTree:
         """By Cholesky's method; by QR, which takes longer, where numbers differ too much for squares."""
