@@ -463,7 +463,7 @@ class Motion:
             speed = float(np.linalg.norm(node.velocity_m_s))
             if node.segment is not None and not node.segment.turns and speed < BACKWARDS_M_S:
                 row[3:] = np.hypot(row[3:], BACKWARDS_RAD * node.pose.rotation().matrix()[2])
-        times, rows = rows_of(nodes, sigmas, self._norths(nodes), self._gravity)
+        times, rows = rows_of(nodes, sigmas, self._norths(nodes))
         rows[:, :3] -= self._shift_m
         return times, rows
 
