@@ -268,7 +268,7 @@ class Motion:
         self._compare(now_ns)
         if not self._pace.whole:
             self._publish_lag(optimum)
-            if final or self._datum is not None:
+            if final or self._receiver.datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
@@ -413,7 +413,7 @@ class Motion:
     def _stand(self, first: int) -> bool:
         """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
         changed, run = False, list[Node]()
-        if self._datum is None:
+        if self._receiver.datum is None:
             return False  # nothing tells a steady drive from a stop
         for node in [*self._nodes[first:], None]:
             if node is not None and node.segment is not None and node.segment.quiet:
@@ -443,10 +443,6 @@ class Motion:
         return moved > STANDING_M_S * apart_s + 3 * noise
 
     # The path
-
-    @property
-    def _datum(self) -> GeoPoint | None:
-        return self._receiver.datum
 
     def _rows(self, optimum: Optimum, nodes: list[Node]) -> tuple[list[int], Floats]:
         """Rows of the path; its origin is the first believed fix."""
@@ -493,7 +489,7 @@ class Motion:
         cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
-        if self._datum is None:
+        if self._receiver.datum is None:
             self._prior = None
         elif self._rolling is None:
             node = self._nodes[cut]
