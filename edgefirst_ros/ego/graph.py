@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -111,9 +110,6 @@ class Node:
         if self.steady < 0:
             self.steady = self.index
 
-    def __deepcopy__(self, _: object) -> Node:
-        return replace(self)  # what it holds is replaced, never changed
-
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -131,10 +127,6 @@ class Prior:
     turned: Node | None = None
     absorbed: bool = False
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Prior:
-        shown, turned = copy.deepcopy(self.shown, memo), copy.deepcopy(self.turned, memo)
-        return replace(self, shown=shown, turned=turned)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rolling:
@@ -145,9 +137,6 @@ class Rolling:
     """
 
     travel: Floats | None
-
-    def __deepcopy__(self, _: object) -> Rolling:
-        return self
 
 
 _KINDS = {kind: ord(kind) << 56 for kind in "xvbeo"}
@@ -287,22 +276,30 @@ def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
 
 
 def _wander(
-    graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Node | None, *, ends: bool
+    graph: gtsam.NonlinearFactorGraph,
+    nodes: Sequence[Node],
+    shown: Node | None,
+    *,
+    ends: bool,
+    sigma_m: Floats | None = None,
 ) -> int:
-    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times."""
-    count = 0
+    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times.
+
+    ``sigma_m`` is its standard deviation (3,), if not what the fixes tell.
+    """
+    count, wander_m = 0, np.ones(3)
     for node in nodes:
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
+        wander_m = node.place.wander_m if sigma_m is None else sigma_m
         if shown is None:
-            first = _model(*[PINNED] * 3, *node.place.wander_m * END)
+            first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
-            sigmas = np.concatenate([_ZERO, node.place.wander_m])
-            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=sigmas)
+            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=np.concatenate([_ZERO, wander_m]))
         shown, count = node, count + 1
     if ends and shown is not None and shown.place is not None:
-        last = _model(*[LOOSE] * 3, *shown.place.wander_m * END)
+        last = _model(*[LOOSE] * 3, *(wander_m if count else shown.place.wander_m) * END)
         graph.add(gtsam.PriorFactorPose3(key("e", shown), _NOWHERE, last))
     return count
 
@@ -504,11 +501,8 @@ class Optimum:
         base = factors(self.nodes, self._prior, self._rolling, ends=True, slow=False).linearize(self._values)
         places = self.nodes[1:] if self._prior.absorbed else self.nodes
         for sigma in candidates:
-            tried = [
-                n if n.place is None else replace(n, place=replace(n.place, wander_m=sigma)) for n in places
-            ]
             slow = gtsam.NonlinearFactorGraph()
-            count = _wander(slow, tried, self._prior.shown, ends=True)
+            count = _wander(slow, places, self._prior.shown, ends=True, sigma_m=sigma)
             graph = gtsam.GaussianFactorGraph()
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))

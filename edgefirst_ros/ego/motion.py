@@ -288,6 +288,9 @@ class Motion:
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
         nodes = self._nodes
+        if self._rolling is None and not self._located and any(node.place is not None for node in nodes):
+            # What was estimated without fixes is elsewhere.
+            self._located, self._solved = True, 0
         start = self._solved
         if start == 0:
             self._tilt()
@@ -304,27 +307,10 @@ class Motion:
                 node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._rolling is not None:
             headed(nodes[start:])
-        elif self._solved and not self._located:
-            self._locate()
         north = next((node.north for node in reversed(nodes) if node.north is not None), None)
         for node in nodes[start:]:
             if node.orientation is not None and north is not None:
                 node.north = north
-
-    def _locate(self) -> None:
-        """Move what was estimated without fixes to the first of them."""
-        nodes = self._nodes
-        first = next((index for index, node in enumerate(nodes) if node.place is not None), None)
-        if first is None:
-            return
-        self._located = True
-        place = nodes[first].place
-        if place is not None:
-            off = place.position_m - nodes[first].pose.translation()
-            for node in nodes[: max(first, self._solved)]:
-                node.pose = gtsam.Pose3(node.pose.rotation(), node.pose.translation() + off)
-        placed(nodes[first:])
-        self._solved = 0
 
     def _tilt(self) -> None:
         carry(self._nodes, 0)
@@ -469,10 +455,7 @@ class Motion:
         knots = [each for each in (before, *self._nodes) if each is not None and each.north is not None]
         if not knots:
             return np.zeros(len(nodes))
-        turned = np.array(
-            [[*each.north.rotation().matrix()[:2, 0]] for each in knots if each.north is not None]
-        )
-        angles = np.unwrap(np.arctan2(turned[:, 1], turned[:, 0]))
+        angles = np.unwrap([each.north.rotation().yaw() for each in knots if each.north is not None])
         base = knots[0].time_ns
         known = [each.time_ns - base for each in knots]
         found = np.interp([node.time_ns - base for node in nodes], known, angles)
