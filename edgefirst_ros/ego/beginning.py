@@ -187,10 +187,6 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     last = first + len(several) - 1
     carry(nodes[last:], 0)
     headed(nodes)
-    north = next((node.north for node in reversed(best.nodes) if node.north is not None), None)
-    for node in nodes:
-        if node.orientation is not None and node.north is None:
-            node.north = north
     placed(nodes[:first])
     placed(nodes[last + 1 :])
     return rolling

@@ -207,16 +207,3 @@ class Courses:
         heading_deg = math.degrees(math.atan2(rig_from_configured[1, 0], rig_from_configured[0, 0]))
         tilt_deg = math.degrees(math.acos(max(-1.0, min(1.0, float(rig_from_configured[2, 2])))))
         return Mounting(mended, heading_deg, tilt_deg, whole_deg, sigma_deg)
-
-
-def refused_text(count: int, worst_m: float, worst_m_s: float) -> str:
-    """A sentence on refused fixes."""
-    speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
-    fixes = "1 fix was" if count == 1 else f"{count} fixes were"
-    return f"{fixes} refused for contradicting the motion, the farthest by {worst_m:,.1f} m{speed}"
-
-
-def restart_text(count: int) -> str:
-    """A sentence on how often fixes disproved the estimated motion."""
-    times = "once" if count == 1 else f"{count} times"
-    return f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"

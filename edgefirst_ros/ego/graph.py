@@ -398,12 +398,12 @@ class Optimum:
     ) -> None:
         self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
-        values, self._order = gtsam.Values(), gtsam.Ordering()
+        self._values, self._order = gtsam.Values(), gtsam.Ordering()
+        north = next((node.north for node in reversed(nodes) if node.north is not None), _NOWHERE)
         for kind, node in _variables(nodes, prior):
             of, value = key(kind, node), getattr(node, _FIELDS[kind])
-            values.insert(of, _NOWHERE if value is None else value)
+            self._values.insert(of, north if value is None else value)
             self._order.push_back(of)
-        self._values = values
         self._tree: gtsam.GaussianBayesTree | None = None
         self._net: gtsam.GaussianBayesNet | None = None
         self.cost = self._error()

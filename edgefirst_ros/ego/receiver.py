@@ -17,8 +17,6 @@ from edgefirst_ros.ego.fixes import (
     Vehicle,
     drivable,
     judged,
-    refused_text,
-    restart_text,
 )
 from edgefirst_ros.ego.geometry import Floats, enu_axes
 from edgefirst_ros.ego.graph import Node, Optimum, Place
@@ -143,8 +141,15 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        found = [refused_text(self._outliers, *self._worst)] if self._outliers else []
-        return found + ([restart_text(self._restarts)] if self._restarts else [])
+        worst_m, worst_m_s = self._worst
+        fixes = "1 fix was" if self._outliers == 1 else f"{self._outliers} fixes were"
+        speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
+        times = "once" if self._restarts == 1 else f"{self._restarts} times"
+        refused = f"{fixes} refused for contradicting the motion, the farthest by {worst_m:,.1f} m{speed}"
+        again = (
+            f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
+        )
+        return [refused] * bool(self._outliers) + [again] * bool(self._restarts)
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
