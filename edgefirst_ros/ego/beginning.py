@@ -50,13 +50,23 @@ def level(force_m_s2: Floats) -> gtsam.Rot3:
     return gtsam.Rot3.RzRyRx(math.atan2(y, z), math.atan2(-x, math.hypot(y, z)), 0.0)
 
 
-def settle(nodes: Sequence[Node]) -> None:
-    """Level nodes by the mean force: over some time a vehicle hardly gets faster."""
+def upright(nodes: Sequence[Node]) -> None:
+    """Give nodes rotations with any heading: by the gyroscope, its bias at rest, and the mean force.
+
+    Over some time a vehicle hardly gets faster.
+    """
+    segments = [node.segment for node in nodes[1:] if node.segment is not None]
+    quiet = [segment for segment in segments if segment.quiet]
+    bias = np.zeros(3)
+    if sum(segment.dt_s for segment in quiet) > 1.0:
+        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
+    nodes[0].pose, nodes[0].bias = gtsam.Pose3(), gtsam.imuBias.ConstantBias(np.zeros(3), bias)
+    carry(nodes, 0)
     felt = np.zeros(3)
-    for node in nodes[1:]:
-        if node.segment is not None and node.segment.feels:
-            felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
-    nodes[0].pose = gtsam.Pose3(level(felt).compose(nodes[0].pose.rotation()), np.zeros(3))
+    for node, segment in zip(nodes[1:], segments, strict=True):
+        if segment.feels:
+            felt += node.pose.rotation().matrix() @ segment.force_m_s2 * segment.dt_s
+    nodes[0].pose = gtsam.Pose3(level(felt), np.zeros(3))
     carry(nodes, 0)
 
 
@@ -161,7 +171,8 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
-    _prepare(several)
+    upright(several)
+    placed(several)
     headed(several)
     ahead = Rolling(np.eye(3) if rolls else None)
     turning = any(node.segment is not None and node.segment.turns for node in several)
@@ -229,20 +240,6 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
 def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
     prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=BEGUN_M)
     return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
-
-
-def _prepare(nodes: Sequence[Node]) -> None:
-    """Rotations with any heading, from the gyroscope, its bias at rest, and mean forces."""
-    quiet = [node.segment for node in nodes if node.segment is not None and node.segment.quiet]
-    bias = np.zeros(3)
-    if sum(segment.dt_s for segment in quiet) > 1.0:
-        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
-    first = nodes[0]
-    first.pose = gtsam.Pose3()
-    first.bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
-    carry(nodes, 0)
-    settle(nodes)
-    placed(nodes)
 
 
 def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:

@@ -12,7 +12,7 @@ from operator import attrgetter
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, settle, steered
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
@@ -60,7 +60,8 @@ UPRIGHT = 0.9
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 6, 2
-"""Iterations at most. The second: of nodes that are estimated once more, with those that follow."""
+"""Iterations at most. The second: of nodes that are estimated once more, with those that follow; one less
+loses drives of which nothing but fixes is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,11 @@ class Motion:
             self._located, self._solved = True, 0
         start = self._solved
         if start == 0:
-            self._tilt()
+            upright(nodes)
+            reading = next((each for each in nodes if each.orientation is not None), None)
+            if reading is not None and reading.orientation is not None:
+                reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
+                carry(nodes, nodes.index(reading))
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
             if start == 0 or node.segment is None:
                 break
@@ -308,14 +313,6 @@ class Motion:
                 node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._rolling is not None:
             headed(nodes[start:])
-
-    def _tilt(self) -> None:
-        carry(self._nodes, 0)
-        settle(self._nodes)
-        reading = next((each for each in self._nodes if each.orientation is not None), None)
-        if reading is not None and reading.orientation is not None:
-            reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
-            carry(self._nodes, self._nodes.index(reading))
 
     def _index(self, time_ns: int) -> int:
         """Of the first node that is not before a time."""
@@ -361,7 +358,7 @@ class Motion:
                 placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and rounds > FIRST_ROUNDS):
+            if not refused and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
