@@ -35,7 +35,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 2610,
     "model": 2530,
     "nodes": 2340,
-    "ego": 2250,
+    "ego": 2130,
     "timing": 2120,
     "simulation": 1900,
     "live": 1710,

@@ -83,7 +83,7 @@ def drivable(times_ns: Sequence[int], places_m: Floats) -> list[bool]:
 
     def fits(apart_ns: npt.NDArray[np.int64], moves_m: Floats) -> npt.NDArray[np.bool_]:
         far_m = np.linalg.norm(moves_m, axis=1)
-        return (apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)
+        return np.asarray((apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9))
 
     if np.all(fits(np.diff(times), np.diff(places_m, axis=0))):
         return [True] * count
