@@ -168,7 +168,7 @@ class Receiver:
         may_be = [each for each in recent if not each.refused]
         if not may_be:
             return
-        times_ns = [each.node.time_ns for each in may_be]
+        times_ns = [each.epoch[0].node.time_ns for each in may_be]
         chain = drivable(times_ns, np.array([each.fix.ecef for each in may_be]))
         if self.datum is None:
             alone = sum(chain) < 2 and len(self._candidates) == len(recent)
