@@ -51,21 +51,16 @@ def level(force_m_s2: Floats) -> gtsam.Rot3:
 
 
 def upright(nodes: Sequence[Node]) -> None:
-    """Give nodes rotations with any heading: by the gyroscope, its bias at rest, and the mean force.
+    """Give nodes rotations with any heading: by the gyroscope, with the first's bias, and the mean force.
 
     Over some time a vehicle hardly gets faster.
     """
-    segments = [node.segment for node in nodes[1:] if node.segment is not None]
-    quiet = [segment for segment in segments if segment.quiet]
-    bias = np.zeros(3)
-    if sum(segment.dt_s for segment in quiet) > 1.0:
-        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
-    nodes[0].pose, nodes[0].bias = gtsam.Pose3(), gtsam.imuBias.ConstantBias(np.zeros(3), bias)
+    nodes[0].pose = gtsam.Pose3()
     carry(nodes, 0)
     felt = np.zeros(3)
-    for node, segment in zip(nodes[1:], segments, strict=True):
-        if segment.feels:
-            felt += node.pose.rotation().matrix() @ segment.force_m_s2 * segment.dt_s
+    for node in nodes[1:]:
+        if node.segment is not None and node.segment.feels:
+            felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
     nodes[0].pose = gtsam.Pose3(level(felt), np.zeros(3))
     carry(nodes, 0)
 
@@ -171,6 +166,11 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
+    quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
+    bias = np.zeros(3)
+    if sum(segment.dt_s for segment in quiet) > 1.0:
+        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
+    several[0].bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
     upright(several)
     placed(several)
     headed(several)
