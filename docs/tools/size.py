@@ -35,7 +35,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 2600,
     "model": 2580,
     "nodes": 2320,
-    "ego": 2250,
+    "ego": 2130,
     "timing": 2120,
     "simulation": 1900,
     "live": 1720,

@@ -28,7 +28,7 @@ TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
 """Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
 BEGUN_M = 200.0
 """How far from its first fix a rig may be so short before it."""
-COURSE_NS, COURSE_M = 1_500_000_000, 1.0
+COURSE_S, COURSE_M = 1.5, 1.0
 """Fixes show a course by the way from this long before to this long after, beyond their noise."""
 BACKWARDS_M_S = 2.5
 """No vehicle goes backwards so fast for so long: what looks so is mounted the other way round."""
@@ -50,13 +50,18 @@ def level(force_m_s2: Floats) -> gtsam.Rot3:
     return gtsam.Rot3.RzRyRx(math.atan2(y, z), math.atan2(-x, math.hypot(y, z)), 0.0)
 
 
-def settle(nodes: Sequence[Node]) -> None:
-    """Level nodes by the mean force: over some time a vehicle hardly gets faster."""
+def upright(nodes: Sequence[Node]) -> None:
+    """Give nodes rotations with any heading: by the gyroscope, with the first's bias, and the mean force.
+
+    Over some time a vehicle hardly gets faster.
+    """
+    nodes[0].pose = gtsam.Pose3()
+    carry(nodes, 0)
     felt = np.zeros(3)
     for node in nodes[1:]:
         if node.segment is not None and node.segment.feels:
             felt += node.pose.rotation().matrix() @ node.segment.force_m_s2 * node.segment.dt_s
-    nodes[0].pose = gtsam.Pose3(level(felt).compose(nodes[0].pose.rotation()), np.zeros(3))
+    nodes[0].pose = gtsam.Pose3(level(felt), np.zeros(3))
     carry(nodes, 0)
 
 
@@ -81,50 +86,50 @@ def _turn(node: Node, rotation: gtsam.Rot3, bias: gtsam.imuBias.ConstantBias) ->
     node.pose, node.bias = gtsam.Pose3(rotation, node.pose.translation()), bias
 
 
-def placed(nodes: Sequence[Node], most_gap_ns: int = 3_000_000_000) -> None:
-    """Start positions and velocities where fixes are around: what is linear needs no better ones."""
-    having = [node for node in nodes if node.place is not None]
-    if len(having) < 2:
+def _shown(nodes: Sequence[Node]) -> tuple[Floats, Floats, Floats]:
+    """Seconds of nodes (n,), and of those with fixes (m,), and the places of these (m, 3)."""
+    times_s = np.array([node.time_ns - nodes[0].time_ns for node in nodes]) / 1e9
+    having = [node.place is not None for node in nodes]
+    places = np.array([node.place.position_m for node in nodes if node.place is not None]).reshape(-1, 3)
+    return times_s, times_s[having], places
+
+
+def _at(wanted_s: Floats, times_s: Floats, places_m: Floats) -> Floats:
+    return np.stack([np.interp(wanted_s, times_s, places) for places in places_m.T], axis=1)
+
+
+def placed(nodes: Sequence[Node], most_gap_s: float = 3.0) -> None:
+    """Start positions where fixes are around: what is linear needs no better ones."""
+    if not nodes:
         return
-    times = np.array([node.time_ns for node in having], np.int64)
-    places = np.array([node.place.position_m for node in having if node.place is not None])
-    wanted = np.array([node.time_ns for node in nodes], np.int64)
-    after = np.clip(np.searchsorted(times, wanted), 1, len(times) - 1)
-    near = np.minimum(np.abs(wanted - times[after - 1]), np.abs(times[after] - wanted)) < most_gap_ns
-    base = times[0]
-    at = np.stack([np.interp(wanted - base, times - base, places[:, axis]) for axis in range(3)], axis=1)
-    for node, is_near, place in zip(nodes, near.tolist(), at, strict=True):
+    wanted_s, times_s, places = _shown(nodes)
+    if len(times_s) < 2:
+        return
+    after = np.clip(np.searchsorted(times_s, wanted_s), 1, len(times_s) - 1)
+    near = np.minimum(np.abs(wanted_s - times_s[after - 1]), np.abs(times_s[after] - wanted_s)) < most_gap_s
+    for node, is_near, place in zip(nodes, near.tolist(), _at(wanted_s, times_s, places), strict=True):
         if is_near:
             node.pose = gtsam.Pose3(node.pose.rotation(), place)
 
 
 def headed(nodes: Sequence[Node]) -> None:
     """Without a gyroscope rotations start in the direction of the fixes: forwards, and level."""
-    having = [node for node in nodes if node.place is not None]
-    if len(having) < 2:
+    blind = [node.segment is not None and not node.segment.turns for node in nodes]
+    if not any(blind):
         return
-    times = np.array([node.time_ns for node in having], np.int64)
-    base = times[0]
-    places = np.array([node.place.position_m for node in having if node.place is not None])
-    yaw: float | None = None
-    unheaded: list[Node] = []
-    for node in nodes:
-        if node.segment is None or node.segment.turns:
-            unheaded.append(node)
-            continue
-        ends = [node.time_ns - base + side * COURSE_NS for side in (-1, 1)]
-        east, north = (float(np.diff(np.interp(ends, times - base, places[:, axis]))[0]) for axis in (0, 1))
-        noise = float(having[0].place.white_m[0]) if having[0].place is not None else 0.0
-        if math.hypot(east, north) > COURSE_M + 3 * noise:
-            yaw = math.atan2(north, east)
-        if yaw is None:
-            unheaded.append(node)
-            continue
-        node.pose = gtsam.Pose3(gtsam.Rot3.Rz(yaw), node.pose.translation())
-        for each in unheaded:
-            if each.segment is None or not each.segment.turns:
-                each.pose = gtsam.Pose3(node.pose.rotation(), each.pose.translation())
-        unheaded = []
+    blind[0] = nodes[0].segment is None or blind[0]
+    wanted_s, times_s, places = _shown(nodes)
+    if len(times_s) < 2:
+        return
+    ways = np.subtract(*(_at(wanted_s + side * COURSE_S, times_s, places) for side in (1, -1)))
+    noise = next(float(node.place.white_m[0]) for node in nodes if node.place is not None)
+    known = np.flatnonzero((np.hypot(ways[:, 0], ways[:, 1]) > COURSE_M + 3 * noise) & blind)
+    if len(known):
+        # Where it stands it points as before, and before it first moves as then.
+        last = known[np.maximum(np.searchsorted(known, np.arange(len(nodes)), "right") - 1, 0)]
+        for node, is_blind, (east, north, _) in zip(nodes, blind, ways[last].tolist(), strict=True):
+            if is_blind:
+                node.pose = gtsam.Pose3(gtsam.Rot3.Rz(math.atan2(north, east)), node.pose.translation())
 
 
 def long_way(nodes: Sequence[Node]) -> int | None:
@@ -161,7 +166,13 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
-    _prepare(several)
+    quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
+    bias = np.zeros(3)
+    if sum(segment.dt_s for segment in quiet) > 1.0:
+        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
+    several[0].bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
+    upright(several)
+    placed(several)
     headed(several)
     ahead = Rolling(np.eye(3) if rolls else None)
     turning = any(node.segment is not None and node.segment.turns for node in several)
@@ -187,10 +198,6 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     last = first + len(several) - 1
     carry(nodes[last:], 0)
     headed(nodes)
-    north = next((node.north for node in reversed(best.nodes) if node.north is not None), None)
-    for node in nodes:
-        if node.orientation is not None and node.north is None:
-            node.north = north
     placed(nodes[:first])
     placed(nodes[last + 1 :])
     return rolling
@@ -232,21 +239,7 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
 
 def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
     prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=BEGUN_M)
-    return Optimum(nodes, prior, rolling, rounds=ROUNDS, damped=True)
-
-
-def _prepare(nodes: Sequence[Node]) -> None:
-    """Rotations with any heading, from the gyroscope, its bias at rest, and mean forces."""
-    quiet = [node.segment for node in nodes if node.segment is not None and node.segment.quiet]
-    bias = np.zeros(3)
-    if sum(segment.dt_s for segment in quiet) > 1.0:
-        bias = np.mean([segment.rate_rad_s for segment in quiet], axis=0)
-    first = nodes[0]
-    first.pose = gtsam.Pose3()
-    first.bias = gtsam.imuBias.ConstantBias(np.zeros(3), bias)
-    carry(nodes, 0)
-    settle(nodes)
-    placed(nodes)
+    return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
 
 
 def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import gtsam
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, after, ecef_m, quaternion
 from edgefirst_ros.ego.graph import Node, Rolling
@@ -33,7 +34,6 @@ UNSURE_M = 1000.0
 """With such a standard deviation a receiver says that it does not know its place."""
 _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 FASTEST_M_S, SLACK_M = 100.0, 8.0
-_REACH_NS = 10_000_000_000
 
 JudgedFix = tuple[int, str | None]
 """Running number of a fix's message, and why it is refused; None if it is accepted."""
@@ -71,40 +71,29 @@ def judged(time_ns: int, arrival: int, fix: NavSatFix, last_altitude_m: float) -
     return Fix(time_ns, arrival, point, ecef_m(point), fix.sigma_m)
 
 
-def drivable(times_ns: Sequence[int], places_m: Floats, reach_ns: int = _REACH_NS) -> list[bool]:
+def drivable(times_ns: Sequence[int], places_m: Floats) -> list[bool]:
     """Which fixes form the longest chain that a vehicle could have driven, one in each epoch.
 
     Args:
         times_ns: in ascending order.
         places_m: earth-centred positions (N, 3).
-        reach_ns: a chain has no longer gaps where there are others in between.
     """
     count = len(times_ns)
     times = np.array(times_ns, np.int64)
-    apart_ns, far_m = np.diff(times), np.linalg.norm(np.diff(places_m, axis=0), axis=1)
-    if np.all((apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)):
+
+    def fits(apart_ns: npt.NDArray[np.int64], moves_m: Floats) -> npt.NDArray[np.bool_]:
+        far_m = np.linalg.norm(moves_m, axis=1)
+        return np.asarray((apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9))
+
+    if np.all(fits(np.diff(times), np.diff(places_m, axis=0))):
         return [True] * count
     length, before = np.ones(count, np.int64), np.full(count, -1, np.int64)
-    start = 0
-    best_old = -1
     for i in range(1, count):
-        while times[i] - times[start] > reach_ns:
-            if best_old < 0 or length[start] >= length[best_old]:
-                best_old = start
-            start += 1
-        near = slice(start, i)
-        apart_ns = times[i] - times[near]
-        far_m = np.linalg.norm(places_m[near] - places_m[i], axis=1)
-        fits = (apart_ns >= EPOCH_NS) & (far_m <= SLACK_M + FASTEST_M_S * apart_ns / 1e9)
-        lengths = np.where(fits, length[near], 0)
+        lengths = np.where(fits(times[i] - times[:i], places_m[i] - places_m[:i]), length[:i], 0)
         # Of several longest chains extend the one that ends last, so that there is no needless gap.
-        at = len(lengths) - 1 - int(np.argmax(lengths[::-1])) if len(lengths) else -1
-        if at >= 0 and lengths[at] > 0:
-            length[i], before[i] = lengths[at] + 1, start + at
-        if best_old >= 0 and length[best_old] >= length[i]:
-            far = float(np.linalg.norm(places_m[best_old] - places_m[i]))
-            if far <= SLACK_M + FASTEST_M_S * float(times[i] - times[best_old]) / 1e9:
-                length[i], before[i] = length[best_old] + 1, best_old
+        last = i - 1 - int(np.argmax(lengths[::-1]))
+        if lengths[last]:
+            length[i], before[i] = lengths[last] + 1, last
     chosen = [False] * count
     at = count - 1 - int(np.argmax(length[::-1])) if count else -1
     while at >= 0:
@@ -218,16 +207,3 @@ class Courses:
         heading_deg = math.degrees(math.atan2(rig_from_configured[1, 0], rig_from_configured[0, 0]))
         tilt_deg = math.degrees(math.acos(max(-1.0, min(1.0, float(rig_from_configured[2, 2])))))
         return Mounting(mended, heading_deg, tilt_deg, whole_deg, sigma_deg)
-
-
-def refused_text(count: int, worst_m: float, worst_m_s: float) -> str:
-    """A sentence on refused fixes."""
-    speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
-    fixes = "1 fix was" if count == 1 else f"{count} fixes were"
-    return f"{fixes} refused for contradicting the motion, the farthest by {worst_m:,.1f} m{speed}"
-
-
-def restart_text(count: int) -> str:
-    """A sentence on how often fixes disproved the estimated motion."""
-    times = "once" if count == 1 else f"{count} times"
-    return f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"

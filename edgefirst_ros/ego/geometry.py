@@ -89,17 +89,9 @@ def ecef_m(point: GeoPoint) -> Vector:
     return float(x), float(y), float(z)
 
 
-def enu_m(point: GeoPoint, origin: GeoPoint) -> Vector:
-    """East, north, up in metres from the origin, on the plane that touches the ellipsoid there."""
-    east, north, up = pymap3d.geodetic2enu(
-        point.latitude_deg,
-        point.longitude_deg,
-        point.altitude_m,
-        origin.latitude_deg,
-        origin.longitude_deg,
-        origin.altitude_m,
-    )
-    return float(east), float(north), float(up)
+def enu_axes(point: GeoPoint) -> Floats:
+    """East, north and up at a point in earth-centred, earth-fixed axes, as rows (3, 3)."""
+    return np.array([pymap3d.enu2uvw(*unit, point.latitude_deg, point.longitude_deg) for unit in np.eye(3)])
 
 
 def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -111,9 +110,6 @@ class Node:
         if self.steady < 0:
             self.steady = self.index
 
-    def __deepcopy__(self, _: object) -> Node:
-        return replace(self)  # what it holds is replaced, never changed
-
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -131,10 +127,6 @@ class Prior:
     turned: Node | None = None
     absorbed: bool = False
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Prior:
-        shown, turned = copy.deepcopy(self.shown, memo), copy.deepcopy(self.turned, memo)
-        return replace(self, shown=shown, turned=turned)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rolling:
@@ -145,9 +137,6 @@ class Rolling:
     """
 
     travel: Floats | None
-
-    def __deepcopy__(self, _: object) -> Rolling:
-        return self
 
 
 _KINDS = {kind: ord(kind) << 56 for kind in "xvbeo"}
@@ -287,22 +276,30 @@ def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
 
 
 def _wander(
-    graph: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], shown: Node | None, *, ends: bool
+    graph: gtsam.NonlinearFactorGraph,
+    nodes: Sequence[Node],
+    shown: Node | None,
+    *,
+    ends: bool,
+    sigma_m: Floats | None = None,
 ) -> int:
-    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times."""
-    count = 0
+    """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times.
+
+    ``sigma_m`` is its standard deviation (3,), if not what the fixes tell.
+    """
+    count, wander_m = 0, np.ones(3)
     for node in nodes:
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
+        wander_m = node.place.wander_m if sigma_m is None else sigma_m
         if shown is None:
-            first = _model(*[PINNED] * 3, *node.place.wander_m * END)
+            first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
-            sigmas = np.concatenate([_ZERO, node.place.wander_m])
-            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=sigmas)
+            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=np.concatenate([_ZERO, wander_m]))
         shown, count = node, count + 1
     if ends and shown is not None and shown.place is not None:
-        last = _model(*[LOOSE] * 3, *shown.place.wander_m * END)
+        last = _model(*[LOOSE] * 3, *(wander_m if count else shown.place.wander_m) * END)
         graph.add(gtsam.PriorFactorPose3(key("e", shown), _NOWHERE, last))
     return count
 
@@ -386,7 +383,7 @@ class Optimum:
         prior: of the first.
         rolling: how the vehicle moves.
         rounds: most iterations.
-        damped: use Levenberg and Marquardt's method, for attitudes that may be far off.
+        far: attitudes may be far off: each round makes the factors anew with those so far.
 
     Attributes:
         cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
@@ -397,49 +394,35 @@ class Optimum:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, damped: bool = False
+        self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
     ) -> None:
         self.nodes, self._prior, self._rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
-        values, self._order = gtsam.Values(), gtsam.Ordering()
+        self._values, self._order = gtsam.Values(), gtsam.Ordering()
+        north = next((node.north for node in reversed(nodes) if node.north is not None), _NOWHERE)
         for kind, node in _variables(nodes, prior):
             of, value = key(kind, node), getattr(node, _FIELDS[kind])
-            values.insert(of, _NOWHERE if value is None else value)
+            self._values.insert(of, north if value is None else value)
             self._order.push_back(of)
-        self._values = values
         self._tree: gtsam.GaussianBayesTree | None = None
         self._net: gtsam.GaussianBayesNet | None = None
-        if damped:
-            self._descend(rounds)
-            rounds = 0
-        self.cost = float(self._graph.error(self._values))
+        self.cost = self._error()
         for _ in range(rounds):
             self._tree = self._eliminated(self._graph.linearize(self._values))
             self._values = self._values.retract(self._tree.optimize())
-            before, self.cost = self.cost, float(self._graph.error(self._values))
-            if abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
+            if far:
+                # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
+                # and that of a fix has none of its own.
+                self._write()
+                self._graph = factors(nodes, prior, rolling, ends=True)
+            before, self.cost = self.cost, self._error()
+            if self.cost == math.inf or abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
         self._write()
 
-    def _descend(self, rounds: int) -> None:
-        """Steps of Levenberg and Marquardt's, each from factors that are made with the attitudes so far.
-
-        GTSAM's derivatives of a factor between poses hold where its rotation is what was measured, and that
-        of a fix has none of its own.
-        """
-        parameters = gtsam.LevenbergMarquardtParams()
-        parameters.setMaxIterations(1)
-        # Where Cholesky's method fails, it would only take shorter steps, and come nowhere.
-        parameters.setLinearSolverType("MULTIFRONTAL_QR")
-        parameters.setOrdering(self._order)
-        self.cost = math.inf
-        for _ in range(rounds):
-            self._values = gtsam.LevenbergMarquardtOptimizer(self._graph, self._values, parameters).optimize()
-            self._write()
-            self._graph = factors(self.nodes, self._prior, self._rolling, ends=True)
-            before, self.cost = self.cost, float(self._graph.error(self._values))
-            if abs(before - self.cost) < 1e-3 * self.cost:
-                break
+    def _error(self) -> float:
+        found = float(self._graph.error(self._values))
+        return found if math.isfinite(found) else math.inf
 
     def _eliminated(self, linear: gtsam.GaussianFactorGraph) -> gtsam.GaussianBayesTree:
         """By Cholesky's method; by QR, which takes longer, where numbers differ too much for squares."""
@@ -518,11 +501,8 @@ class Optimum:
         base = factors(self.nodes, self._prior, self._rolling, ends=True, slow=False).linearize(self._values)
         places = self.nodes[1:] if self._prior.absorbed else self.nodes
         for sigma in candidates:
-            tried = [
-                n if n.place is None else replace(n, place=replace(n.place, wander_m=sigma)) for n in places
-            ]
             slow = gtsam.NonlinearFactorGraph()
-            count = _wander(slow, tried, self._prior.shown, ends=True)
+            count = _wander(slow, places, self._prior.shown, ends=True, sigma_m=sigma)
             graph = gtsam.GaussianFactorGraph()
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))

@@ -75,9 +75,6 @@ class Segment:
     quiet: bool
     orientation: gtsam.Rot3 | None
 
-    def __deepcopy__(self, _: object) -> Segment:
-        return self  # nothing in it ever changes
-
 
 def sample_row(imu: Imu) -> tuple[float, ...]:
     """A sample's ten numbers."""

@@ -6,13 +6,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import attrgetter
 
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, settle, steered
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
@@ -60,7 +60,8 @@ UPRIGHT = 0.9
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 6, 2
-"""Iterations at most. The second: of nodes that are estimated once more, with those that follow."""
+"""Iterations at most. The second: of nodes that are estimated once more, with those that follow; one less
+loses drives of which nothing but fixes is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +196,12 @@ class Motion:
         self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
             node.segment, reading = segment, segment.orientation
-            if reading is not None and segment.feels:
+            if reading is None:
+                continue
+            if segment.feels:
                 self._felt = self._felt + reading.matrix() @ segment.force_m_s2 * segment.dt_s
             upright = self._felt[2] >= UPRIGHT * float(np.linalg.norm(self._felt))
-            if (
-                reading is not None
-                and upright
-                and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS)
-            ):
+            if upright and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
                 node.orientation, self._knot_ns = reading, node.time_ns
 
     def _pass(self, time_ns: int) -> None:
@@ -259,7 +258,9 @@ class Motion:
             recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else RECENT_NS
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
-            first = self._overlap() if self._pace.whole else 0
+            first = 0
+            if self._pace.whole and self._solved:
+                first = self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS)
             optimum = self._solve(first)
         except NO_OPTIMUM:
             self._give_up()
@@ -268,7 +269,7 @@ class Motion:
         self._compare(now_ns)
         if not self._pace.whole:
             self._publish_lag(optimum)
-            if final or self._datum is not None:
+            if final or self._receiver.datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
@@ -288,9 +289,17 @@ class Motion:
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
         nodes = self._nodes
+        fresh = self._rolling is None and self._solved > 0 and not self._located
+        if fresh and any(node.place is not None for node in nodes):
+            # What was estimated without fixes is elsewhere.
+            self._located, self._solved = True, 0
         start = self._solved
         if start == 0:
-            self._tilt()
+            upright(nodes)
+            reading = next((each for each in nodes if each.orientation is not None), None)
+            if reading is not None and reading.orientation is not None:
+                reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
+                carry(nodes, nodes.index(reading))
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
             if start == 0 or node.segment is None:
                 break
@@ -304,44 +313,10 @@ class Motion:
                 node.moved = self.odometer.moved(before.time_ns, node.time_ns)
         if self._rolling is not None:
             headed(nodes[start:])
-        elif self._solved and not self._located:
-            self._locate()
-        north = next((node.north for node in reversed(nodes) if node.north is not None), None)
-        for node in nodes[start:]:
-            if node.orientation is not None and north is not None:
-                node.north = north
-
-    def _locate(self) -> None:
-        """Move what was estimated without fixes to the first of them."""
-        nodes = self._nodes
-        first = next((index for index, node in enumerate(nodes) if node.place is not None), None)
-        if first is None:
-            return
-        self._located = True
-        place = nodes[first].place
-        if place is not None:
-            off = place.position_m - nodes[first].pose.translation()
-            for node in nodes[: max(first, self._solved)]:
-                node.pose = gtsam.Pose3(node.pose.rotation(), node.pose.translation() + off)
-        placed(nodes[first:])
-        self._solved = 0
-
-    def _tilt(self) -> None:
-        carry(self._nodes, 0)
-        settle(self._nodes)
-        reading = next((each for each in self._nodes if each.orientation is not None), None)
-        if reading is not None and reading.orientation is not None:
-            reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
-            carry(self._nodes, self._nodes.index(reading))
 
     def _index(self, time_ns: int) -> int:
         """Of the first node that is not before a time."""
         return bisect_left(self._nodes, time_ns, key=attrgetter("time_ns"))
-
-    def _overlap(self) -> int:
-        if not self._solved:
-            return 0
-        return self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS)
 
     def _solve(self, first: int, *, last: bool = False) -> Optimum:
         """The optimum of the nodes from one on, once heading, fixes and stops agree with it.
@@ -383,7 +358,7 @@ class Motion:
                 placed(anew)
             changed = self._stand(first)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and rounds > FIRST_ROUNDS):
+            if not refused and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -412,41 +387,32 @@ class Motion:
 
     def _stand(self, first: int) -> bool:
         """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
-        changed, run = False, list[Node]()
-        if self._datum is None:
+        if self._receiver.datum is None:
             return False  # nothing tells a steady drive from a stop
-        for node in [*self._nodes[first:], None]:
-            if node is not None and node.segment is not None and node.segment.quiet:
-                run.append(node)
-                continue
-            if len(run) >= 3:
+        changed = False
+        nodes = self._nodes[first:]
+        for quiet, several in groupby(nodes, lambda node: node.segment is not None and node.segment.quiet):
+            run = list(several)
+            if quiet and len(run) >= 3:
                 span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
                 way = run[-1].pose.translation() - run[0].pose.translation()
                 standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
                 for each in run:
                     changed = changed or each.standing != standing
                     each.standing = standing
-            run = []
         return changed
 
     def _drove(self, run: list[Node]) -> bool:
         """Whether the fixes of a quiet time tell of a steady drive."""
-        having = [(node.time_ns, node.place.position_m[:2]) for node in run if node.place is not None]
+        having = [(node.time_ns - run[0].time_ns, node.place) for node in run if node.place is not None]
         if len(having) < 4:
             return False
-        half = len(having) // 2
-        times = np.array([time_ns - having[0][0] for time_ns, _ in having]) / 1e9
-        places = np.array([place for _, place in having])
-        apart_s = float(times[half:].mean() - times[:half].mean())
-        moved = float(np.linalg.norm(places[half:].mean(axis=0) - places[:half].mean(axis=0)))
-        noise = 2 * float(self._receiver.white_m[0]) / math.sqrt(half)
-        return moved > STANDING_M_S * apart_s + 3 * noise
+        times_s = np.array([time_ns for time_ns, _ in having]) / 1e9
+        speed = np.polyfit(times_s, [place.position_m[:2] for _, place in having], 1)[0]
+        noise = float(self._receiver.white_m[0]) * math.sqrt(2 / len(having)) / float(times_s.std())
+        return math.hypot(*speed) > STANDING_M_S + 3 * noise
 
     # The path
-
-    @property
-    def _datum(self) -> GeoPoint | None:
-        return self._receiver.datum
 
     def _rows(self, optimum: Optimum, nodes: list[Node]) -> tuple[list[int], Floats]:
         """Rows of the path; its origin is the first believed fix."""
@@ -455,15 +421,15 @@ class Motion:
             self.origin, self._shift_m = first
         self.fixes_ns = self._receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
-        if self._rolling is None and not any(node.orientation is not None for node in self._nodes):
-            # Standing tells of no heading, though velocities that are nearly zero seem to.
-            ups = np.array([node.pose.rotation().matrix()[2] for node in nodes])
-            sigmas[:, 3:] = np.hypot(sigmas[:, 3:], ANY_RAD * ups)
+        # Standing tells of no heading, though velocities that are nearly zero seem to.
+        unheaded = self._rolling is None and not any(node.orientation is not None for node in self._nodes)
         for row, node in zip(sigmas, nodes, strict=True):
-            speed = float(np.linalg.norm(node.velocity_m_s))
-            if node.segment is not None and not node.segment.turns and speed < BACKWARDS_M_S:
-                row[3:] = np.hypot(row[3:], BACKWARDS_RAD * node.pose.rotation().matrix()[2])
-        times, rows = rows_of(nodes, sigmas, self._norths(nodes), self._gravity)
+            slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
+            blind = slow and node.segment is not None and not node.segment.turns
+            if unheaded or blind:
+                sigma_rad = math.hypot(ANY_RAD * unheaded, BACKWARDS_RAD * blind)
+                row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
+        times, rows = rows_of(nodes, sigmas, self._norths(nodes))
         rows[:, :3] -= self._shift_m
         return times, rows
 
@@ -473,10 +439,7 @@ class Motion:
         knots = [each for each in (before, *self._nodes) if each is not None and each.north is not None]
         if not knots:
             return np.zeros(len(nodes))
-        turned = np.array(
-            [[*each.north.rotation().matrix()[:2, 0]] for each in knots if each.north is not None]
-        )
-        angles = np.unwrap(np.arctan2(turned[:, 1], turned[:, 0]))
+        angles = np.unwrap([each.north.rotation().yaw() for each in knots if each.north is not None])
         base = knots[0].time_ns
         known = [each.time_ns - base for each in knots]
         found = np.interp([node.time_ns - base for node in nodes], known, angles)
@@ -493,7 +456,7 @@ class Motion:
         cut = self._index(now_ns - self._pace.keep_ns)
         if cut < 10:
             return
-        if self._datum is None:
+        if self._receiver.datum is None:
             self._prior = None
         elif self._rolling is None:
             node = self._nodes[cut]

@@ -74,10 +74,11 @@ class Odometer:
 
     def compare(self, start_ns: int, end_ns: int, way_m: float) -> None:
         """Learn the scale from an estimated way between two times, in order of time."""
-        own_m = self.way_m(start_ns, end_ns)
+        start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
         self.compared_ns = end_ns
-        if own_m is None:
+        if start is None or end is None:
             return
+        own_m = float(np.linalg.norm(end[:3] - start[:3]))
         self._stretch = self._stretch[0] + way_m, self._stretch[1] + own_m
         if self._stretch[1] < STRETCH_M:
             return
@@ -91,11 +92,6 @@ class Odometer:
             good = np.abs(ratios - middle) < 3 * scatter + 1e-3
             trusted = scatter < TRUSTED * middle
             self._scale = float(ways[good, 0].sum() / ways[good, 1].sum()) if trusted else math.nan
-
-    def way_m(self, start_ns: int, end_ns: int) -> float | None:
-        """How far it is from one time to another by odometry as it is; None if unknown."""
-        start, end = self.series.at(start_ns, GAP_NS), self.series.at(end_ns, GAP_NS)
-        return None if start is None or end is None else float(np.linalg.norm(end[:3] - start[:3]))
 
     def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:
         """The way from one time to another in the axes at the first (3,), and its standard deviation, metres.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from edgefirst_ros.ego.fixes import (
     Vehicle,
     drivable,
     judged,
-    refused_text,
-    restart_text,
 )
-from edgefirst_ros.ego.geometry import Floats, Vector, enu_m
+from edgefirst_ros.ego.geometry import Floats, enu_axes
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
@@ -52,25 +50,25 @@ LEAST_FIXES = 6
 
 
 @dataclass(slots=True, eq=False)
-class _Epoch:
-    """Fixes of one time that contradict each other, or one alone, and which of them is believed."""
+class _Candidate:
+    """A fix with a position, and what becomes of it.
+
+    Attributes:
+        epoch: all fixes of its epoch, which contradict each other; of them one at most is chosen.
+        repeats: it repeats the last position to the last digit, so it may be frozen.
+        chosen: nothing but the motion speaks against it.
+        refused: the motion does.
+        told: whether it is believed does not change any more, unless it turns out to be wrong.
+    """
 
     node: Node
-    fixes: list[Fix]
+    fix: Fix
+    epoch: list[_Candidate]
     repeats: bool
-    """It repeats the last position to the last digit, so it may be frozen."""
-    chosen: int | None = None
+    chosen: bool
     believed: bool = False
-    refused: set[int] = field(default_factory=set)
+    refused: bool = False
     told: bool = False
-    _places: dict[int, Floats] = field(default_factory=dict)
-
-    def place(self, datum: GeoPoint) -> Floats:
-        """The chosen fix in ENU at a point that is always the same, metres (3,)."""
-        number = self.chosen or 0
-        if number not in self._places:
-            self._places[number] = np.array(enu_m(self.fixes[number].point, datum))
-        return self._places[number]
 
 
 class Receiver:
@@ -81,21 +79,23 @@ class Receiver:
         recover_ns: refused fixes over this time, with none believed after them, disprove the motion.
 
     Attributes:
-        datum: origin of the places that nodes get; None until a fix is chosen.
+        datum: the fix that is the origin of the places that nodes get; None until one is chosen.
         white_m: white noise of fixes that declare none (3,).
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
         self._altitude_m = math.nan
-        self.datum: GeoPoint | None = None
+        self.datum: Fix | None = None
+        self._axes = np.eye(3)
         self.white_m, self._wander, self._factor = np.array(WHITE_M), WANDER, 1.0
         self._learns = not vehicle.fix_sigma_m
         if not self._learns:
             self.white_m = vehicle.fix_sigma_m * np.array((1.0, 1.0, 2.0)) * DECLARED_WHITE
             self._wander = DECLARED_WANDER / DECLARED_WHITE
         self._recover_ns = recover_ns
-        self._epochs: list[_Epoch] = []
-        self._last: _Epoch | None = None
+        self._candidates: list[_Candidate] = []
+        self._epoch: list[_Candidate] = []
+        """Those of the last epoch."""
         self._past_ns: list[int] = []
         """Of believed fixes that are not in the window any more."""
         self._judged: list[JudgedFix] = []
@@ -103,30 +103,35 @@ class Receiver:
         self._outliers = self._restarts = 0
 
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
-        """The fix if a new epoch begins with it; None if it is refused, or contradicts the last one's."""
+        """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
         taken = judged(time_ns, arrival, fix, self._altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
         self._altitude_m = taken.point.altitude_m
-        last = self._last
-        if last is None or time_ns - last.fixes[0].time_ns >= EPOCH_NS:
+        if self._is_new(taken):
             return taken
-        if last.told or _is_near(taken, last.fixes):
+        if self._epoch[0].told or any(math.dist(taken.ecef, each.fix.ecef) < SAME_M for each in self._epoch):
             self._judged.append((arrival, Reason.SAME_EPOCH))
-        else:
-            last.fixes.append(taken)
-        return None
+            return None
+        return taken
+
+    def _is_new(self, fix: Fix) -> bool:
+        """Whether an epoch begins with a fix."""
+        return not self._epoch or fix.time_ns - self._epoch[0].fix.time_ns >= EPOCH_NS
 
     def add(self, node: Node, fix: Fix) -> None:
-        """Begin an epoch, at its node."""
-        repeats = self._last is not None and fix.point == self._last.fixes[0].point
-        self._last = _Epoch(node, [fix], repeats, chosen=0 if repeats else None)
-        self._epochs.append(self._last)
+        """Add a fix that was taken, at its node."""
+        is_new = self._is_new(fix)
+        repeats = is_new and bool(self._epoch) and fix.point == self._epoch[0].fix.point
+        if is_new:
+            self._epoch = []
+        self._epoch.append(_Candidate(node, fix, self._epoch, repeats, chosen=repeats))
+        self._candidates.append(self._epoch[-1])
 
     def has(self, node: Node) -> bool:
-        """Whether the last epoch is at a node."""
-        return self._last is not None and self._last.node is node
+        """Whether the last fix is at a node."""
+        return bool(self._epoch) and self._epoch[-1].node is node
 
     def judged(self) -> list[JudgedFix]:
         """Fixes believed or refused since the last call."""
@@ -136,65 +141,70 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        found = [refused_text(self._outliers, *self._worst)] if self._outliers else []
-        return found + ([restart_text(self._restarts)] if self._restarts else [])
+        worst_m, worst_m_s = self._worst
+        fixes = "1 fix was" if self._outliers == 1 else f"{self._outliers} fixes were"
+        speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
+        times = "once" if self._restarts == 1 else f"{self._restarts} times"
+        refused = f"{fixes} refused for contradicting the motion, the farthest by {worst_m:,.1f} m{speed}"
+        again = (
+            f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
+        )
+        return [refused] * bool(self._outliers) + [again] * bool(self._restarts)
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
-        return [*self._past_ns, *(each.node.time_ns for each in self._epochs if each.believed)]
+        return [*self._past_ns, *(each.node.time_ns for each in self._candidates if each.believed)]
 
     def first(self) -> tuple[GeoPoint, Floats] | None:
         """The first believed fix of the window, and its place."""
-        first = next((each for each in self._epochs if each.believed), None)
-        if first is None or self.datum is None:
-            return None
-        return first.fixes[first.chosen or 0].point, first.place(self.datum)
+        first = next((each.fix for each in self._candidates if each.believed), None)
+        return None if first is None else (first.point, self._place(first))
 
     def choose(self, now_ns: int, horizon_ns: int, *, final: bool) -> None:
         """Choose which fixes since a time may be: the longest chain that a vehicle could have driven."""
-        recent = [
-            each
-            for each in self._epochs
-            if not each.repeats and (self.datum is None or each.node.time_ns >= horizon_ns)
-        ]
-        candidates = [
-            (epoch, number)
-            for epoch in recent
-            for number in range(len(epoch.fixes))
-            if number not in epoch.refused
-        ]
-        if not candidates:
+        recent = [each for each in self._candidates if not each.repeats]
+        if self.datum is not None:
+            recent = [each for each in recent if each.node.time_ns >= horizon_ns]
+        may_be = [each for each in recent if not each.refused]
+        if not may_be:
             return
-        fixes = [epoch.fixes[number] for epoch, number in candidates]
-        times_ns = [epoch.node.time_ns for epoch, _ in candidates]
-        chain = drivable(times_ns, np.array([fix.ecef for fix in fixes]))
+        times_ns = [each.epoch[0].node.time_ns for each in may_be]
+        chain = drivable(times_ns, np.array([each.fix.ecef for each in may_be]))
         if self.datum is None:
-            alone = sum(chain) < 2 and not any(each.repeats for each in self._epochs)
-            if alone and not final and now_ns - recent[0].node.time_ns < ALONE_NS:
+            alone = sum(chain) < 2 and len(self._candidates) == len(recent)
+            if alone and not final and now_ns - times_ns[0] < ALONE_NS:
                 return
-            self.datum = fixes[chain.index(True)].point
-        chosen = {id(epoch): number for (epoch, number), may in zip(candidates, chain, strict=True) if may}
-        left = 0
-        for epoch in recent:
-            number = chosen.get(id(epoch))
-            if epoch.told:
-                if number is None and epoch.believed:
-                    epoch.node.place, epoch.believed, left = None, False, left + 1
-            elif number != epoch.chosen or (number is not None and not epoch.believed):
-                epoch.chosen = number
-                self._believe(epoch)
-        self._restarts += left > 0
+            self.datum = may_be[chain.index(True)].fix
+            self._axes = enu_axes(self.datum.point)
+        chosen = {id(each) for each, may in zip(may_be, chain, strict=True) if may}
+        left = [each for each in recent if each.told and each.believed and id(each) not in chosen]
+        for each in left:
+            self._believe(each, believed=False)
+        self._restarts += bool(left)
+        # Those that are not first: two may be at one node.
+        for each in sorted(recent, key=lambda each: id(each) in chosen):
+            may = id(each) in chosen
+            if not each.told and (may != each.chosen or (may and not each.believed)):
+                each.chosen = may
+                self._believe(each, believed=may)
 
-    def _believe(self, epoch: _Epoch) -> None:
+    def _place(self, fix: Fix) -> Floats:
+        """A fix in ENU at the datum, metres (3,)."""
+        origin = fix if self.datum is None else self.datum
+        place: Floats = self._axes @ np.subtract(fix.ecef, origin.ecef)
+        return place
+
+    def _believe(self, each: _Candidate, *, believed: bool) -> None:
         """Give a node the place that its fix tells, unless a rig that stands was told before."""
-        epoch.node.place = None
-        epoch.believed = epoch.chosen is not None and epoch.chosen not in epoch.refused
-        if epoch.chosen is None or not epoch.believed or self.datum is None:
-            return
-        if not (epoch.repeats and epoch.node.standing):
-            white_m, wander_m = self._noise(epoch.fixes[epoch.chosen])
-            white_m = white_m * (REPEATED if epoch.repeats else 1.0)
-            epoch.node.place = Place(epoch.place(self.datum), white_m, wander_m)
+        if each.believed and not believed:
+            each.node.place = None
+        each.believed = believed
+        if believed:
+            each.node.place = None
+            if not (each.repeats and each.node.standing):
+                white_m, wander_m = self._noise(each.fix)
+                white_m = white_m * (REPEATED if each.repeats else 1.0)
+                each.node.place = Place(self._place(each.fix), white_m, wander_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
@@ -205,9 +215,9 @@ class Receiver:
 
     def _believe_again(self) -> None:
         """Give all nodes their places once more, since the noise has changed."""
-        for epoch in self._epochs:
-            if epoch.believed:
-                self._believe(epoch)
+        for each in self._candidates:
+            if each.believed:
+                self._believe(each, believed=True)
 
     def refuse(self, nodes: Sequence[Node]) -> tuple[bool, Node | None]:
         """Refuse fixes that contradict the motion, believe those again that do not.
@@ -216,50 +226,47 @@ class Receiver:
             Whether any changed, and the node where fixes disprove the motion.
         """
         changed = False
-        run: list[_Epoch] = []
+        run: list[_Candidate] = []
         noise = self.white_m * math.hypot(1.0, self._wander)
         most_m, most_up_m = max(LEAST_OFF_M, SIGMAS * noise[0]), max(LEAST_OFF_UP_M, SIGMAS * noise[2])
-        for epoch in self._epochs:
-            if epoch.node.time_ns < nodes[0].time_ns or epoch.chosen is None or self.datum is None:
+        for each in self._candidates:
+            if each.node.time_ns < nodes[0].time_ns or not each.chosen:
                 continue
-            level_m, up_m = _apart(epoch.place(self.datum), epoch.node)
-            if epoch.repeats:
-                stands = self._stands(epoch, level_m)
-                is_new = stands and not epoch.node.standing
-                if not epoch.told and (stands, is_new) != (epoch.believed, epoch.node.place is not None):
-                    epoch.refused, changed = set() if stands else {0}, True
-                    self._believe(epoch)
-                continue
-            if level_m <= most_m and up_m <= most_up_m:
+            level_m, up_m = self._apart(each)
+            if each.repeats:
+                stands = self._stands(each, level_m)
+                is_new = stands and not each.node.standing
+                if not each.told and (stands, is_new) != (each.believed, each.node.place is not None):
+                    each.refused, changed = not stands, True
+                    self._believe(each, believed=stands)
+            elif level_m <= most_m and up_m <= most_up_m:
                 run = []
-                if not epoch.believed and not epoch.told:
-                    epoch.refused.discard(epoch.chosen)
-                    self._believe(epoch)
-                    changed = True
-                continue
-            run.append(epoch)
-            if not epoch.believed:
-                continue
-            changed = True
-            if epoch.told:
-                epoch.node.place, epoch.believed = None, False
-                continue
-            epoch.refused.add(epoch.chosen)
-            self._note(epoch, level_m, up_m)
-            others = (n for n in range(len(epoch.fixes)) if n not in epoch.refused)
-            epoch.chosen = next(others, epoch.chosen)
-            self._believe(epoch)
+                if not each.believed and not each.told:
+                    each.refused, changed = False, True
+                    self._believe(each, believed=True)
+            else:
+                run.append(each)
+                changed = changed or each.believed
+                if each.believed and not each.told:
+                    each.refused = True
+                    self._note(each)
+                if each.believed:
+                    self._believe(each, believed=False)
+                    other = next((o for o in each.epoch if not (o.refused or o.told)), None)
+                    if other is not None:
+                        each.chosen, other.chosen = False, True
+                        self._believe(other, believed=True)
         disproved = self._disproved(run)
         return changed or disproved is not None, disproved
 
-    def _stands(self, epoch: _Epoch, off_m: float) -> bool:
+    def _stands(self, each: _Candidate, off_m: float) -> bool:
         """Whether a rig may be where it was: not frozen is what repeats the place of one that stands."""
-        near_m = 3 * math.hypot(*(float(sigma[0]) for sigma in self._noise(epoch.fixes[0])))
-        if epoch.node.standing:
+        near_m = 3 * math.hypot(*(float(sigma[0]) for sigma in self._noise(each.fix)))
+        if each.node.standing:
             near_m = max(near_m, STOOD_M)
-        return off_m <= near_m and float(np.linalg.norm(epoch.node.velocity_m_s)) < MOVED_M_S
+        return off_m <= near_m and float(np.linalg.norm(each.node.velocity_m_s)) < MOVED_M_S
 
-    def _disproved(self, run: list[_Epoch]) -> Node | None:
+    def _disproved(self, run: list[_Candidate]) -> Node | None:
         """Where the motion is wrong, if fixes contradict it for long, and none agrees after them."""
         if len(run) < 3 or run[-1].node.time_ns - run[0].node.time_ns < self._recover_ns:
             return None
@@ -267,16 +274,22 @@ class Receiver:
             return None
         self._restarts += 1
         run[0].node.begins_again = True
-        for epoch in run:
-            epoch.refused.discard(epoch.chosen or 0)
-            self._believe(epoch)
+        for each in run:
+            if each.chosen:
+                each.refused = False
+                self._believe(each, believed=True)
         return run[0].node
 
-    def _note(self, epoch: _Epoch, level_m: float, up_m: float) -> None:
-        off_m = max(level_m, up_m)
+    def _apart(self, each: _Candidate) -> tuple[float, float]:
+        """How far a fix is from its node, level and up."""
+        off = self._place(each.fix) - each.node.pose.translation()
+        return math.hypot(off[0], off[1]), abs(float(off[2]))
+
+    def _note(self, each: _Candidate) -> None:
+        off_m = max(self._apart(each))
         if off_m > self._worst[0]:
-            others = [e.node.time_ns for e in self._epochs if e.believed and e is not epoch]
-            apart_s = min((abs(t - epoch.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
+            others = [o.node.time_ns for o in self._candidates if o.believed and o is not each]
+            apart_s = min((abs(t - each.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
             self._worst = off_m, off_m / apart_s
 
     def learn(self, since_ns: int, least: float = 0.2) -> bool:
@@ -286,13 +299,13 @@ class Receiver:
         less than a share, ``least``, are none.
         """
         known = [
-            (epoch, epoch.fixes[epoch.chosen or 0].sigma_m)
-            for epoch in self._epochs
-            if epoch.believed and not epoch.repeats and epoch.node.time_ns >= since_ns
+            each
+            for each in self._candidates
+            if each.believed and not each.repeats and each.node.time_ns >= since_ns
         ]
-        told = [(epoch, sigma_m) for epoch, sigma_m in known if sigma_m is not None]
+        told = [each for each in known if each.fix.sigma_m is not None]
+        silent = [each for each in known if each.fix.sigma_m is None]
         changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
-        silent = [epoch for epoch, sigma_m in known if sigma_m is None]
         if self._learns and len(silent) >= LEAST_FIXES:
             east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
             level = math.sqrt(0.5 * (east**2 + north**2))
@@ -303,19 +316,18 @@ class Receiver:
             self._believe_again()
         return changed
 
-    def _learn_factor(self, told: Sequence[tuple[_Epoch, Vector]], least: float) -> bool:
-        declared = np.maximum([sigma_m for _, sigma_m in told], LEAST_M) * DECLARED_WHITE
-        scatter = self._scatter([epoch for epoch, _ in told], declared)
+    def _learn_factor(self, told: Sequence[_Candidate], least: float) -> bool:
+        declared = [each.fix.sigma_m for each in told if each.fix.sigma_m is not None]
+        scatter = self._scatter(told, np.maximum(declared, LEAST_M) * DECLARED_WHITE)
         factor = max(1.0, math.sqrt(0.5 * (scatter[0] ** 2 + scatter[1] ** 2)), scatter[2])
         if abs(math.log(factor / self._factor)) < least:
             return False
         self._factor = factor
         return True
 
-    def _scatter(self, epochs: Sequence[_Epoch], units_m: Floats) -> list[float]:
+    def _scatter(self, fixes: Sequence[_Candidate], units_m: Floats) -> list[float]:
         """White noise of fixes east, north and up, in their units (n, 3)."""
-        datum = self.datum
-        off = [each.place(datum) - each.node.pose.translation() for each in epochs if datum is not None]
+        off = [self._place(each.fix) - each.node.pose.translation() for each in fixes]
         changes = np.diff(off, axis=0) / units_m[1:]
         scatter: list[float] = (1.4826 / math.sqrt(2) * np.median(np.abs(changes), axis=0)).tolist()
         return scatter
@@ -341,46 +353,32 @@ class Receiver:
 
     def tell(self, before_ns: float = math.inf) -> None:
         """Tell what becomes of the fixes before a time."""
-        for epoch in self._epochs:
-            if epoch.told or epoch.node.time_ns >= before_ns:
+        for each in self._candidates:
+            if each.told or each.node.time_ns >= before_ns:
                 continue
-            epoch.told = True
-            for number, fix in enumerate(epoch.fixes):
-                others = [other for other in epoch.fixes if other is not fix]
-                believed = number == epoch.chosen and epoch.believed
-                refusal = Reason.FROZEN_FIX if epoch.repeats else Reason.OUTLYING_FIX
-                reason = None if believed else Reason.SAME_EPOCH if _is_near(fix, others) else refusal
-                self._judged.append((fix.arrival, reason))
-                if reason is Reason.OUTLYING_FIX:
-                    self._outliers += 1
-                    if self.datum is not None and epoch.chosen is None:
-                        self._note(epoch, *_apart(np.array(enu_m(fix.point, self.datum)), epoch.node))
+            each.told = True
+            refusal = Reason.FROZEN_FIX if each.repeats else Reason.OUTLYING_FIX
+            self._judged.append((each.fix.arrival, None if each.believed else refusal))
+            if not (each.believed or each.repeats):
+                self._outliers += 1
+                if not each.chosen:
+                    self._note(each)
 
     def give_up(self) -> None:
         """Believe none of the window's fixes."""
-        for epoch in self._epochs:
-            epoch.node.place, epoch.believed = None, False
+        for each in self._candidates:
+            self._believe(each, believed=False)
         self.tell()
-        self._epochs = []
+        self._candidates = []
 
     def drop(self, before_ns: int) -> None:
         """Fixes before a time are not in the window any more."""
-        past = [each for each in self._epochs if each.node.time_ns < before_ns]
+        past = [each for each in self._candidates if each.node.time_ns < before_ns]
         self._past_ns += [each.node.time_ns for each in past if each.believed]
-        del self._epochs[: len(past)]
+        del self._candidates[: len(past)]
 
     def forget(self, before_ns: int) -> None:
         """Drop times that poses from ``before_ns`` on do not need."""
         old = bisect_left(self._past_ns, before_ns - 60_000_000_000)
         if old > 100:
             del self._past_ns[:old]
-
-
-def _is_near(fix: Fix, others: Sequence[Fix]) -> bool:
-    return any(math.dist(fix.ecef, other.ecef) < SAME_M for other in others)
-
-
-def _apart(place_m: Floats, node: Node) -> tuple[float, float]:
-    """How far a place is from a node, level and up."""
-    off = place_m - node.pose.translation()
-    return math.hypot(off[0], off[1]), abs(float(off[2]))

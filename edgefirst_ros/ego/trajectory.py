@@ -156,14 +156,12 @@ class Trajectory:
             located: whether its ``location`` is needed, which takes longer than all the rest.
         """
         motion = self._motion
-        origin, point = motion.origin, motion.point(time_ns)
+        point = motion.point(time_ns)
         place_basis = self._place_basis(motion.fixes_ns, time_ns, point)
         position = point.position_m if point is not None and place_basis is not PoseBasis.ASSUMED else None
-        is_on_earth = position is not None and origin is not None
-        location = None
-        if located and position is not None and origin is not None:
-            location = from_enu(position, origin)
-        fix_time_ns = nearest_ns(motion.fixes_ns, time_ns) if is_on_earth else None
+        origin = None if position is None else motion.origin
+        location = None if position is None or origin is None or not located else from_enu(position, origin)
+        fix_time_ns = None if origin is None else nearest_ns(motion.fixes_ns, time_ns)
         if self._has_odometry:
             return self._of_odometry(EgoPose(time_ns, location=location, fix_time_ns=fix_time_ns))
         rotation, rotation_basis, rotation_sigma = self._rotation(motion.fixes_ns, time_ns, point)
@@ -171,7 +169,7 @@ class Trajectory:
             time_ns=time_ns,
             location=location,
             fix_time_ns=fix_time_ns,
-            origin=origin if is_on_earth else None,
+            origin=origin,
             position_m=position,
             rotation_xyzw=rotation,
             rpy_deg=None if rotation is None else rpy_deg(rotation),
@@ -189,36 +187,31 @@ class Trajectory:
             self._motion.forget(before_ns)
 
     def _place_basis(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> PoseBasis:
+        if point is None:
+            return PoseBasis.ASSUMED
         found = basis(fixes_ns, time_ns, MOST_GAP_NS)
-        if point is None or found is not PoseBasis.DEAD_RECKONED:
-            return PoseBasis.ASSUMED if point is None else found
-        nearest = nearest_ns(fixes_ns, time_ns)
-        far = nearest is None or abs(nearest - time_ns) > RECKON_NS
-        return PoseBasis.ASSUMED if far or max(point.position_sigma_m[:2]) > self._reckon_m else found
+        near = _is_near(fixes_ns, time_ns, RECKON_NS) and max(point.position_sigma_m[:2]) <= self._reckon_m
+        return found if near or found is not PoseBasis.DEAD_RECKONED else PoseBasis.ASSUMED
 
     def _rotation(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> _Rotation:
         """Rotation, its basis, and its standard deviations."""
         times_ns = self._orientation.times_ns
+        read = basis(times_ns, time_ns, MOST_GAP_NS)
         own = self._orientation.at(time_ns, SWIFT_NS)
-        sigma = None if point is None else point.rotation_sigma_rad
         if own is not None:
             x, y, z, w = own.tolist()
-            if point is not None:
-                sigma = _of_written((x, y, z, w), point)
-            return (x, y, z, w), basis(times_ns, time_ns, MOST_GAP_NS), sigma
-        if point is None or sigma is None:
+            return (x, y, z, w), read, None if point is None else _of_written((x, y, z, w), point)
+        if point is None:
             return None, PoseBasis.ASSUMED, None
-        near = nearest_ns(times_ns, time_ns)
-        course = basis(fixes_ns, time_ns, MOST_GAP_NS)
+        sigma = point.rotation_sigma_rad
         headed = max(sigma) < HEADED_RAD
-        if times_ns and near is not None and (point.turns or (headed and abs(near - time_ns) < HOLD_NS)):
-            return point.rotation_xyzw, basis(times_ns, time_ns, MOST_GAP_NS), sigma
+        course = basis(fixes_ns, time_ns, MOST_GAP_NS)
+        if times_ns and (point.turns or (headed and _is_near(times_ns, time_ns, HOLD_NS))):
+            return point.rotation_xyzw, read, sigma
         if headed and course in {PoseBasis.MEASURED, PoseBasis.INTERPOLATED}:
             # No sensor measures it: it is the course between fixes.
             return point.rotation_xyzw, PoseBasis.INTERPOLATED, sigma
-        fix_ns = nearest_ns(fixes_ns, time_ns)
-        held = headed and fix_ns is not None and abs(fix_ns - time_ns) <= HOLD_NS
-        if point.turns or held:
+        if point.turns or (headed and _is_near(fixes_ns, time_ns, HOLD_NS)):
             return point.rotation_xyzw, PoseBasis.DEAD_RECKONED, sigma
         return None, PoseBasis.ASSUMED, None
 
@@ -262,6 +255,12 @@ def _of_written(rotation: Quaternion, point: Point) -> Vector:
     off = gtsam.Rot3.Logmap(rot3(point.rotation_xyzw).between(rot3(rotation))).tolist()
     a, b, c = (math.hypot(*each) for each in zip(off, point.rotation_sigma_rad, strict=True))
     return a, b, c
+
+
+def _is_near(times_ns: Sequence[int], time_ns: int, most_ns: int) -> bool:
+    """Whether one of the times is no further away than this."""
+    nearest = nearest_ns(times_ns, time_ns)
+    return nearest is not None and abs(nearest - time_ns) <= most_ns
 
 
 def _known(numbers: list[float]) -> Vector | None:

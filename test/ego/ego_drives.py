@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, canonical, enu_m
+from edgefirst_ros.ego.geometry import Quaternion, canonical, ecef_m, enu_axes
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -206,7 +206,8 @@ def off(world: World, poses: Iterable[EgoPose]) -> Off:
         true = world.rig.state((pose.time_ns - T0) / S)
         place = turn = math.nan
         if pose.location is not None:
-            place = float(np.linalg.norm(np.array(enu_m(pose.location, zero)) - true.position_m))
+            found_m = enu_axes(zero) @ np.subtract(ecef_m(pose.location), ecef_m(zero))
+            place = float(np.linalg.norm(found_m - true.position_m))
         if pose.rotation_xyzw is not None:
             found = Rotation.from_quat(pose.rotation_xyzw)
             turn = math.degrees((found.inv() * Rotation.from_matrix(true.rotation())).magnitude())

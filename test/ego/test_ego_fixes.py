@@ -192,8 +192,7 @@ def test_what_no_vehicle_drives_through_is_left_out(fixes: list[tuple[int, bool]
         at += step_ms * MS
         times.append(at)
         places.append((at / 1e9 * 20.0, 1e6 if wrong else 0.0, 0.0))
-    # No such drive is long enough for a gap that has to be bridged.
-    chosen = drivable(times, np.array(places), 200 * S)
+    chosen = drivable(times, np.array(places))
     kept = [wrong for (_, wrong), is_chosen in zip(fixes, chosen, strict=True) if is_chosen]
     # One side or the other, whichever has more; never a mixture.
     assert len(set(kept)) == 1

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.geometry import ecef_m, enu_m, from_enu
+from edgefirst_ros.ego.geometry import ecef_m, enu_axes, from_enu
 from edgefirst_ros.model.sample import GeoPoint
 
 POINTS = st.builds(
@@ -16,6 +17,11 @@ POINTS = st.builds(
     altitude_m=st.floats(-400, 9000),
 )
 OFFSETS = st.tuples(st.floats(-20e3, 20e3), st.floats(-20e3, 20e3), st.floats(-500, 500))
+
+
+def enu_m(point: GeoPoint, origin: GeoPoint) -> list[float]:
+    found: list[float] = (enu_axes(origin) @ np.subtract(ecef_m(point), ecef_m(origin))).tolist()
+    return found
 
 
 @pytest.mark.parametrize(

@@ -415,8 +415,8 @@ def test_from_wrong_initial_values_it_is_the_same_optimum() -> None:
         node.velocity_m_s = np.zeros(3)
     for node, wrong in zip(Optimum(one, prior, ROLLING, rounds=10).nodes, other, strict=True):
         wrong.place = node.place
-    # The damped descent ends early, and slip is a share of the speed, which was wrong.
-    near = Optimum(other, prior, ROLLING, rounds=20, damped=True).nodes
+    # The descent ends early, and slip is a share of the speed, which was wrong.
+    near = Optimum(other, prior, ROLLING, rounds=20, far=True).nodes
     found = Optimum(near, prior, ROLLING, rounds=10).nodes
     for node, wrong in zip(one, found, strict=True):
         assert wrong.pose.translation() == pytest.approx(node.pose.translation(), abs=0.02)
