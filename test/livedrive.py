@@ -68,9 +68,17 @@ def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
     return tuple(McapRecording(simulated(options).mcap).messages())
 
 
+REPORTS = ("capture_report.json", "capture_report.html")
+
+
+def dataset_files(output: Path) -> dict[str, bytes]:
+    """All files of all datasets below an output folder, by path; no recordings, and no reports."""
+    return contents(output, ".mcap", *REPORTS)
+
+
 def output_files(output: Path, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """All that was written below an output folder, by path; not the report of how it came to be."""
-    found = contents(output, "capture_report.json", "capture_report.html")
+    found = contents(output, *REPORTS)
     assert {path.partition("/")[0] for path in found} >= set(formats), found.keys()
     return found
 

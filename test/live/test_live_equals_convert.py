@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from livedrive import FORMATS, HOST, NOON_NS, two_clocks
-from places import contents
+from livedrive import FORMATS, HOST, NOON_NS, dataset_files, two_clocks
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -27,7 +26,6 @@ from edgefirst_ros.sources.session import RESUMED
 
 SECONDS = 9.0
 VIDEO = "/camera/h264"
-REPORTS = ("capture_report.json", "capture_report.html")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,7 @@ def run(live: LiveCapture, what: Iterable[RawMessage]) -> list[Finished]:
 def files_of(output: Path, session: Finished) -> dict[str, bytes]:
     """All files of one session's datasets, by path."""
     names = {session.name, f"{session.name}.zarr", recording_of(session).stem}
-    found = contents(output, ".mcap", *REPORTS)
+    found = dataset_files(output)
     return {name: data for name, data in found.items() if name.split("/")[1] in names}
 
 
@@ -155,7 +153,7 @@ def test_a_session_with_a_pause_converts_into_its_own_bytes(
     assert session.report["recording"]["not_recorded"] == {}
     report = convert(recording_of(session), tmp_path / "again")
     assert len(report["sequences"]) == 2
-    made, found = (sequences(folder) for folder in (tmp_path / "live", tmp_path / "again"))
+    made, found = (dataset_files(folder) for folder in (tmp_path / "live", tmp_path / "again"))
     assert {name.partition("/")[0] for name in made} == set(FORMATS)
     assert found.keys() == made.keys()
     assert [name for name, data in found.items() if data != made[name]] == []
@@ -178,11 +176,6 @@ def test_sessions_in_a_bucket_convert_into_their_own_bytes(
     report = convert(f"{bucket}/recordings/{recording_of(sessions[1]).name}", tmp_path / "again")
     assert files_of(tmp_path / "again", sessions[1]) == files_of(output, sessions[1]) != {}
     assert not any("is not in its folder" in note for note in report["notes"])
-
-
-def sequences(output: Path) -> dict[str, bytes]:
-    """All files of all datasets, by path."""
-    return contents(output, ".mcap", *REPORTS)
 
 
 def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, run_of_three: Captured) -> None:

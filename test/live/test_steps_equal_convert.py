@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from livedrive import FORMATS, HOST, NOON_NS, two_clocks
-from places import contents
+from livedrive import FORMATS, HOST, NOON_NS, dataset_files, two_clocks
 from resized import recorded
 from typer.testing import CliRunner
 
@@ -67,11 +66,6 @@ def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:
     return found
 
 
-def files(output: Path) -> dict[str, bytes]:
-    """All files of all datasets, by path."""
-    return contents(output, ".mcap", "capture_report.json", "capture_report.html")
-
-
 @pytest.mark.long(cases=1)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_step_is_converted_as_it_was_captured(
@@ -90,7 +84,7 @@ def test_a_step_is_converted_as_it_was_captured(
     assert len(session.report["sequences"]) == 1 + notes[0].startswith("new sequence"), session.report[
         "notes"
     ]
-    made = files(tmp_path / "live")
+    made = dataset_files(tmp_path / "live")
     assert {name.partition("/")[0] for name in made} == set(FORMATS)
     (own,) = (path for path in session.paths if path.suffix == ".mcap")
     (tmp_path / "formats.yaml").write_text(f"formats: [{', '.join(FORMATS)}]\nego: {{smoothing: lag}}\n")
@@ -100,6 +94,6 @@ def test_a_step_is_converted_as_it_was_captured(
         again = tmp_path / f"from {recording.parent.name}"
         done = CliRunner().invoke(app, ["convert", str(recording), "-o", str(again), "--json", *options])
         assert done.exit_code == 0, done.output
-        found = files(again)
+        found = dataset_files(again)
         assert found.keys() == made.keys()
         assert [name for name, data in found.items() if data != made[name]] == [], recording
