@@ -38,7 +38,7 @@ CEILINGS: Mapping[str, int] = {
     "ego": 2130,
     "timing": 2120,
     "simulation": 1900,
-    "live": 1720,
+    "live": 1735,
     "fleet": 1550,
     "offline": 1180,
     "config": 1120,

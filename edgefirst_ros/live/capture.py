@@ -311,7 +311,7 @@ class LiveCapture:
             try:
                 for lost in self._queue.dropped():
                     what = lost.topic, lost.schema, lost.messages, lost.bytes
-                    job.pipeline.lose(*what, Reason.QUEUE_FULL, receive_ns=lost.receive_ns)
+                    job.pipeline.lose(*what, lost.reason, receive_ns=lost.receive_ns)
                 if self.failure is not None:
                     self._give_up(job, f"failed: {self.failure}")
                 elif self._aborting:
@@ -352,6 +352,9 @@ class LiveCapture:
             if each.overload is not None:
                 each.overload.feeding(self._queue.taken_s, message.receive_ns)
         job.pipeline.feed(message)
+        if job.overload is not None and job.overload.is_outrun:
+            self._queue.drop_waiting(job.overload.latency_s)
+            job.overload.dropped()
 
     def _split(self, job: Job, message: RawMessage | None) -> Job:
         """Begin another session before this message, whose acquisition time is the seam.

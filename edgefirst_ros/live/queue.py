@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.video.bitstream import can_start
@@ -19,16 +20,20 @@ from edgefirst_ros.video.bitstream import can_start
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512
 """Counted for every message in addition to its data, so that many small ones are bounded as well."""
+LARGE_BYTES = 2048
+"""Messages of this size in the mean are pictures, clouds and cubes, which take nearly all the time. Clocks,
+poses and boxes rest on smaller ones: they are cheap, and a hole in them would cost what comes after it."""
 
 Action = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessages:
-    """Messages of one topic that were dropped since the last query."""
+    """Messages of one topic that were dropped for one reason since the last query."""
 
     topic: str
     schema: str
+    reason: Reason
     messages: int
     bytes: int
     receive_ns: int = field(default=0, compare=False)
@@ -52,14 +57,14 @@ class _Lane:
 
     arrivals: deque[int]
     bytes: int = 0
-    broken: bool = False
-    """A video packet was dropped: nothing is taken until decoding can start again."""
+    broken: Reason | None = None
+    """Why a video packet was dropped: nothing is taken until decoding can start again."""
     messages: int = 0
     newest_s: float = 0.0
     first_s: float = 0.0
 
 
-_Drops = dict[tuple[str, str], tuple[int, int, int]]
+_Drops = dict[tuple[str, str, Reason], tuple[int, int, int]]
 
 
 class LiveQueue:
@@ -67,8 +72,8 @@ class LiveQueue:
 
     ``put`` never blocks: when the queue is full, the topic with the most bytes in it loses its oldest
     message; if it is video, everything up to the next key frame or recovery point, because packets after a
-    lost one cannot be decoded. ``dropped`` returns the losses in their order among the actions. Any number of
-    threads may put and call; one thread reads.
+    lost one cannot be decoded. ``drop_waiting`` drops what waits too long. ``dropped`` returns the losses in
+    their order among the actions. Any number of threads may put and call; one thread reads.
 
     Args:
         limit_bytes: limit of the messages that wait.
@@ -105,16 +110,17 @@ class LiveQueue:
             lane.messages += 1
             lane.newest_s = time.monotonic()
             lane.first_s = lane.first_s or lane.newest_s
-            if lane.broken and not starts_gop(message):
-                self._drop(message)
+            if lane.broken is not None and not starts_gop(message):
+                self._drop(message, lane.broken)
                 return
-            lane.broken = False
+            lane.broken = None
             self._items[message.arrival] = message
             self._came_s[message.arrival] = lane.newest_s
             lane.arrivals.append(message.arrival)
             self._count(lane, _size(message))
             while self.bytes > self._limit_bytes:
-                self._make_room()
+                largest = max(self._lanes.values(), key=lambda each: each.bytes)
+                self._drop_oldest(largest, Reason.QUEUE_FULL)
             self._lock.notify()
 
     def call(self, action: Action) -> None:
@@ -144,6 +150,17 @@ class LiveQueue:
                 self._passed = True
             return item
 
+    def drop_waiting(self, longest_s: float) -> None:
+        """Drop video and large messages that have waited longer, of video as if the queue were full."""
+        with self._lock:
+            before_s = time.monotonic() - longest_s
+            for lane in self._lanes.values():
+                is_large = lane.bytes >= LARGE_BYTES * len(lane.arrivals)
+                if not lane.arrivals or not (is_large or full_type(self._peek(lane).schema) == VIDEO):
+                    continue
+                while lane.arrivals and self._came_s[lane.arrivals[0]] < before_s:
+                    self._drop_oldest(lane, Reason.OUTRUN)
+
     def dropped(self) -> list[DroppedMessages]:
         """Messages dropped since the last call that lay before the next action.
 
@@ -151,7 +168,7 @@ class LiveQueue:
         """
         with self._lock:
             drops, self._drops[0] = self._drops[0], {}
-        return [DroppedMessages(*topic, *count) for topic, count in drops.items()]
+        return [DroppedMessages(*what, *count) for what, count in drops.items()]
 
     def drops_waiting(self) -> int:
         """Number of dropped messages that ``dropped`` has not returned yet."""
@@ -179,13 +196,12 @@ class LiveQueue:
         lane.bytes += size
         self.bytes += size
 
-    def _make_room(self) -> None:
-        lane = max(self._lanes.values(), key=lambda each: each.bytes)
-        first = self._remove(lane)
+    def _drop_oldest(self, lane: _Lane, reason: Reason) -> None:
+        first = self._remove(lane, reason)
         if full_type(first.schema) == VIDEO:
             while lane.arrivals and not starts_gop(self._peek(lane)):
-                self._remove(lane)
-            lane.broken = not lane.arrivals
+                self._remove(lane, reason)
+            lane.broken = None if lane.arrivals else reason
 
     def _peek(self, lane: _Lane) -> RawMessage:
         item = self._items[lane.arrivals[0]]
@@ -193,18 +209,18 @@ class LiveQueue:
             raise TypeError("a lane holds messages only")
         return item
 
-    def _remove(self, lane: _Lane) -> RawMessage:
+    def _remove(self, lane: _Lane, reason: Reason) -> RawMessage:
         message = self._peek(lane)
         del self._items[message.arrival], self._came_s[lane.arrivals.popleft()]
         self._count(lane, -_size(message))
-        self._drop(message)
+        self._drop(message, reason)
         return message
 
-    def _drop(self, message: RawMessage) -> None:
+    def _drop(self, message: RawMessage, reason: Reason) -> None:
         drops = self._drops[bisect(self._boundaries, message.arrival) + self._passed]
-        topic = message.topic, full_type(message.schema)
-        messages, size, newest_ns = drops.get(topic, (0, 0, 0))
-        drops[topic] = messages + 1, size + len(message.data), max(newest_ns, message.receive_ns)
+        what = message.topic, full_type(message.schema), reason
+        messages, size, newest_ns = drops.get(what, (0, 0, 0))
+        drops[what] = messages + 1, size + len(message.data), max(newest_ns, message.receive_ns)
 
 
 def _size(message: RawMessage) -> int:

@@ -318,6 +318,8 @@ def shed_warnings(overload: Overload, config: Config) -> list[str]:
     if not overload.shed:
         return []
     keys = " (at times only key frames were decoded)" if overload.had_keyframes_only else ""
+    if overload.was_outrun:
+        keys = " (at times only key frames were decoded, and what had waited too long was dropped unread)"
     text = (
         f"writing fell behind: samples were shed evenly to stay within overload.latency_s "
         f"{config.overload.latency_s:g}: {shed_counts(overload.shed)}{keys}; {advice(overload, config)}"

@@ -82,6 +82,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
 
     LATE = "arrived later than the look-ahead allows"
     QUEUE_FULL = "pushed out of a full queue"
+    OUTRUN = "waited too long: overload"
     CUT_OFF = "not written before the end"
     SHED = "shed: overload"
     POSE_UNKNOWN = "the rig's pose is unknown at that time (unknown_pose: cut)"

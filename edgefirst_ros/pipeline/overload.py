@@ -42,6 +42,9 @@ KEYFRAMES = 0.5
 """If every format is at ``KEEP``, only key frames are decoded beyond this share of the allowed lateness."""
 GAINS = 1.1
 """A capture that processes this many seconds per second is catching up."""
+OUTRUN_S = BURST_S
+"""A capture that is later than this with the least of the work, and becomes later, is never in time again:
+what waits would come minutes late, and fill the memory."""
 NO_SAMPLES_S = 2.0
 """Lateness is taken from measurements if there was no sample for this long."""
 SILENCE_NS, MOST_SILENCES = 250_000_000, 256
@@ -135,7 +138,8 @@ class Overload:
     first in ``order``, down to one in ten, then of the next. When it shrinks, the shares rise again. The
     backlog from the start of a sequence, where messages wait until clocks are known, is given time to shrink.
     If one in ten of every format is still too much, ``keyframes_only`` requests that only key frames are
-    decoded until there is time to spare.
+    decoded until there is time to spare. If even reading the messages is too much, ``is_outrun`` requests
+    that pictures, clouds and cubes which have waited longer than ``latency_s`` are dropped unread.
 
     One thread reports messages and asks for decisions; costs and results may be used from any thread.
 
@@ -185,6 +189,8 @@ class Overload:
         """Whether only key frames are to be decoded; read from any thread."""
         self.had_keyframes_only = False
         """Whether ``keyframes_only`` was ever set."""
+        self.is_outrun = self.was_outrun = False
+        """Whether what has waited too long is to be dropped now, and whether that was ever so."""
         self._sampled_s = -math.inf
         self._held = False
         self._cpu_s = self._passed_s = 0.0
@@ -220,9 +226,13 @@ class Overload:
             waits = max(1.0, self._passed_s / self._cpu_s) if self._cpu_s > 0 else 1.0
             self._tallies[name].seconds += max(cpu_s, passed_s / waits)
 
+    def dropped(self) -> None:
+        """What had waited too long is dropped."""
+        self.is_outrun = False
+
     def hold(self) -> None:
-        """The capture ends: keep the shares as they are."""
-        self._held = True
+        """The capture ends: keep the shares as they are, and read what there is time for."""
+        self._held, self.is_outrun = True, False
 
     # ------------------------------------------------------------------ decisions
     def look(self, receive_ns: int, backlog_s: float, time_ns: int, *, sample: bool = True) -> None:
@@ -349,6 +359,8 @@ class Overload:
         pace = max(0.0, 1 - slip_s / passed_s)
         wanted = max(0.5, 1 + (late_s - AIM * allowed_s) / CATCH_UP_S)
         step = pace / wanted
+        self.is_outrun = self.keyframes_only and late_s > OUTRUN_S and pace < 1
+        self.was_outrun |= self.is_outrun
         if self.keyframes_only:
             self.keyframes_only = not late_s < IDLE * allowed_s
         elif self._work <= KEEP and pace < GAINS and min(late_s, was_late_s) > KEYFRAMES * allowed_s:

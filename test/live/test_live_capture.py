@@ -297,6 +297,39 @@ def test_a_full_queue_drops_and_counts_and_the_rest_is_sound(tmp_path: Path) -> 
     assert all(account["lost_upstream"] == 0 for account in done.report["topics"].values())
 
 
+def test_what_waited_too_long_is_dropped_once_and_counted_and_the_rest_is_sound(tmp_path: Path) -> None:
+    """The first half, as if it had waited for longer than is allowed."""
+    one = capture(tmp_path, overload={"latency_s": 30.0})
+    gate = threading.Event()
+    one.start("outrun")
+    one._queue.call(gate.wait)
+    half = len(messages()) // 2
+    put_all(one, messages()[:half])
+    for arrival in one._queue._came_s:
+        one._queue._came_s[arrival] -= 100.0
+    put_all(one, messages()[half:])
+    overload = one._overload
+    assert overload is not None
+    overload.is_outrun = True
+    gate.set()
+    settled(one, lambda: not overload.is_outrun)
+    (done,) = one.stop(60)
+    check_sums(done.report)
+    assert received(done.report) == counted(messages())
+    lost = dropped_for(done.report, Reason.OUTRUN)
+    large = {"/camera/h264", *(m.topic for m in messages() if len(m.data) > 5000)}
+    assert {"/lidar/points", "/radar/cube"} < large
+    assert "/imu" not in large
+    of_large = sum(m.topic in large for m in messages()[:half])
+    assert of_large - 1 <= lost < of_large + 60  # the one read first is not, and pictures go by groups
+    assert all(not done.report["topics"][topic]["dropped"] for topic in {m.topic for m in messages()} - large)
+    assert dropped_for(done.report, Reason.QUEUE_FULL) == 0
+    assert done.report["codes"][Reason.OUTRUN] == "outrun"
+    pictures = Written(tmp_path / "edgefirst" / "outrun").of_kind("camera.jpeg")
+    assert done.report["samples"] == len(pictures) > 5
+    assert all(account["lost_upstream"] == 0 for account in done.report["topics"].values())
+
+
 def test_a_camera_that_comes_late_is_still_the_reference(tmp_path: Path) -> None:
     first_ns = messages()[0].receive_ns
     late = [m for m in messages() if m.topic != "/camera/h264" or m.receive_ns - first_ns > 1_500_000_000]

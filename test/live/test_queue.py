@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
+import pytest
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edgefirst_ros.live.queue import OVERHEAD_BYTES, VIDEO, LiveQueue
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 
 LIMIT = 8_000
@@ -84,6 +86,10 @@ class QueueMachine(RuleBasedStateMachine):
     def call(self) -> None:
         self.model.actions += 1
         self.queue.call(nothing)
+
+    @rule()
+    def drop_all(self) -> None:
+        self.queue.drop_waiting(0)
 
     @rule(count=st.integers(1, 4))
     def read(self, count: int) -> None:
@@ -170,6 +176,28 @@ def test_a_video_that_lost_all_it_had_waits_for_a_key_frame() -> None:
     queue.put(video(key=False))
     assert isinstance(queue.get(0), RawMessage)
     assert queue.drops_waiting() == 4
+
+
+def test_what_waited_too_long_goes_and_a_group_of_pictures_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    queue = LiveQueue(1_000_000)
+    for now_s in range(10):
+        queue.put(cloud("/lidar", 10_000))
+        queue.put(video(key=now_s in {0, 4, 8}, size=100))
+        queue.put(RawMessage("/imu", "sensor_msgs/msg/Imu", bytes(324), 0, 0, -1))
+    queue.drop_waiting(3.5)  # waited for longer: those of 0 to 5
+    left = [item for _ in range(17) if isinstance(item := queue.get(0), RawMessage)]
+    assert [m.arrival // 3 for m in left if m.topic == "/lidar"] == [6, 7, 8, 9]
+    assert [m.arrival // 3 for m in left if m.topic == "/camera/h264"] == [8, 9]
+    assert [m.arrival // 3 for m in left if m.topic == "/imu"] == [*range(10)]
+    assert queue.get(0) is None
+    assert {(d.topic, d.reason, d.messages) for d in queue.dropped()} == {
+        ("/lidar", Reason.OUTRUN, 6),
+        ("/camera/h264", Reason.OUTRUN, 8),
+    }
 
 
 def test_drops_are_told_on_their_side_of_an_action() -> None:

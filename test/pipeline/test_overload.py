@@ -17,7 +17,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.session import overload_of
 from edgefirst_ros.live.status import shed_warnings
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.pipeline.overload import KEEP, Even, Overload
+from edgefirst_ros.pipeline.overload import KEEP, OUTRUN_S, Even, Overload
 
 S = 1_000_000_000
 FORMATS = ("edgefirst", "ncore", "l5kit")
@@ -30,7 +30,7 @@ class Machine:
     ``costs_s`` are of a sample by format. A sample is complete ``wait_s`` after its time, those before
     ``window_s`` only then. ``work_s`` says how many seconds of work are done in one at a time: less than 1 on
     a machine that is busy with other things. At ``flush_s`` a sequence ends, and nothing waits any more. What
-    is measured in the ``burst`` is received at its end.
+    is measured in the ``burst`` is received at its end. Reading takes ``read_s`` even if all is shed.
     """
 
     costs_s: Mapping[str, float]
@@ -48,9 +48,14 @@ class Machine:
     hold_s: float = 0.0
     decode_s: float = 0.0
     keys_apart: int = 30
+    read_s: float = 0.0
     now_s: float = 0.0
     latency_s: list[float] = field(default_factory=list)
     taken: dict[str, list[bool]] = field(default_factory=dict)
+    unread: list[float] = field(default_factory=list)
+    """Times of those that waited too long."""
+    begun_s: float = 0.0
+    """What came before it has waited too long."""
 
     def run(self) -> Overload:
         overload = Overload(
@@ -69,17 +74,19 @@ class Machine:
             time_s = number / self.fps
             if any(begin_s <= time_s < begin_s + length_s for begin_s, length_s in self.pauses):
                 continue
-            received_s = sum(self.burst) if self.burst[0] <= time_s < sum(self.burst) else time_s
-            came_s = max(received_s + self.wait_s, self.window_s)
-            for begin_s, length_s in self.pauses:
-                came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
-            if time_s < self.flush_s < came_s:
-                came_s = self.flush_s
+            received_s, came_s = self.times_s(time_s)
             self.now_s = max(self.now_s, came_s)
             if self.stall[0] <= self.now_s < sum(self.stall):
                 self.now_s = sum(self.stall)
             while under_way and (under_way[0][1] <= self.now_s or len(under_way) >= self.at_a_time):
                 self.now_s = max(self.now_s, under_way.popleft()[1])
+            if overload.is_outrun:
+                self.begun_s = self.now_s - overload.latency_s
+                overload.dropped()
+            if came_s < self.begun_s:
+                self.unread.append(time_s)
+                continue
+            self.now_s += self.read_s / self.work_s(self.now_s)
             overload.feeding(came_s, round(came_s * S))
             overload.look(round(received_s * S), max(0.0, free_s - self.now_s), round(time_s * S))
             is_key = number % self.keys_apart == 0
@@ -97,6 +104,14 @@ class Machine:
             under_way.append((self.now_s, free_s))
             self.latency_s.append(free_s - time_s)
         return overload
+
+    def times_s(self, time_s: float) -> tuple[float, float]:
+        """When a sample of this time is received, and when it is complete."""
+        received_s = sum(self.burst) if self.burst[0] <= time_s < sum(self.burst) else time_s
+        came_s = max(received_s + self.wait_s, self.window_s)
+        for begin_s, length_s in self.pauses:
+            came_s = begin_s + length_s if begin_s < came_s < begin_s + length_s else came_s
+        return received_s, self.flush_s if time_s < self.flush_s < came_s else came_s
 
     def kept(self, name: str, start_s: float = 0.0) -> float:
         """Share of a format's samples that were written."""
@@ -345,6 +360,33 @@ def test_where_even_the_least_is_too_much_key_frames_alone_are_decoded(keys_apar
 def test_while_the_least_is_little_enough_all_pictures_are_decoded() -> None:
     for load in (1.5, 3.0):
         assert not Machine(costs(load)).run().had_keyframes_only
+
+
+@pytest.mark.parametrize("behind", [0.05, 0.3, 1.0])
+def test_where_even_reading_is_too_much_what_waits_is_dropped_in_time(behind: float) -> None:
+    """Reading takes longer than there is time for, by this share, until the machine is free after 300 s."""
+    machine = Machine(
+        costs(0.2),
+        seconds=340.0,
+        read_s=(1 + behind) / 30 / 4,
+        work_s=lambda now_s: 0.25 if now_s < 300 else 1.0,
+    )
+    overload = machine.run()
+    assert overload.was_outrun
+    assert not overload.is_outrun
+    # Without it, 14 to 150 s late.
+    assert max(machine.latency_s) < 2.0 + OUTRUN_S + 3.0
+    # Some seconds at a time: what is left has no holes in it.
+    holes = sum(after - before > 1.5 / 30 for before, after in pairwise(machine.unread)) + 1
+    assert len(machine.unread) / holes > 100
+    assert max(machine.unread) < 310
+    assert machine.latency_s[-1] < 3.0
+
+
+def test_a_stall_drops_nothing_where_shedding_is_enough() -> None:
+    for load in (1.5, 3.0):
+        machine = Machine(costs(load), seconds=120.0, stall=(40.0, 30.0))
+        assert not machine.run().was_outrun
 
 
 def test_a_session_that_follows_goes_on_shedding() -> None:
