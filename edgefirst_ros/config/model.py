@@ -71,6 +71,13 @@ class TopicRule(OptionsModel):
         "names; empty turns the entry off.",
     )
     role: Role = Field(description="Role of the topic in the dataset. Give it with every new entry.")
+    sensor: str = Field(
+        "",
+        max_length=64,
+        description="The sensor that the topic is of, where several are of one, such as a picture in two "
+        "encodings; of a camera_info, the camera that it describes. Empty: one of the entry's own name; for "
+        "a camera_info, the camera whose topic's name is most like its own. Set it where that is wrong.",
+    )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
         description="Quarter of a tiled 4K picture that the topic shows; the four tiles must carry equal "
@@ -203,12 +210,14 @@ def _rule(role: Role, topic: str, **more: Any) -> TopicRule:  # noqa: ANN401 - a
 
 MAIVIN_TOPICS: Mapping[str, TopicRule] = {
     "camera": _rule(Role.CAMERA, "camera/h264", latency_ms=25.0),
-    "camera_h265": _rule(Role.CAMERA, "camera/h265", latency_ms=25.0),
-    "camera_tl": _rule(Role.CAMERA, "camera/h264/tl", tile="tl", policy="exact", latency_ms=25.0),
-    "camera_tr": _rule(Role.CAMERA, "camera/h264/tr", tile="tr", policy="exact", latency_ms=25.0),
-    "camera_bl": _rule(Role.CAMERA, "camera/h264/bl", tile="bl", policy="exact", latency_ms=25.0),
-    "camera_br": _rule(Role.CAMERA, "camera/h264/br", tile="br", policy="exact", latency_ms=25.0),
-    "camera_jpeg": _rule(Role.CAMERA, "camera/jpeg", latency_ms=25.0),
+    "camera_h265": _rule(Role.CAMERA, "camera/h265", sensor="camera", latency_ms=25.0),
+    **{
+        f"camera_{tile}": _rule(
+            Role.CAMERA, f"camera/h264/{tile}", sensor="camera", tile=tile, policy="exact", latency_ms=25.0
+        )
+        for tile in ("tl", "tr", "bl", "br")
+    },
+    "camera_jpeg": _rule(Role.CAMERA, "camera/jpeg", sensor="camera", latency_ms=25.0),
     "camera_info": _rule(Role.CAMERA_INFO, "camera/info"),
     "radar_targets": _rule(Role.RADAR_TARGETS, "radar/targets", latency_ms=15.0),
     "radar_clusters": _rule(Role.RADAR_CLUSTERS, "radar/clusters", required="never"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from itertools import takewhile
 
-from edgefirst_ros.config.model import Config, TopicRule
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
@@ -45,12 +46,14 @@ class Route:
         name: the entry of ``config.topics`` that it matches.
         rule: role and rules of that entry.
         replaced_by: the topic that the entry takes instead of this one; empty if it takes this one.
+        sensor: the sensor that it is of, or that it describes.
     """
 
     topic: str
     name: str
     rule: TopicRule
     replaced_by: str = ""
+    sensor: str = ""
 
 
 def _prefix_of(topic: str, relative: str) -> str | None:
@@ -123,6 +126,12 @@ class TopicMap:
         self._types: dict[str, str] = {}
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
+        self._cameras = [
+            (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
+            for entry, rule in config.topics.items()
+            for name in rule.names
+            if rule.role is Role.CAMERA
+        ]
         for entry, rule in config.topics.items():
             for place, name in enumerate(rule.names):
                 self._add(name, _Match(entry, rule, place))
@@ -140,7 +149,20 @@ class TopicMap:
         if match is None:
             return None
         taken = self._taken.get(match.entry, topic)
-        return Route(topic, match.entry, match.rule, "" if taken.strip("/") == topic.strip("/") else taken)
+        replaced_by = "" if taken.strip("/") == topic.strip("/") else taken
+        return Route(topic, match.entry, match.rule, replaced_by, self._sensor(topic, match))
+
+    def _sensor(self, topic: str, match: _Match) -> str:
+        """Of a CameraInfo the camera whose name is most like its own.
+
+        The device's own cameras, which other robots do not have, count for the device's own CameraInfo first.
+        """
+        rule = match.rule
+        if rule.sensor or rule.role is not Role.CAMERA_INFO or not self._cameras:
+            return sensor_of(match.entry, rule)
+        is_own = MAIVIN_TOPICS.get(match.entry) == rule
+        name = topic if is_pattern(rule.names[match.place]) else rule.names[match.place]
+        return max(self._cameras, key=lambda each: (each[1] == is_own, *_likeness(name, each[2])))[0]
 
     def has_chosen(self, entry: str) -> bool:
         """Whether an entry that several topics may match has taken one."""
@@ -195,6 +217,18 @@ class TopicMap:
             if (not schema or schema in TYPES[match.rule.role]) and any(fits(name, each) for each in names):
                 return match
         return None
+
+
+def sensor_of(entry: str, rule: TopicRule) -> str:
+    """Name of the sensor that an entry of ``config.topics`` is of."""
+    return rule.sensor or entry
+
+
+def _likeness(one: str, other: str) -> tuple[int, float]:
+    """How many parts of two names are the same from the first on, the last aside; then how alike they are."""
+    a, b = one.strip("/"), other.strip("/")
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(a.split("/")[:-1], b.split("/")[:-1], strict=False))
+    return len(list(same)), SequenceMatcher(None, a, b, autojunk=False).ratio()
 
 
 def _reason(best: tuple[bool, bool, int, str], other: tuple[bool, bool, int, str]) -> str:
@@ -274,6 +308,15 @@ def choose_reference(config: Config, topics: Iterable[str], routes: TopicMap) ->
     return first.rule.role, tiles
 
 
+def camera_of(config: Config, reference_topics: Iterable[str], routes: TopicMap) -> str:
+    """The camera whose pictures samples take: the reference, else the one whose entry comes first."""
+    found = filter(None, map(routes.route, sorted(reference_topics)))
+    first = next((each.sensor for each in found if each.rule.role is Role.CAMERA), "")
+    cameras = [(n, rule) for n, rule in config.topics.items() if rule.role is Role.CAMERA and rule.topic]
+    cameras.sort(key=lambda each: not refers_to(config.reference.strip("/"), *each))
+    return first or next((sensor_of(*each) for each in cameras), "")
+
+
 def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Route:
     """Of topics of one role, at least one, the one that samples take; see ``Routing.instead``.
 
@@ -281,11 +324,4 @@ def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Ro
     reference is of the same device.
     """
     order = list(config.topics)
-    space = reference.strip("/").split("/")[:-1]
-
-    def rank(route: Route) -> tuple[int, int]:
-        pairs = zip(space, route.topic.strip("/").split("/")[:-1], strict=False)
-        shared = list(takewhile(lambda pair: pair[0] == pair[1], pairs))
-        return -len(shared), order.index(route.name)
-
-    return min(routes, key=rank)
+    return min(routes, key=lambda each: (-_likeness(reference, each.topic)[0], order.index(each.name)))

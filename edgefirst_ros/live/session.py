@@ -260,8 +260,8 @@ class Pause:
         self._sequence = sequence
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(Reason.PAUSED)
-        known = self._pipeline.calibration
-        self._context = SampleContext(config.ego, has_ego=False, odometry=False, known=known)
+        known, camera = self._pipeline.calibration, self._pipeline.camera
+        self._context = SampleContext(config.ego, camera=camera, has_ego=False, odometry=False, known=known)
 
     @property
     def calibration(self) -> Calibration:
@@ -295,7 +295,7 @@ class Pause:
             decoded.frame_id,
             decoded.datum,
         )
-        wrong = self._context.learn(measurement)
+        wrong = self._context.learn(measurement, route.sensor)
         if wrong is not None:
             ledger.release(ticket, Stage.REFUSED, wrong, unplaced=True)
         else:

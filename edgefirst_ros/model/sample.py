@@ -184,13 +184,21 @@ class SequenceInfo:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The calibration in force: the latest message of each kind, and the latest transform of each frame."""
+    """The calibration in force: the latest message of each kind, and the latest transform of each frame.
+
+    Attributes:
+        camera_info: of the camera that samples take, or of the one whose picture it goes with.
+        radar_info: of the radar.
+        model_info: of the model.
+        transforms: by child frame.
+        other_cameras: of the other cameras, by sensor.
+    """
 
     camera_info: CameraInfo | None = None
     radar_info: RadarInfo | None = None
     model_info: ModelInfo | None = None
     transforms: Mapping[str, Transform] = field(default_factory=dict)
-    """By child frame."""
+    other_cameras: Mapping[str, CameraInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

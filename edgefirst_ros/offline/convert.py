@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, find_prefix, full_type
+from edgefirst_ros.config.topics import (
+    CONTEXT_ROLES,
+    TopicMap,
+    camera_of,
+    choose_reference,
+    find_prefix,
+    full_type,
+)
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
@@ -50,7 +57,8 @@ def calibration_before(
     routes = TopicMap(config, find_prefix(names, config), known)
     found = {name: routes.route(name) for name in names}
     wanted = {name for name, route in found.items() if route is not None and route.rule.role in CONTEXT_ROLES}
-    context = SampleContext(config.ego, has_ego=False, odometry=False)
+    camera = camera_of(config, choose_reference(config, names, routes)[1], routes)
+    context = SampleContext(config.ego, camera=camera, has_ego=False, odometry=False)
     for raw in sorted(drive.latched(wanted), key=lambda message: message.receive_ns):
         route = routes.route(raw.topic, full_type(raw.schema))
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
@@ -61,7 +69,8 @@ def calibration_before(
             continue
         if decoded is not None:
             times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
-            context.learn(Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum))
+            learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
+            context.learn(learnt, route.sensor)
     context.close()
     return context.calibration
 

@@ -270,6 +270,11 @@ class Pipeline:
         return self._intake.sequencer.calibration
 
     @property
+    def camera(self) -> str:
+        """The sensor whose pictures samples take."""
+        return self._intake.routing.camera
+
+    @property
     def has_poses(self) -> bool:
         """Whether the rig's position was ever known."""
         return any(poses.has_position for poses in self._poses)

@@ -48,12 +48,14 @@ class SampleContext:
         trajectory: of the rig.
         moved: first change of each frame's transform, a sentence by frame.
         reference_topics: topics whose messages samples begin with.
+        camera: the sensor whose pictures samples take.
     """
 
     def __init__(
         self,
         options: EgoOptions,
         *,
+        camera: str = "",
         has_ego: bool,
         odometry: bool,
         held_ns: int = 0,
@@ -64,6 +66,7 @@ class SampleContext:
     ) -> None:
         self.reference_topics = reference_topics
         self.calibration = known or Calibration()
+        self.camera = camera
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
         self._other_info: CameraInfo | None = None
@@ -84,14 +87,16 @@ class SampleContext:
         self.due: deque[int] = deque()
         self._last_due_ns: int | None = None
 
-    def learn(self, measurement: Measurement) -> str | None:
-        """Take a calibration message; the reason if it is refused, else None.
+    def learn(self, measurement: Measurement, sensor: str = "") -> str | None:
+        """Take a calibration message of a sensor; the reason if it is refused, else None.
 
         The newest of each kind is in force, except that a CameraInfo of another picture size does not replace
         one that fits: it belongs to pictures before or after a change of size.
         """
         datum, known = measurement.datum, self.calibration
-        if isinstance(datum, CameraInfo):
+        if isinstance(datum, CameraInfo) and self.camera not in {"", sensor}:
+            self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: datum})
+        elif isinstance(datum, CameraInfo):
             if known.camera_info is not None and _size(datum) != self.picture == _size(known.camera_info):
                 self._other_info = datum
             else:
@@ -103,6 +108,18 @@ class SampleContext:
         elif isinstance(datum, Transforms):
             return self._place(datum)
         return None
+
+    def take_camera(self, sensor: str) -> None:
+        """Samples take the pictures of this camera, as is known by now."""
+        if sensor == self.camera:
+            return
+        known, before = self.calibration, self.camera
+        others = {name: info for name, info in known.other_cameras.items() if name != sensor}
+        if before and known.camera_info is not None:
+            others[before] = known.camera_info
+        info = known.other_cameras.get(sensor)
+        self.calibration = replace(known, camera_info=info, other_cameras=others)
+        self.camera = sensor
 
     def _place(self, message: Transforms) -> str | None:
         placed = dict(self.calibration.transforms)
@@ -121,6 +138,12 @@ class SampleContext:
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)
         return refusal
+
+    def calibration_of(self, camera: str) -> Calibration:
+        """The calibration with a camera's own CameraInfo."""
+        if self.camera in {"", camera}:
+            return self.calibration
+        return replace(self.calibration, camera_info=self.calibration.other_cameras.get(camera))
 
     def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
         """The calibration with a CameraInfo that fits pictures of another size, if there is one.

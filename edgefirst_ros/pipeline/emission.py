@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from edgefirst_ros.config.model import Config
@@ -197,7 +197,11 @@ class Emission:
             )
         is_wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
         image = self._request(envelope) if is_wanted else None
-        make = partial(_observation, role, envelope, context.calibration, context.picture)
+        calibration, picture = context.calibration, context.picture
+        if role is Role.CAMERA:
+            calibration = context.calibration_of(envelope.route.sensor)
+            picture = envelope.whole_size or picture
+        make = partial(_observation, role, envelope, calibration, picture)
         delivery: Delivery[Observation] = Delivery(make, (envelope,), image=image, takers=takers)
         if fanout.needs_pose:
             self._unposed.append(delivery)
@@ -212,6 +216,7 @@ class Emission:
         reference, is_sample = frame.reference, frame.kind == "sample"
         if (is_sample or frame.kind == "incomplete") and reference.route.rule.role is Role.CAMERA:
             self.measurement(reference)
+            frame = self._other_cameras(frame)
         if not is_sample:
             self._reject(frame)
             return
@@ -222,9 +227,20 @@ class Emission:
                 self._ledger.hold(part.ticket)
         if self._fanout.sheds_early:
             self._request_early(_camera(frame))
-        self._waiting.append((frame, self._context.calibration))
+        camera = _camera(frame)
+        sensor = self._context.camera if camera is None else camera.route.sensor
+        self._waiting.append((frame, self._context.calibration_of(sensor)))
         self.oldest_ns = self._waiting[0][0].reference.time_ns
         self._waiting_bytes += _held_bytes(frame)
+
+    def _other_cameras(self, frame: _Frame) -> _Frame:
+        """Hand on the pictures of other cameras that are taken with a frame; the frame without them."""
+        others = {name: each for name, each in frame.companions.items() if each.instead}
+        for each in others.values():
+            self.measurement(each)
+            self._leave_out(each)
+        rest = {name: each for name, each in frame.companions.items() if name not in others}
+        return replace(frame, companions=rest) if others else frame
 
     def _reject(self, frame: _Frame) -> None:
         """Count a reference frame that became no sample, and give its companions the reason."""
@@ -250,10 +266,16 @@ class Emission:
 
     def pass_over(self, envelope: Envelope) -> None:
         """Leave out of samples a message of a topic in whose place they take another one of its role."""
+        reason = self._leave_out(envelope)
+        for part in envelope.all_parts:
+            self._ledger.release(part.ticket, Stage.SKIPPED, reason)
+
+    def _leave_out(self, envelope: Envelope) -> str:
+        """Tell the formats that take samples why they get nothing of a message; the reason."""
         reason = f"samples take {envelope.route.rule.role.value} from {envelope.instead}"
         for part in envelope.all_parts:
             self._ledger.leave_out(part.ticket, self._fanout.sample_formats, reason)
-            self._ledger.release(part.ticket, Stage.SKIPPED, reason)
+        return reason
 
     def pump(self, final_ns: float) -> None:
         """Hand on what has its pose: all up to the time of the last final one.

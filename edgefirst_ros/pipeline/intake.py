@@ -16,6 +16,7 @@ from edgefirst_ros.config.topics import (
     TF,
     Route,
     TopicMap,
+    camera_of,
     choose_reference,
     find_prefix,
     first_of_role,
@@ -53,6 +54,7 @@ class Routing:
         routes: type as ``pkg/msg/Type`` and route, by topic and type of the messages that have come.
         choices: configured topics, by name, for which several topics of the source may fit.
         chosen: the route of the topic that samples take, by role; the same for the whole dataset.
+        camera: the sensor whose pictures samples take.
         may_have_masks: whether a mask may come from the source.
     """
 
@@ -66,6 +68,7 @@ class Routing:
         self.may_have_masks = True
         self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
         self.chosen: dict[Role, Route] = {}
+        self.camera = camera_of(config, (), self._map)
 
     def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
         """A source starts, with its (topic, type) pairs if they are known.
@@ -81,6 +84,7 @@ class Routing:
         if topics is None:
             self._map = TopicMap(self._config, self._config.prefix or "")
             self.reference = reference_role(self._config), frozenset()
+            self.camera = camera_of(self._config, (), self._map)
             self._is_missed = False
             return
         pairs = list(topics)
@@ -89,6 +93,7 @@ class Routing:
         found = map(self._map.route, known)
         self.may_have_masks = any(route is not None and route.rule.role is Role.MASK for route in found)
         self.reference = choose_reference(self._config, known, self._map)
+        self.camera = camera_of(self._config, self.reference[1], self._map)
         self.chosen = {role: route for role, route in self.chosen.items() if route.topic in known}
         self._tell_choices()
 
@@ -175,6 +180,7 @@ class Routing:
         """A live reference may come later than the others; a sequence under way takes it up then."""
         try:
             self.reference = choose_reference(self._config, [f.topic for f in findings], self._map)
+            self.camera = camera_of(self._config, self.reference[1], self._map)
         except ConfigError as error:
             if not self._is_missed:
                 self._is_missed = True
@@ -264,7 +270,7 @@ class Intake:
         findings, routing = tuple(self._clock.findings), self.routing
         expected, left_out = routing.used((finding.topic for finding in findings), self.heard)
         motion = self._motions[0] if self._motions else None
-        return Known(routing.reference, expected, left_out, findings, motion)
+        return Known(routing.reference, routing.camera, expected, left_out, findings, motion)
 
     def seam_ns(self, message: RawMessage | None) -> int | None:
         """Acquisition time at which another session can follow without loss, before this message.
@@ -412,12 +418,14 @@ class Intake:
             before = routing.reference
             instead = routing.choose(route, self.heard, self._clock.findings)
             if routing.reference is not before and self.sequencer.current is not None:
-                self.sequencer.current.reference_topics = routing.reference[1]
+                self.sequencer.current.refer_to(routing.reference[1], routing.camera)
             if instead:
                 return f"topics.{route.name} takes {instead}"
         role, topics = routing.reference
         if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
-            return "another camera topic is the reference"
+            is_same = route.sensor == routing.camera
+            if is_same or not any(session.fanout.observes for session in self.sessions):
+                return "another camera topic is the reference"
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry messages"
         return ""

@@ -49,7 +49,7 @@ class Masks:
             times.mask(envelope, measurement.receive_ns, is_alike=self._is_like_the_last(envelope))
             return
         for times in self._times.values():
-            if rule.role is Role.CAMERA:
+            if rule.role is Role.CAMERA and not envelope.instead:
                 times.picture(envelope.time_ns)
             elif rule.role is Role.MODEL:
                 times.output(envelope.time_ns, measurement.receive_ns)

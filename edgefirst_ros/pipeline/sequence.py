@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, sensor_of
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
@@ -33,6 +33,7 @@ class SequenceRun:
         images: decodes and encodes its pictures.
         time_ns: of the first message.
         reference: role and topics of the reference.
+        camera: the sensor whose pictures samples take.
         expected: configured topics that are known to send: they count as alive from the start.
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
@@ -52,6 +53,7 @@ class SequenceRun:
         *,
         time_ns: int,
         reference: tuple[Role, frozenset[str]],
+        camera: str = "",
         expected: Iterable[str] = (),
         left_out: Iterable[str] = (),
         known: Calibration | None = None,
@@ -63,10 +65,11 @@ class SequenceRun:
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        rules = pairing_rules(config, reference_role)
+        rules = pairing_rules(config, reference_role, camera)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
         self._reorder: Reorder[Envelope] = Reorder(self._window_ns)
+        self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9))
         alive = frozenset(expected)
@@ -75,6 +78,7 @@ class SequenceRun:
         self._aligner.leave_out(left_out)
         self._context = SampleContext(
             config.ego,
+            camera=camera,
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,
@@ -97,9 +101,10 @@ class SequenceRun:
         """Topics whose messages are reference frames."""
         return self._context.reference_topics
 
-    @reference_topics.setter
-    def reference_topics(self, topics: frozenset[str]) -> None:
+    def refer_to(self, topics: frozenset[str], camera: str) -> None:
+        """Take these as the reference's topics, and this as the camera of samples, which came later."""
         self._context.reference_topics = topics
+        self._context.take_camera(camera)
 
     @property
     def calibration(self) -> Calibration:
@@ -244,7 +249,7 @@ class SequenceRun:
             _release(envelope, Stage.DROPPED, Reason.LATE, unplaced=True)
 
     def _learn(self, envelope: Envelope, emission: Emission | None = None) -> None:
-        refusal = self._context.learn(envelope.measurement)
+        refusal = self._context.learn(envelope.measurement, envelope.route.sensor)
         if refusal is not None:
             _release(envelope, Stage.REFUSED, refusal)
             return
@@ -282,7 +287,11 @@ class SequenceRun:
             self._take(self._aligner.reference(envelope))
             return
         emission = self.emissions[session_at(self._sessions, envelope.time_ns)]
-        if envelope.route.rule.role is Role.CAMERA:
+        is_other_camera = envelope.route.rule.role is Role.CAMERA
+        if is_other_camera and envelope.instead and self._selects:
+            self._take(self._aligner.companion(envelope.route.name, envelope))
+            return
+        if is_other_camera:
             emission.measurement(envelope)
         if envelope.instead:
             emission.pass_over(envelope)
@@ -316,6 +325,8 @@ class SequenceRun:
         for part in envelope.all_parts:
             if part.unusable is not None:
                 _release(part, Stage.DROPPED, part.unusable)
+            elif envelope.instead and part.ticket.holds == 1 and part.ticket.stage is None:
+                _release(part, Stage.SKIPPED, Reason.NOT_SELECTED)
             elif part.ticket.holds == 1 and part.ticket.stage is None:
                 _release(part, Stage.UNPAIRED, reason)
             else:
@@ -354,13 +365,19 @@ def _release(
     ticket.ledger.release(ticket, stage, reason, unplaced=unplaced)
 
 
-def pairing_rules(config: Config, reference_role: Role) -> dict[str, PairingRule]:
+def pairing_rules(config: Config, reference_role: Role, camera: str = "") -> dict[str, PairingRule]:
     """How every configured topic but the reference pairs, by its name.
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
+    Of a camera that is not the reference each picture goes to the frame that it is taken with, if any.
     """
     roles = config.sample_roles
-    return {
+    others = {
+        name: PairingRule(rule.tolerance_ns, "once", "never", wanted=False)
+        for name, rule in config.topics.items()
+        if rule.topic and rule.role is Role.CAMERA is reference_role and sensor_of(name, rule) != camera
+    }
+    return others | {
         name: PairingRule(
             rule.tolerance_ns,
             rule.policy,

@@ -28,11 +28,13 @@ SPLIT = "split"
 class Known:
     """What is known when a sequence begins.
 
-    ``expected`` are the configured topics that have sent and that samples take, ``left_out`` those in whose
-    place they take another one of the role; ``findings`` are their clocks.
+    ``camera`` is the one that samples take; ``expected`` are the configured topics that have sent and that
+    samples take, ``left_out`` those in whose place they take another one of the role; ``findings`` are their
+    clocks.
     """
 
     reference: tuple[Role, frozenset[str]]
+    camera: str
     expected: Sequence[str]
     left_out: Sequence[str]
     findings: Sequence[TopicClock]
@@ -171,6 +173,7 @@ class Sequencer:
             self._images,
             time_ns=time_ns,
             reference=known.reference,
+            camera=known.camera,
             expected=set(known.expected).difference(silent),
             left_out=known.left_out,
             known=change.known if change else self.known,

@@ -50,14 +50,16 @@ def corners(box: SceneBox, time_s: float) -> FloatArray:
     return points
 
 
-def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
-    """Bounding rectangle of a box in the picture, even if something hides it.
+def image_box(
+    world: World, index: int, time_s: float, frame: str = "camera_optical"
+) -> Rectangle | None:
+    """Bounding rectangle of a box in the picture of the camera of a frame, even if something hides it.
 
     Returns:
         Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
         where the box is outside it.
     """
-    T_world_optical = inverse(world.sensor("camera_optical", time_s))
+    T_world_optical, camera = inverse(world.sensor(frame, time_s)), world.pinhole(frame)
     optical = transform(T_world_optical, corners(world.boxes[index], time_s))
     points = optical
     if not (optical[:, 2] > NEAR_M).all():
@@ -65,18 +67,19 @@ def image_box(world: World, index: int, time_s: float) -> Rectangle | None:
         if not kept:
             return None
         points = np.array(kept)
-    pixels = world.camera.project(points) + 0.5
+    pixels = camera.project(points) + 0.5
     left, top = np.maximum(pixels.min(axis=0), 0).tolist()
-    right, bottom = np.minimum(pixels.max(axis=0), [world.camera.width, world.camera.height]).tolist()
+    right, bottom = np.minimum(pixels.max(axis=0), [camera.width, camera.height]).tolist()
     return (left, top, right, bottom) if left < right and top < bottom else None
 
 
 class Renderer:
     """Draws the world by the painter's algorithm; pictures are RGB, uint8 (height, width, 3)."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, frame: str = "camera_optical") -> None:
         self._world = world
-        self._light, self._dark = _backdrops(world)
+        self._frame, self._camera = frame, world.pinhole(frame)
+        self._light, self._dark = _backdrops(world, frame)
         self._tiles = _checkerboard()
         self._marks = _road_marks(world)
         # A picture and its mask show the same faces.
@@ -84,7 +87,7 @@ class Renderer:
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        T_world_optical = inverse(self._world.sensor("camera_optical", time_s))
+        T_world_optical = inverse(self._world.sensor(self._frame, time_s))
         shade = Image.new("L", self._light.size)
         self._fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
         image = Image.composite(self._dark, self._light, shade)
@@ -105,7 +108,7 @@ class Renderer:
 
     def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
         """The faces to paint, in this order: box, brightness, and corners (1, 4, 3) in the optical frame."""
-        T_optical_world = self._world.sensor("camera_optical", time_s)
+        T_optical_world = self._world.sensor(self._frame, time_s)
         T_world_optical, eye = inverse(T_optical_world), T_optical_world[:3, 3]
         faces = []
         for box in self._far_to_near(eye, time_s):
@@ -141,18 +144,19 @@ class Renderer:
                 canvas.polygon(pixels, fill=color)
 
     def _pixels(self, points_m: FloatArray) -> npt.NDArray[np.int64]:
-        pixels: npt.NDArray[np.int64] = np.rint(self._world.camera.project(points_m)).astype(np.int64)
+        pixels: npt.NDArray[np.int64] = np.rint(self._camera.project(points_m)).astype(np.int64)
         return pixels
 
     def _clipped(self, polygon_m: list[list[float]]) -> list[int]:
         # Of few corners: plain numbers are quicker than arrays.
-        focal_px, centre_px = self._world.camera.focal_px, self._world.camera.center_px
+        focal_px, centre_px = self._camera.focal_px, self._camera.center_px
         return [round(focal_px * at[n] / at[2] + centre_px[n]) for at in _clip(polygon_m) for n in (0, 1)]
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
         """The boxes in view, sorted so that each is painted before any box that hides part of it."""
         world = self._world
-        seen = {box: r for i, box in enumerate(world.boxes) if (r := image_box(world, i, time_s))}
+        found = ((box, image_box(world, i, time_s, self._frame)) for i, box in enumerate(world.boxes))
+        seen = {box: rectangle for box, rectangle in found if rectangle is not None}
         waiting = list(seen)
         order: list[SceneBox] = []
         while waiting:
@@ -255,10 +259,10 @@ def _before(box: SceneBox, other: SceneBox, eye: FloatArray, time_s: float) -> b
     return False
 
 
-def _backdrops(world: World) -> tuple[Image.Image, Image.Image]:
+def _backdrops(world: World, frame: str) -> tuple[Image.Image, Image.Image]:
     """Background pictures with light and with dark ground; the two blend towards the horizon."""
-    camera = world.camera
-    mount = next(mount for mount in world.mounts if mount.child == "camera_optical")
+    camera = world.pinhole(frame)
+    mount = next(mount for mount in world.mounts if mount.child == frame)
     below = (np.arange(camera.height) - camera.center_px[1])[:, None]
     near = np.exp(-camera.focal_px * mount.translation_m[2] / np.maximum(below, 0.5) / 30)
     sky = np.array([150, 175, 200]) + (below / camera.height + 0.5) * [120, 110, 90]

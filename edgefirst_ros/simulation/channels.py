@@ -12,15 +12,31 @@ import numpy as np
 
 from edgefirst_ros.simulation import navigation, wire
 from edgefirst_ros.simulation import ranging as radar
-from edgefirst_ros.simulation.camera import LABELS, Grain, Pixels, Renderer, Video, quarter, sampled
+from edgefirst_ros.simulation.camera import (
+    LABELS,
+    EncodedPicture,
+    Grain,
+    Pixels,
+    Renderer,
+    Video,
+    access_units,
+    burn_number,
+    jpegs,
+    quarter,
+    sampled,
+)
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.options import DriveOptions
+from edgefirst_ros.simulation.options import DriveOptions, MoreSensor
 from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, thinned
 from edgefirst_ros.simulation.world import build
 
 TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bottomright"}
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
+VIDEO = "foxglove_msgs/msg/CompressedVideo"
+IMAGE_TYPES = {
+    "jpeg": "sensor_msgs/msg/CompressedImage", "raw": "sensor_msgs/msg/Image", "h264": VIDEO, "h265": VIDEO,
+}  # fmt: skip
 
 
 class SimulatedDrive:
@@ -39,6 +55,7 @@ class SimulatedDrive:
             traffic=options.traffic,
             crossings_s=options.crossings_s,
             walkers_stand_s=options.walkers_stand_s,
+            more=options.more,
         )
         self._schedule = Schedule(options)
         self._pictures_ns = self._schedule.camera()
@@ -52,6 +69,7 @@ class SimulatedDrive:
             *self._camera(),
             *self._lidar(),
             *self._model(),
+            *(channel for sensor in options.more for channel in self._more(sensor)),
         ]
 
     def topic(self, name: str) -> str:
@@ -263,9 +281,56 @@ class SimulatedDrive:
                 return wire.jpeg(stamp_ns, unit.data)
             return wire.video(stamp_ns, unit.data, options.codec, frame_id)
 
-        schema = "sensor_msgs/msg/CompressedImage" if options.jpeg else "foxglove_msgs/msg/CompressedVideo"
+        schema = IMAGE_TYPES["jpeg" if options.jpeg else options.codec]
         channel = video.channel = schedule.channel(name, schema, ready_ns, encode, sensor="camera", kept=True)
         return channel
+
+    def _more(self, sensor: MoreSensor) -> Iterator[Channel]:
+        """The topics of a sensor beside the device's own; each picture shows its number."""
+        options, world, schedule, frame = self.options, self.world, self._schedule, sensor.frame
+        times = schedule.periodic(sensor.topic, sensor.hz, sensor.first_ms)
+        if sensor.kind == "lidar":
+            lidar = Lidar(world, options, frame, sensor.points)
+
+            def sweep(index: int, stamp_ns: int, time_s: float) -> bytes:
+                taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 6, index]))
+                self._hash(sensor.topic, np.stack([taken.points[axis] for axis in "xyz"], axis=1))
+                return wire.cloud(stamp_ns, frame, taken.points, taken.height, is_dense=taken.is_dense)
+
+            cloud = "sensor_msgs/msg/PointCloud2"
+            yield schedule.channel(sensor.topic, cloud, times, sweep, sensor="lidar", kept=True)
+            return
+        if sensor.info:
+            pinhole = world.pinhole(frame)
+            yield schedule.channel(
+                sensor.info,
+                "sensor_msgs/msg/CameraInfo",
+                times,
+                lambda _, stamp, __: wire.camera_info(stamp, pinhole, frame),
+                sensor="camera",
+            )
+        renderer = Renderer(world, frame)
+        pictures = (
+            burn_number(renderer.picture(self._seconds(int(at_ns))), number)
+            for number, at_ns in enumerate(times)
+        )
+        schema, codec = IMAGE_TYPES[sensor.codec], sensor.codec
+        encoded: Iterator[EncodedPicture] = iter(())
+        if codec == "jpeg":
+            encoded = jpegs(pictures)
+        elif codec != "raw":
+            rules = {"width": sensor.width, "height": sensor.height, "fps": max(1, round(sensor.hz))}
+            encoded = access_units(pictures, codec, **rules, bframes=0)
+
+        def picture(_: int, stamp_ns: int, __: float) -> bytes:
+            if codec == "raw":
+                return wire.image(stamp_ns, next(pictures), frame)
+            data = next(encoded).data
+            if codec == "jpeg":
+                return wire.jpeg(stamp_ns, data, frame)
+            return wire.video(stamp_ns, data, codec, frame)
+
+        yield schedule.channel(sensor.topic, schema, times, picture, sensor="camera", kept=True)
 
     def _model(self) -> Iterator[Channel]:
         options, own = self.options, "edgefirst_msgs/msg/"

@@ -93,6 +93,41 @@ class ImuErrors:
 
 
 @dataclass(frozen=True, slots=True)
+class MoreSensor:
+    """A camera or lidar beside the device's own, stamped with the recorder's clock.
+
+    Attributes:
+        kind: what it is.
+        topic: of its pictures or sweeps, without prefix.
+        frame: its ``frame_id``, of a camera the optical one.
+        at_m: place in base_link.
+        rpy_deg: roll, pitch, yaw in base_link, applied about z, then y, then x; of a camera those of its
+            body, which looks along x.
+        hz: messages per second.
+        first_ms: when the first one is taken.
+        width: of a camera's picture in pixels; height likewise.
+        codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
+        info: topic of its CameraInfo; empty for none.
+        points: rays of a lidar's sweep.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    kind: Literal["camera", "lidar"]
+    topic: str
+    frame: str
+    at_m: tuple[float, float, float] = (1.0, 0.0, 1.6)
+    rpy_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    hz: float = 10.0
+    first_ms: float = 20.0
+    width: int = 320
+    height: int = 180
+    codec: Literal["jpeg", "h264", "h265", "raw"] = "jpeg"
+    info: str = ""
+    points: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
 class BoxErrors:
     """Errors of the detector's boxes; none by default.
 
@@ -172,6 +207,7 @@ class DriveOptions:
         restarts: by topic, when its publisher dies, after how many seconds it returns, and by how many its
             stamps are off from then on.
         drift_ppm: by how much CLOCK_MONOTONIC is slow on a mixed drive.
+        more: cameras and lidars beside the device's own.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
@@ -238,6 +274,7 @@ class DriveOptions:
     wifi_ms: tuple[float, float, float] | None = None
     restarts: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
     drift_ppm: float = 0.0
+    more: tuple[MoreSensor, ...] = ()
     start_ns: int = 1_777_626_000_000_000_000
 
     def __post_init__(self) -> None:
@@ -310,6 +347,12 @@ class DriveOptions:
                 for each in self.restarts.values()
             ),
             "drift_ppm must be -1000 to 1000": abs(self.drift_ppm) <= 1000,
+            "more: a picture must be 144 x 48 to 8192 x 8192, and even": all(
+                144 <= each.width <= 8192 and 48 <= each.height <= 8192 for each in self.more
+            )
+            and not any(each.width % 2 or each.height % 2 for each in self.more),
+            "more: hz must be 0.1 to 240": all(0.1 <= each.hz <= 240 for each in self.more),
+            "more: points must be 64 to 1000000": all(64 <= each.points <= 1_000_000 for each in self.more),
             "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
             or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),

@@ -165,8 +165,11 @@ class Sweep:
 class Lidar:
     """A lidar that measures a whole sweep at one instant: 32 rows from -24° to +6°, 360° around."""
 
-    def __init__(self, world: World, options: DriveOptions) -> None:
-        columns = options.lidar_points // ROWS
+    def __init__(
+        self, world: World, options: DriveOptions, frame: str = "lidar", points: int | None = None
+    ) -> None:
+        self._frame = frame
+        columns = (points or options.lidar_points) // ROWS
         circle = np.arange(columns) * 2 * math.pi / columns
         self._angles = np.meshgrid(np.radians(np.linspace(-24, 6, ROWS)), circle, indexing="ij")
         self._rings = np.repeat(np.arange(ROWS), columns)
@@ -176,7 +179,7 @@ class Lidar:
     def sweep(self, time_s: float, stamp_ns: int, rng: np.random.Generator) -> Sweep:
         """One sweep; intensity or reflectivity is 40 + 15·(index of the box, or -1), in its field's scale."""
         local = self._rays(rng)
-        T_lidar_world = self._world.sensor("lidar", time_s)
+        T_lidar_world = self._world.sensor(self._frame, time_s)
         directions = local @ T_lidar_world[:3, :3].T
         distance, hit = cast(self._world, time_s, T_lidar_world[:3, 3], directions, REACH_M)
         met = hit != NOTHING

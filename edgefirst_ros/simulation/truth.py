@@ -72,11 +72,13 @@ class Truth:
         """Left, top, right, bottom in pixels from the top left corner, clipped; None if out of view."""
         return camera.image_box(self.world, index, self.seconds(time_ns))
 
-    def project(self, points_m: FloatArray, time_ns: int) -> tuple[FloatArray, FloatArray]:
+    def project(
+        self, points_m: FloatArray, time_ns: int, camera: str = "camera_optical"
+    ) -> tuple[FloatArray, FloatArray]:
         """Pixels (N, 2), whole numbers being centres, and depths (N,) in metres of world points (N, 3)."""
-        optical = transform(inverse(self.sensor("camera_optical", time_ns)), points_m)
+        optical = transform(inverse(self.sensor(camera, time_ns)), points_m)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.world.camera.project(optical), optical[:, 2]
+            return self.world.pinhole(camera).project(optical), optical[:, 2]
 
     def seen(self, points_m: FloatArray, time_ns: int) -> npt.NDArray[np.bool_]:
         """Which world points (N, 3) on surfaces are not hidden from the camera, inside its picture or not."""

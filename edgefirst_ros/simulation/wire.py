@@ -35,16 +35,23 @@ def video(stamp_ns: int, data: bytes, codec: str, frame_id: str) -> bytes:
     return foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns), frame_id, data, codec).to_bytes()
 
 
-def jpeg(stamp_ns: int, data: bytes) -> bytes:
+def jpeg(stamp_ns: int, data: bytes, frame_id: str = "camera_optical") -> bytes:
     """sensor_msgs/CompressedImage."""
-    return sensor_msgs.CompressedImage(header(stamp_ns, "camera_optical"), "jpeg", data).to_bytes()
+    return sensor_msgs.CompressedImage(header(stamp_ns, frame_id), "jpeg", data).to_bytes()
 
 
-def camera_info(stamp_ns: int, camera: Pinhole) -> bytes:
+def image(stamp_ns: int, pixels: npt.NDArray[np.uint8], frame_id: str) -> bytes:
+    """sensor_msgs/Image of RGB pixels (height, width, 3)."""
+    height, width = pixels.shape[:2]
+    at = header(stamp_ns, frame_id)
+    return sensor_msgs.Image(at, height, width, "rgb8", 0, 3 * width, pixels.tobytes()).to_bytes()
+
+
+def camera_info(stamp_ns: int, camera: Pinhole, frame_id: str = "camera_optical") -> bytes:
     """sensor_msgs/CameraInfo of a camera without distortion."""
     (cx, cy), f = camera.center_px, camera.focal_px
     return sensor_msgs.CameraInfo(
-        header(stamp_ns, "camera_optical"),
+        header(stamp_ns, frame_id),
         camera.height,
         camera.width,
         "plumb_bob",

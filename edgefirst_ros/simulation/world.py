@@ -6,14 +6,15 @@ import cmath
 import colorsys
 import math
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.model.transform import matrix_of, quaternion_of_angles
-from edgefirst_ros.simulation.options import BRAKING_S, Traffic
+from edgefirst_ros.model.transform import matrix_of, quaternion_of, quaternion_of_angles
+from edgefirst_ros.simulation.options import BRAKING_S, MoreSensor, Traffic
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -132,6 +133,10 @@ class SceneBox:
     motion: Circuit | Line
 
 
+OPTICAL = (-1.0, 1.0, -1.0, 1.0)
+"""Quaternion of a camera that looks along x: z forward, x right; not normalised, as the device sends it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """Pose of a sensor in base_link, as in tf_static; the quaternion may be unnormalised."""
@@ -175,6 +180,12 @@ class World:
     boxes: tuple[SceneBox, ...]
     mounts: tuple[Mount, ...]
     camera: Pinhole
+    other_cameras: tuple[tuple[str, Pinhole], ...] = ()
+    """With their frames."""
+
+    def pinhole(self, frame: str) -> Pinhole:
+        """The camera of a frame."""
+        return dict(self.other_cameras).get(frame, self.camera)
 
     def sensor(self, child: str, time_s: float) -> FloatArray:
         """Sensor to world at a time, 4×4; ``child`` as in tf_static."""
@@ -212,6 +223,7 @@ def build(
     traffic: Traffic = "lanes",
     crossings_s: tuple[float, ...] = (),
     walkers_stand_s: float = 0.0,
+    more: Sequence[MoreSensor] = (),
 ) -> World:
     """A circuit of 377 m, traffic in lanes beside the rig's, parked vehicles, and people walking loops.
 
@@ -219,7 +231,7 @@ def build(
     along the road and bends it.
     ``stops`` are the times at which the rig stands, from and to in seconds. Other ``traffic`` than lanes
     leaves only the parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of
-    it at ``crossings_s``. People stand until ``walkers_stand_s``.
+    it at ``crossings_s``. People stand until ``walkers_stand_s``. ``more`` are sensors beside the device's.
     """
     rng = np.random.default_rng([seed, 0])
     wobble = float(rng.uniform(4.0, 7.0))
@@ -268,11 +280,23 @@ def build(
     small_tilt = quaternion_of_angles(np.radians((0.5, 1.0, 3.0)))
     small_yaw = quaternion_of_angles(np.radians((0.0, 0.0, -2.0)))
     mounts = (
-        Mount("camera_optical", (1.2, 0.0, 1.5), (-1.0, 1.0, -1.0, 1.0)),
+        Mount("camera_optical", (1.2, 0.0, 1.5), OPTICAL),
         Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
+        *map(_mount, more),
     )
-    return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, Pinhole(width, height, 0.66 * width))
+    cameras = tuple((each.frame, _pinhole(each.width, each.height)) for each in more if each.kind == "camera")
+    return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, _pinhole(width, height), cameras)
+
+
+def _pinhole(width: int, height: int) -> Pinhole:
+    return Pinhole(width, height, 0.66 * width)
+
+
+def _mount(sensor: MoreSensor) -> Mount:
+    turn = matrix_of(quaternion_of_angles(np.radians(sensor.rpy_deg)))
+    axes = matrix_of(OPTICAL) if sensor.kind == "camera" else np.eye(3)
+    return Mount(sensor.frame, sensor.at_m, _quaternion(quaternion_of(turn @ axes)))
 
 
 @lru_cache(maxsize=256)  # sensors ask for the same bodies at the same times

@@ -139,7 +139,10 @@ def _file_name(name: str) -> str:
 
 def _calibration_text(known: Calibration) -> str:
     # JSON keeps every number exactly.
-    return json.dumps(asdict(known), default=_plain, ensure_ascii=False)
+    values = asdict(known)
+    if not known.other_cameras:  # which sessions of one camera never had
+        del values["other_cameras"]
+    return json.dumps(values, default=_plain, ensure_ascii=False)
 
 
 def _plain(value: object) -> object:
@@ -164,6 +167,7 @@ def _calibration(values: Mapping[str, Any]) -> Calibration:
         else RadarInfo(**{n: _text(radar[n]) for n in _RADAR}, cube=bool(radar["cube"])),
         None if model is None else ModelInfo(_text(model["name"]), tuple(map(_text, model["labels"]))),
         {made.child: made for made in map(_transform, values["transforms"].values())},
+        {_text(name): _camera_info(info) for name, info in values.get("other_cameras", {}).items()},
     )
 
 
