@@ -46,14 +46,14 @@ def simulate(folder: Path, options: DriveOptions) -> Recording:
 
 
 _draw = Renderer.picture
-_pictures: dict[tuple[World, float], Pixels] = {}
+_pictures: dict[tuple[World, str, float], Pixels] = {}
 
 
 def _drawn_once(self: Renderer, time_s: float) -> Pixels:
-    world = self._world
-    if world.camera.width * world.camera.height > _SMALL_PX:
+    world, camera = self._world, self._camera
+    if camera.width * camera.height > _SMALL_PX:
         return _draw(self, time_s)
-    key = world, time_s
+    key = world, self._frame, time_s
     if key not in _pictures:
         if len(_pictures) >= _MOST_PICTURES:
             del _pictures[next(iter(_pictures))]

@@ -77,6 +77,7 @@ COMMANDS = {
     "convert": "convert",
     "status": "fleet",
     "info": "recordings",
+    "suggest": "recordings",
     "simulate": "recordings",
     "recover": "datasets",
     "check": "datasets",

@@ -6,10 +6,11 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, fleet_settings
@@ -32,6 +33,7 @@ from edgefirst_ros.model.errors import ConfigError
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.sources.recording import Excerpt
+    from edgefirst_ros.sources.suggest import Suggestion
 
 
 def convert(
@@ -117,6 +119,9 @@ def convert(
     converted does not stop the others, and the same command again does only what is missing or has changed;
     [bold]--overwrite[/] converts all of them again. [bold]status[/] OUT shows the progress.
 
+    For a robot whose topics have other names, a configuration is made as by [bold]suggest[/] if none is
+    given, and written beside the dataset. [bold]--config none[/] refuses that.
+
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
     all of them.
@@ -195,16 +200,15 @@ def convert(
             )
             raise typer.Exit(code)
         from edgefirst_ros.offline.convert import convert as run_convert
-        from edgefirst_ros.offline.sessions import recorded_settings
 
-        found = None if config_file is not None else recorded_settings(recordings)
-        recorded, note = found or (None, "")
-        notes = [note] if note else []
-        config = make_config(config_file, chosen, recorded=recorded, notes=notes)
+        notes = []
+        config, suggestion = _configured(recordings, config_file, chosen, notes)
         stop = threading.Event()
         if dry_run:
             raise typer.Exit(
-                _look_ahead(recordings, config, excerpt, stop, err, strict=strict, as_json=as_json)
+                _look_ahead(
+                    recordings, config, excerpt, stop, err, strict=strict, as_json=as_json, notes=notes
+                )
             )
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
@@ -220,6 +224,7 @@ def convert(
                     notes=notes,
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
+            paths += _kept(suggestion, folder, str(done.report["dataset"]))
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in paths]}) + "\n")
         else:
@@ -233,6 +238,33 @@ def convert(
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
 
+def _configured(
+    recordings: list[str], config_file: Path | None, chosen: dict[str, Any], notes: list[str]
+) -> tuple[Config, Suggestion | None]:
+    """The configuration, and the suggestion that it was made of, if it was."""
+    from edgefirst_ros.offline.inputs import suggested
+    from edgefirst_ros.offline.sessions import recorded_settings
+
+    found = None if config_file is not None else recorded_settings(recordings)
+    recorded, note = found or (None, "")
+    notes += [note] if note else []
+    config = make_config(config_file, chosen, recorded=recorded, notes=notes)
+    suggestion = suggested(recordings, config) if config_file is None and found is None else None
+    if suggestion is None:
+        return config, None
+    notes.append(f"no configuration was given, and the names are of no device; used: {suggestion.summary}")
+    return make_config(None, chosen, recorded=suggestion.values), suggestion
+
+
+def _kept(suggestion: Suggestion | None, folder: Path, dataset: str) -> list[Path]:
+    """Write a suggested configuration beside the dataset; where it is."""
+    if suggestion is None:
+        return []
+    path = folder / f"{dataset}.yaml"
+    path.write_text(suggestion.text, encoding="utf-8")
+    return [path]
+
+
 def _look_ahead(
     recordings: list[str],
     config: Config,
@@ -242,11 +274,14 @@ def _look_ahead(
     *,
     strict: bool,
     as_json: bool,
+    notes: list[str],
 ) -> int:
     """Say what a conversion would make; the exit code."""
     from edgefirst_ros.cli.terminal import print_forecast
     from edgefirst_ros.offline.forecast import forecast
 
+    for note in () if as_json else notes:
+        print_line(err, f"note: {escape(note)}")
     finishing = "finishing with what has been read"
     with interruptible(stop, err, finishing), ProgressView(err, quiet=as_json) as view:
         found = forecast(recordings, config, excerpt=excerpt, stop=stop, on_progress=view.update)

@@ -62,7 +62,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic.",
+        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic; none: no suggestion.",
     ),
 ]
 

@@ -112,6 +112,8 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
         raise yaml.YAMLError("nested too deeply") from error
 
 
+NO_FILE = Path("none")
+"""In place of a file: the defaults, and no suggestion."""
 MOST_CONFIG_BYTES = 1 << 20
 """A larger configuration file is not read."""
 
@@ -214,6 +216,8 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
 
 def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
     """The file's values for the configuration, without those for the ROS nodes."""
+    if path == NO_FILE:
+        return {}
     data = read_yaml(_meant(path))
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:

@@ -159,7 +159,7 @@ def _alternative(
     fitting = (each for each in free if full_type(each.type) in TYPES[rule.role])
     for each in islice(fitting, MOST_COMPARED):
         similarity = max(_similarity(each.topic, name) for r in entries.values() for name in r.names)
-        likely = _likely_role(each)
+        likely = likely_role(each)
         exclusive = sum(full_type(each.type) in kinds for kinds in TYPES.values()) == 1
         fits = likely is rule.role and (exclusive or similarity >= SIMILAR)
         if fits or (is_wanted and likely in {rule.role, None}) or (is_reference and similarity >= SIMILAR):
@@ -193,7 +193,7 @@ def _similarity(topic: str, name: str) -> float:
     return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
 
 
-def _likely_role(seen: ExistingTopic) -> Role | None:
+def likely_role(seen: ExistingTopic) -> Role | None:
     """The most likely role of a topic, by its type and the words in its name; None if there is none."""
     name, kind = seen.topic.lower(), full_type(seen.type)
     if kind == TF:

@@ -30,7 +30,9 @@ from edgefirst_ros.offline.drives import (
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
+from edgefirst_ros.sources.suggest import Suggestion, look_at
 
+SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
 MOST_REQUESTS = 16
 """Remote files that are opened at a time."""
 
@@ -107,6 +109,24 @@ def open_recordings(
     return inputs
 
 
+def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | None:
+    """A configuration for recordings of which this one can use nothing; None if it can, or none can be read.
+
+    Raises:
+        RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        ConfigError: nothing in them can be used by any configuration.
+    """
+    found = open_all({file.path: file for file in find_files(places).files})
+    recordings = [each for each in found if isinstance(each, Recording)]
+    try:
+        for drive in find_drives(recordings):
+            _usable_topics(drive, config)
+    except ConfigError:
+        name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
+        return look_at(recordings).suggestion(name)
+    return None
+
+
 def _once(found: FoundFiles, notes: list[str]) -> Iterable[InputFile]:
     """Every file once, with notes on the others."""
     notes += [found.note] if found.note else []
@@ -166,7 +186,7 @@ def _usable_topics(drive: RecordedDrive, config: Config) -> list[TopicInfo]:
     except ConfigError as error:
         accounts = {t.topic: {"type": t.schema, "received": 1, "refused": 0} for t in topics}
         found = absences(config, TopicMap(config, config.prefix or "", topics), accounts)
-        hints = [h.text for h in found if h.severity is Severity.ERROR and h.topics[1:]]
+        hints = [h.text for h in found if h.severity is Severity.ERROR and h.topics[1:]] + [SUGGEST]
         faults = [f"{readable(str(drive.path))}: {'; '.join([fault, *hints])}" for fault in error.faults]
         raise ConfigError(faults) from error
     return topics

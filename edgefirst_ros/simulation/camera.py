@@ -50,9 +50,7 @@ def corners(box: SceneBox, time_s: float) -> FloatArray:
     return points
 
 
-def image_box(
-    world: World, index: int, time_s: float, frame: str = "camera_optical"
-) -> Rectangle | None:
+def image_box(world: World, index: int, time_s: float, frame: str = "camera_optical") -> Rectangle | None:
     """Bounding rectangle of a box in the picture of the camera of a frame, even if something hides it.
 
     Returns:

@@ -5,6 +5,7 @@ What a device publishes over Zenoh besides the configured topics: for a recordin
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.untrusted import displayed
 from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ BARE = frozenset({"", "rt"})
 """Prefixes of name generations A and B, which one device may mix."""
 WATCH_S = 2.0
 """Duration of the search for other topics."""
+FIRST_S = 10.0
+"""A connection takes two seconds when it is tried again, and a device may send nothing for a while."""
 MOST_TOPICS = 256
 """Limit of the topics that it keeps."""
 _TAILS = frozenset(name for rule in MAIVIN_TOPICS.values() for name in rule.plain_names)
@@ -152,6 +156,29 @@ class OtherTopics:
         if len(self._found) < MOST_TOPICS and not any(key_includes(each, key) for each in self._keys):
             kind = str(sample.encoding).partition(";")[2]
             self._found[displayed(f"/{key}")] = full_type(displayed(kind))
+
+
+def overhear(session: zenoh.Session, seconds: float) -> Look:
+    """Everything that comes within a time from the first message on, which may be long in coming."""
+    look, lock, begun = Look(), threading.Lock(), threading.Event()
+
+    def take(sample: zenoh.Sample) -> None:
+        receive_ns = time.time_ns()
+        kind, _, schema = str(sample.encoding).partition(";")
+        if kind != CDR or not schema or not is_put(sample):
+            return
+        name, data = displayed(f"/{sample.key_expr}"), sample.payload.to_bytes()
+        with lock:
+            if name in look.topics or len(look.topics) < MOST_TOPICS:
+                look.feed(RawMessage(name, full_type(displayed(schema)), data, receive_ns, receive_ns, 0))
+        begun.set()
+
+    watch = subscribe(session, "**", take)
+    if begun.wait(max(seconds, FIRST_S)):
+        time.sleep(seconds)
+    watch.undeclare()  # type: ignore[no-untyped-call]  # zenoh annotates no return
+    with lock:
+        return look
 
 
 UNTYPED = frozenset({"", "zenoh/bytes"})

@@ -1,0 +1,586 @@
+"""A configuration from what is there: which topic can be used as what, by its type, names, frames and rate.
+
+Types say what a message can be, names and frames whose it is, rates and stamps how it is to be paired.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from edgefirst_ros.config.hints import RAW_PACKETS, ExistingTopic, likely_role
+from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
+from edgefirst_ros.config.topics import TF, TYPES, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.registry import can_decode
+from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
+from edgefirst_ros.model.transform import bare
+from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.sources.recording import Recording
+from edgefirst_ros.sources.seen import ENCODING, SeenTopic
+
+LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
+"""Read of each recording: enough for rates, and for what a robot sends once it has started."""
+MOST_BYTES = 1 << 30
+OTHER_CLOCK_NS = 500_000_000
+"""No network delays every message by so much: such stamps are of another clock."""
+SLOW_HZ = 4.0
+"""A slower sensor's messages are not repeated from sample to sample."""
+SIDEWAYS_SHARE = 0.2
+"""A car skids at times: one that moves sideways in this share of the messages is none."""
+WORLD = frozenset({"map", "odom", "world", "earth", "global"})
+"""Frames that do not move with the robot (REP 105): what is in them was made of sensors' data."""
+RIGS = ("base_link", "base_footprint")
+NOISE = re.compile(
+    f"{ENCODING.pattern}|cam(era)?s?|lidars?|radars?|points?|cloud|pointcloud2?|sensing|sensors?|data|drivers?|"
+    "topic|ros|rt|scan|perception|targets|fix|gnss|gps|imu|detections|ex|output"
+)
+"""Words of names that tell no sensor from another of its kind."""
+SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
+DERIVED = re.compile(
+    r"filter|ground|obstacle|crop|downsampl|voxel|map\b|cluster|elevation|segment|aggregat|merged|concat|fused|"
+    r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|no_ground|outlier"
+)
+"""What names of clouds have that were made of a sensor's."""
+FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
+TRUTH = re.compile(r"truth|\bgt\b|/gt/|ideal")
+FREE = re.compile(r"mavros|px4|fmu|drone|uav|quad|boat|usv|asv|mecanum|omni")
+"""What names of robots have that may move sideways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A configuration, and what was taken and left out for which reason.
+
+    Attributes:
+        values: plain values of the configuration.
+        text: the same as YAML, with a comment on each choice.
+        used: role by topic.
+        left_out: why, by topic.
+        summary: what was taken, in one line.
+    """
+
+    values: Mapping[str, Any]
+    text: str
+    used: Mapping[str, Role]
+    left_out: Mapping[str, str]
+    summary: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    name: str
+    seen: SeenTopic
+    rule: dict[str, Any]
+    comment: str
+
+
+class Look:
+    """Takes messages of a robot, and suggests a configuration for it.
+
+    Args:
+        topics: (topic, type) of those that are known to exist.
+    """
+
+    def __init__(self, topics: Iterable[tuple[str, str]] = ()) -> None:
+        self.topics: dict[str, SeenTopic] = {t: SeenTopic(t, full_type(kind)) for t, kind in topics}
+
+    def feed(self, message: RawMessage) -> None:
+        """Take a message, in order of receipt."""
+        seen = self.topics.get(message.topic)
+        if seen is None:
+            seen = self.topics[message.topic] = SeenTopic(message.topic, full_type(message.schema))
+        seen.add(message)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether something came of every topic that can be used."""
+        return all(each.sound or not can_decode(each.type) for each in self.topics.values())
+
+    def suggestion(self, source: str) -> Suggestion:
+        """A configuration for what was seen.
+
+        Args:
+            source: what it is of, for the comments.
+
+        Raises:
+            ConfigError: nothing can be the reference; says what is there.
+        """
+        return _Chooser(self.topics, source).suggestion()
+
+
+def look_at(recordings: Iterable[Recording]) -> Look:
+    """What is in the beginning of recordings, until something came of every topic that can be used.
+
+    Raises:
+        RecordingError: a file cannot be read.
+    """
+    opened = [*recordings]
+    look = Look(topic for recording in opened for topic in recording.topics())
+    for recording in opened:
+        first_ns, taken = 0, 0
+        for message in recording.messages():
+            look.feed(message)
+            first_ns, taken = first_ns or message.receive_ns, taken + len(message.data)
+            seconds = (message.receive_ns - first_ns) / 1e9
+            if seconds > (LOOK_S if look.is_complete else LONGEST_LOOK_S) or taken > MOST_BYTES:
+                break
+    return look
+
+
+class _Chooser:
+    def __init__(self, topics: Mapping[str, SeenTopic], source: str) -> None:
+        self._topics, self._source = topics, source
+        self._entries: list[_Entry] = []
+        self._left_out: dict[str, str] = {}
+        self._reference = ""
+        static = [each for each in topics.values() if _is_static(each)]
+        self._parents = {child: bare(t.parent) for each in static for child, t in each.pairs.items()}
+        self._rig = ""
+        self._own = self._own_routes()
+
+    def suggestion(self) -> Suggestion:
+        by_role = self._roles()
+        own, infos = set(self._own.values()), by_role.pop(Role.CAMERA_INFO, [])
+        cameras = self._cameras(by_role.pop(Role.CAMERA, []))
+        clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
+        cameras.sort(key=lambda each: self._camera_rank(each, infos))
+        lead = next(iter([*cameras, *clouds]), None)
+        if lead is None and not self._own:
+            there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
+            raise ConfigError(
+                [f"{self._source}: no camera and no lidar that samples could begin with; topics: {there}"]
+            )
+        self._rig = self._rig_frame(lead, [*cameras, *clouds])
+        names = _Names()
+        for camera in cameras:
+            many = len(cameras) > 1 or Role.CAMERA in own
+            self._add_camera(camera, names.of(camera, "camera", many=many), infos)
+        for info in infos:
+            if info.topic not in self._used:
+                self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
+        by_role[Role.LIDAR_POINTS] = clouds
+        self._motion(by_role, own)
+        for role, found in by_role.items():
+            for seen in found:
+                many = len(found) > 1 or role in own
+                self._add(names.of(seen, role.value, many=many), seen, role)
+        if not self._own and lead is not None:
+            self._reference = next(each.name for each in self._entries if each.seen is lead)
+        return self._finished()
+
+    def _roles(self) -> dict[Role, list[SeenTopic]]:
+        """What can be used, by role, but what the device's own names say."""
+        found: dict[Role, list[SeenTopic]] = defaultdict(list)
+        for name, seen in sorted(self._topics.items()):
+            if name in self._own:
+                continue
+            role, why = _role(seen)
+            if role is None:
+                self._left_out[name] = why
+            else:
+                found[role].append(seen)
+        return found
+
+    # ------------------------------------------------------------------ what the device's own names give
+    def _own_routes(self) -> dict[str, Role]:
+        """Roles of topics that the default configuration uses, if it fits."""
+        config, known = build_config({}), [(t.topic, t.type) for t in self._topics.values()]
+        names = [topic for topic, _ in known]
+        try:
+            routes = TopicMap(config, find_prefix(names, config), known)
+            choose_reference(config, names, routes)
+        except ConfigError:
+            return {}
+        found = {name: routes.route(name) for name in names}
+        return {
+            name: route.rule.role
+            for name, route in found.items()
+            if route is not None and self._topics[name].type in TYPES[route.rule.role]
+        }
+
+    # ------------------------------------------------------------------ cameras
+    def _cameras(self, topics: Sequence[SeenTopic]) -> list[SeenTopic]:
+        """One topic of every camera; the others are left out."""
+        groups: dict[tuple[str, str, str], list[SeenTopic]] = defaultdict(list)
+        for seen in topics:
+            groups[seen.space, seen.stem, seen.frame].append(seen)
+        chosen: list[SeenTopic] = []
+        for group in groups.values():
+            best, *others = sorted(group, key=_encoding_rank)
+            chosen.append(best)
+            for other in others:
+                self._left_out[other.topic] = f"the same camera as {best.topic}, in another encoding"
+        return chosen
+
+    @staticmethod
+    def _camera_rank(camera: SeenTopic, infos: Sequence[SeenTopic]) -> tuple[Any, ...]:
+        """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
+        words = set(re.split(r"[^a-z0-9]+", f"{camera.topic} {camera.frame}".lower()))
+        front = bool(words & {"front", "forward", "centre", "center", "main", "fc", "front_center"})
+        aside = bool(
+            words & {"rear", "back", "left", "right", "side", "down", "bottom", "infra1", "infra2", "ir"}
+        )
+        width, height = camera.size or (0, 0)
+        return (
+            not any(_belong_together(camera, info) for info in infos),
+            not front,
+            aside,
+            camera.form.startswith(("mono", "16UC")),
+            -round(camera.hz),
+            -width * height,
+            camera.topic,
+        )
+
+    def _add_camera(self, camera: SeenTopic, name: str, infos: Sequence[SeenTopic]) -> None:
+        free = [each for each in infos if each.topic not in self._used and _belong_together(camera, each)]
+        own = [info for info in free if info.space == camera.space] or free
+        own.sort(key=lambda info: (info.frame != camera.frame, info.topic))
+        self._add(name, camera, Role.CAMERA)
+        entry = self._entries[-1]
+        if not own:
+            entry.comment += "; no CameraInfo: its intrinsics are unknown"
+            return
+        info_name = "camera_info" if name == "camera" else f"{name}_info"
+        comment = f"calibration of {name}"
+        if own[0].is_distorted and "rect" in re.split(r"[_/]", camera.topic):
+            comment += "; the pictures are rectified, but it has a distortion: look at straight lines"
+        rule: dict[str, Any] = {"role": Role.CAMERA_INFO, "topic": own[0].topic, "sensor": name}
+        self._entries.append(_Entry(info_name, own[0], rule, comment))
+        for other in own[1:]:
+            self._left_out[other.topic] = f"another calibration of {name}, which takes {own[0].topic}"
+
+    # ------------------------------------------------------------------ clouds
+    def _clouds(
+        self, topics: Sequence[SeenTopic], by_role: Mapping[Role, list[SeenTopic]]
+    ) -> list[SeenTopic]:
+        """One topic of every lidar: the one with most points that nothing was left out of."""
+        pictures = {seen.space for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])}
+        lidars: dict[str, list[SeenTopic]] = defaultdict(list)
+        spare: list[SeenTopic] = []
+        for seen in topics:
+            if seen.frame in WORLD:
+                self._left_out[seen.topic] = f"a map, as it is in the frame {seen.frame}"
+            elif "optical" in seen.frame or seen.space in pictures or "depth" in seen.topic.lower():
+                self._left_out[seen.topic] = "points of a depth camera"
+                spare.append(seen)
+            else:
+                lidars[seen.frame or seen.space].append(seen)
+        if len(lidars) > 1:
+            for frame in [f for f in lidars if f in RIGS]:
+                for seen in lidars.pop(frame):
+                    self._left_out[seen.topic] = f"made of other lidars' points, as it is in {frame}"
+        chosen: list[SeenTopic] = []
+        for group in lidars.values():
+            chosen += self._each_lidar(group)
+        if not chosen and spare:
+            del self._left_out[spare[0].topic]
+            return spare[:1]
+        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic))
+
+    def _each_lidar(self, group: Sequence[SeenTopic]) -> list[SeenTopic]:
+        """Of clouds in one frame those that are of lidars: two devices may call their frames alike."""
+        ranked = sorted(group, key=lambda s: (_is_derived(s), -s.points * s.hz, s.topic))
+        chosen: list[SeenTopic] = []
+        for seen in ranked:
+            same = next(
+                (one for one in chosen if _is_derived(seen) or _is_within(one.space, seen.space)), None
+            )
+            if same is None:
+                chosen.append(seen)
+            else:
+                self._left_out[seen.topic] = f"the same lidar as {same.topic}"
+        return chosen
+
+    # ------------------------------------------------------------------ motion
+    def _motion(self, by_role: dict[Role, list[SeenTopic]], own: set[Role]) -> None:
+        imus, fixes = by_role.pop(Role.IMU, []), by_role.pop(Role.GPS, [])
+        odometry = [each for each in by_role.pop(Role.ODOMETRY, []) if each.type != TF]
+        if own & {Role.IMU, Role.GPS, Role.ODOMETRY}:
+            for seen in (*imus, *fixes, *odometry):
+                self._left_out[seen.topic] = "the rig's motion is taken from the device's own sensors"
+        else:
+            imu = self._one(imus, "imu", Role.IMU, self._imu_rank)
+            fix = self._one(fixes, "gps", Role.GPS, lambda s: (not s.has_sigma, -s.hz))
+            self._odometry(odometry, imu, fix)
+        tfs = by_role.pop(Role.TF, [])
+        for seen in tfs[1:]:
+            self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
+        if tfs and Role.TF in own:
+            self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
+        elif tfs:
+            self._add("tf", tfs[0], Role.TF)
+
+    def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
+        is_of_camera = any(part in seen.topic.lower() for part in ("camera", "realsense", "zed", "oak"))
+        return is_of_camera, not seen.has_turn, "raw" in seen.topic, -seen.hz
+
+    def _one(
+        self,
+        topics: Sequence[SeenTopic],
+        entry: str,
+        role: Role,
+        rank: Callable[[SeenTopic], tuple[Any, ...]],
+    ) -> SeenTopic | None:
+        """Use the best of several, as the rig has one motion."""
+        if not topics:
+            return None
+        best, *others = sorted(topics, key=lambda seen: (*rank(seen), seen.topic))
+        self._add(entry, best, role)
+        for other in others:
+            self._left_out[other.topic] = f"{entry} is taken from {best.topic}"
+        return best
+
+    def _odometry(self, topics: Sequence[SeenTopic], imu: SeenTopic | None, fix: SeenTopic | None) -> None:
+        """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
+        usable = [seen for seen in topics if not TRUTH.search(seen.topic.lower())]
+        for seen in topics:
+            if seen not in usable:
+                self._left_out[seen.topic] = "the truth of a simulation"
+
+        def rank(seen: SeenTopic) -> tuple[Any, ...]:
+            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+
+        best = min(usable, key=lambda seen: (*rank(seen), seen.topic), default=None)
+        if best is not None and imu is not None and fix is not None and not FUSED.search(best.topic.lower()):
+            for seen in usable:
+                self._left_out[seen.topic] = "GPS and IMU are there, which do not drift as wheels do"
+            return
+        if self._one(usable, "odometry", Role.ODOMETRY, rank) is not None:
+            return
+        moving = [t for t in self._topics.values() if t.type == TF and t.moving and t.topic not in self._own]
+        for seen in moving:
+            for child, made in seen.pairs.items():
+                if child in seen.moving and bare(made.parent) == "odom" and (imu is None or fix is None):
+                    frames = {"parent_frame": made.parent, "child_frame": made.child}
+                    self._left_out.pop(seen.topic, None)
+                    self._add("tf_odometry", seen, Role.ODOMETRY)
+                    self._entries[-1].rule |= frames
+                    return
+
+    # ------------------------------------------------------------------ entries
+    @property
+    def _used(self) -> set[str]:
+        return {each.seen.topic for each in self._entries}
+
+    def _add(self, name: str, seen: SeenTopic, role: Role) -> None:
+        rule: dict[str, Any] = {"role": role, "topic": seen.topic}
+        said = [f"{seen.hz:.3g} Hz"] if seen.hz else []
+        if seen.form:
+            said.append(seen.form if seen.size is None else f"{seen.form} {seen.size[0]}x{seen.size[1]}")
+        if seen.points:
+            said.append(f"{seen.points:,} points")
+        if seen.frame and role not in {Role.TF, Role.GPS}:
+            said.append(f"frame {seen.frame}{self._placed(seen.frame, role)}")
+        twins = [e.name for e in self._entries if e.rule["role"] is role and e.seen.frame == seen.frame]
+        if twins and seen.frame and role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
+            said.append(f"in the same frame as {twins[0]}: one of them is not where it says")
+        said += self._clock(seen, role, rule)
+        is_paired = role.sensor.kind is COMPANION and role is not Role.CAMERA
+        default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
+        if is_paired and 0 < seen.hz < SLOW_HZ:
+            rule |= {"policy": "once", "tolerance_ms": float(min(1000, round(500 / seen.hz)))}
+        elif (
+            is_paired and default is not None and default.tolerance_ms != 50.0 and role is not Role.RADAR_CUBE
+        ):
+            rule["tolerance_ms"] = default.tolerance_ms
+        elif is_paired and 0 < seen.hz < 9:  # 50 ms are half of the usual 10 Hz, which are never exact
+            rule["tolerance_ms"] = float(math.ceil(500 / seen.hz))
+        if default is not None and default.required:
+            rule["required"] = default.required
+        self._entries.append(_Entry(name, seen, rule, ", ".join(said)))
+
+    def _clock(self, seen: SeenTopic, role: Role, rule: dict[str, Any]) -> Iterator[str]:
+        if role.sensor.kind is CALIBRATION:
+            return
+        if not seen.lags_ns:
+            if seen.sound:
+                yield "no stamps"
+            return
+        least_ns = min(seen.lags_ns)
+        if abs(least_ns) < OTHER_CLOCK_NS:
+            yield f"stamped {least_ns / 1e6:.0f} ms before receipt"
+            return
+        usual = next((r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role and r.latency_ms), 0.0)
+        rule["latency_ms"] = usual
+        yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
+
+    def _placed(self, frame: str, role: Role) -> str:
+        if role is Role.ODOMETRY or not self._parents:
+            return ""
+        return "" if self._rig in self._ancestors(frame) else f", of which no transform leads to {self._rig}"
+
+    def _ancestors(self, frame: str) -> list[str]:
+        found = [frame]
+        while found[-1] in self._parents and self._parents[found[-1]] not in found:
+            found.append(self._parents[found[-1]])
+        return found
+
+    def _rig_frame(self, lead: SeenTopic | None, sensors: Iterable[SeenTopic]) -> str:
+        """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
+        chains = [self._ancestors(seen.frame) for seen in sensors if seen.frame]
+        above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
+        for usual in RIGS:
+            if above[usual]:
+                return usual
+        if lead is None or not above:
+            return RIGS[0]
+        most = max(above.values())
+        return next((f for f in reversed(self._ancestors(lead.frame)) if above[f] == most), RIGS[0])
+
+    # ------------------------------------------------------------------ the text
+    def _finished(self) -> Suggestion:
+        values = self._settings()
+        lines = [
+            f"# Made by edgefirst-ros suggest of {readable(self._source)}.",
+            "# Each choice says why; change what is wrong, then use it with --config.",
+        ]
+        for name, value in values.items():
+            why = "  # as it moves sideways, or by its names may" if name == "ego" else ""
+            lines.append(f"{name}: {_flow(value)}{why}")
+        topics = {entry.name: {k: _plain(v) for k, v in entry.rule.items()} for entry in self._entries}
+        off = self._turned_off(topics)
+        topics |= {name: {"topic": ""} for name in off}
+        if topics:
+            values["topics"] = topics
+            lines.append("topics:")
+        for entry in self._entries:
+            lines.append(f"  {entry.name}: {_flow(topics[entry.name])}")
+            if entry.comment:
+                lines[-1] += f"  # {readable(entry.comment)}"
+        lines += [f"  {name}: {{topic: ''}}  # another topic is used" for name in off]
+        if self._own:
+            lines.append("# By their names, as of a Maivin or Raivin:")
+            lines += [f"#   {readable(name)}: {role.value}" for name, role in sorted(self._own.items())]
+        used = {entry.seen.topic: entry.rule["role"] for entry in self._entries} | self._own
+        self._left_out = {name: why for name, why in self._left_out.items() if name not in used}
+        if self._left_out:
+            lines.append("# Left out:")
+            lines += [
+                f"#   {readable(name)}: {readable(why)}" for name, why in sorted(self._left_out.items())
+            ]
+        build_config(values)
+        return Suggestion(values, "\n".join(lines) + "\n", used, self._left_out, self._summary(used))
+
+    def _settings(self) -> dict[str, Any]:
+        """Values besides topics."""
+        values: dict[str, Any] = {} if self._own else {"prefix": "", "host": "robot"}
+        if self._reference and self._reference != "camera":
+            values["reference"] = self._reference
+        if self._rig not in {"", RIGS[0]}:
+            values["rig_frame"] = self._rig
+        names = " ".join(self._topics).lower()
+        odometers = [e.seen for e in self._entries if e.rule["role"] is Role.ODOMETRY and e.seen.sound]
+        is_free = any(seen.sideways > SIDEWAYS_SHARE * seen.sound for seen in odometers)
+        if is_free or FREE.search(names):
+            values["ego"] = {"non_holonomic": False}
+        return values
+
+    def _turned_off(self, topics: Mapping[str, object]) -> list[str]:
+        """Default entries that would take a topic which another entry takes, or nothing is to take."""
+        if self._own:
+            return []
+        there = {name.strip("/") for name in self._topics}
+        return [
+            name
+            for name, rule in MAIVIN_TOPICS.items()
+            if name not in topics and any(n.strip("/") in there for n in rule.plain_names)
+        ]
+
+    def _summary(self, used: Mapping[str, Role]) -> str:
+        by_role: dict[Role, list[str]] = defaultdict(list)
+        for topic, role in used.items():
+            by_role[role].append(readable(topic))
+        return "; ".join(f"{role.value} {', '.join(sorted(topics))}" for role, topics in by_role.items())
+
+
+class _Names:
+    """Names of entries: what tells a sensor from others of its kind."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def of(self, seen: SeenTopic, usual: str, *, many: bool) -> str:
+        """A name that is free; the usual one if there is one sensor of the kind."""
+        parts = []
+        for part in seen.topic.lower().split("/"):
+            words = [word for word in re.split(r"[^a-z0-9]+", part) if word and not NOISE.fullmatch(word)]
+            parts += [word for word in words if word not in parts]
+        kind = SHORT.get(usual, usual)
+        own = "_".join(part for part in parts if part not in kind.split("_"))[:48]
+        wanted = usual if not many else own if own and usual == "camera" else f"{own}_{kind}".strip("_")
+        name, number = wanted, 2
+        while name in self._taken or (many and name in MAIVIN_TOPICS and name != usual):
+            name, number = f"{wanted}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def _role(seen: SeenTopic) -> tuple[Role | None, str]:
+    """What a topic can be used as, or why it cannot be used."""
+    if seen.type in RAW_PACKETS:
+        return None, f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS[seen.type]}"
+    if not any(seen.type in kinds for kinds in TYPES.values()):
+        return None, f"{seen.type} is not used"
+    if not seen.count:
+        return None, "nothing came of it"
+    if not seen.sound and seen.fault:
+        return None, f"it cannot be decoded: {seen.fault}"
+    if seen.type == TF and not _is_static(seen):
+        return None, "its frames move: tf_static says where sensors are"
+    role = likely_role(ExistingTopic(seen.topic, seen.type)) or (Role.TF if seen.type == TF else None)
+    moves = {"doppler", "radial_speed", "range_rate", "rcs", "velocity"}
+    if role is Role.LIDAR_POINTS and moves & {name.lower() for name in seen.fields}:
+        role = Role.RADAR_TARGETS
+    if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"}:
+        role = Role.DEPTH
+    return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def _is_derived(seen: SeenTopic) -> bool:
+    return bool(DERIVED.search(seen.topic.lower()))
+
+
+def _is_within(one: str, other: str) -> bool:
+    """Whether one of two namespaces is in the other."""
+    a, b = one.split("/") if one else [], other.split("/") if other else []
+    return a[: len(b)] == b or b[: len(a)] == a
+
+
+def _is_static(seen: SeenTopic) -> bool:
+    is_named = seen.topic.lower().rstrip("/").endswith("static")
+    return bool(seen.pairs) and (is_named or (seen.type != TF and not seen.moving))
+
+
+def _belong_together(camera: SeenTopic, info: SeenTopic) -> bool:
+    """Whether a CameraInfo is of a camera: in its namespace, or in its frame."""
+    same_frame = bool(camera.frame) and camera.frame == info.frame
+    return (camera.space == info.space and (same_frame or not (camera.frame and info.frame))) or same_frame
+
+
+def _encoding_rank(seen: SeenTopic) -> tuple[Any, ...]:
+    """Encoded pictures before raw ones, colour before grey, as taken before rectified, large before small."""
+    words = set(re.split(r"[_/-]", seen.topic.lower()))
+    width, height = seen.size or (0, 0)
+    kinds = ("JPEG", "H.264", "H.265", "PNG")
+    kind = kinds.index(seen.form) if seen.form in kinds else len(kinds)
+    is_grey = bool({"mono", "gray", "grey"} & words) or seen.form.startswith("mono")
+    return is_grey, "rect" in words, bool({"resized", "scaled"} & words), kind, -width * height, seen.topic
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Role) else value
+
+
+def _flow(value: object) -> str:
+    text: str = yaml.safe_dump(
+        value, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True
+    )
+    return text.removesuffix("...\n").strip()

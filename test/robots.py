@@ -1,0 +1,325 @@
+"""Recordings of robots of others: the simulated drive under the names, types and frames that they use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from recorded import messages
+from wire_encoder import encode
+
+from edgefirst_ros.model.definitions import definition
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.simulation.options import MoreSensor
+
+SECONDS = 3.0
+Change = Callable[[RawMessage], Iterable[RawMessage]]
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A recording, and what each of its topics is; of others None."""
+
+    content: list[RawMessage]
+    roles: Mapping[str, Role | None]
+    reference: str
+    moves_sideways: bool = False
+    sensors: Mapping[str, str] = field(default_factory=dict)
+    """Frame by topic of cameras and lidars that NCore must have."""
+
+
+def camera(name: str, yaw_deg: float, frame: str, info: str, **more: Any) -> MoreSensor:  # noqa: ANN401
+    turn = (0.0, 0.0, yaw_deg)
+    return MoreSensor("camera", name, frame, (1.0, 0.0, 1.6), turn, info=info, **more)
+
+
+def lidar(name: str, frame: str, first_ms: float = 20.0) -> MoreSensor:
+    return MoreSensor("lidar", name, frame, (0.8, 0.3, 1.9), first_ms=first_ms, points=640)
+
+
+def renamed(topic: str, kind: str = "") -> Change:
+    def change(message: RawMessage) -> Iterator[RawMessage]:
+        yield message._replace(topic=topic, schema=kind or message.schema)
+
+    return change
+
+
+def seconds(stamp_ns: int) -> dict[str, int]:
+    return {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9}
+
+
+def as_tf(topic: str, *, prefix: str = "") -> Change:
+    """tf2_msgs/TFMessage of what the device sends one by one."""
+
+    def change(message: RawMessage) -> Iterator[RawMessage]:
+        stamp_ns, _, datum = decode(message)
+        made = [
+            {
+                "header": {"stamp": seconds(stamp_ns), "frame_id": prefix + each.parent},
+                "child_frame_id": prefix + each.child,
+                "transform": {
+                    "translation": dict(zip("xyz", each.translation_m, strict=True)),
+                    "rotation": dict(zip("xyzw", each.rotation_xyzw, strict=True)),
+                },
+            }
+            for each in datum.transforms  # type: ignore[attr-defined]
+        ]
+        data = encode("tf2_msgs/TFMessage", {"transforms": made})
+        yield message._replace(
+            topic=topic,
+            schema="tf2_msgs/msg/TFMessage",
+            data=data,
+            definition=definition("tf2_msgs/TFMessage"),
+        )
+
+    return change
+
+
+def as_odometry(topic: str, *, sideways_m_s: float = 0.0, also_tf: str = "", only_tf: bool = False) -> Change:
+    """nav_msgs/Odometry, or a transform from odom, straight ahead at 5 m/s, in place of IMU messages."""
+    start: list[int] = []
+
+    def change(message: RawMessage) -> Iterator[RawMessage]:
+        start[:] = start or [message.receive_ns]
+        stamp_ns = message.receive_ns - 2_000_000
+        way_m = 5.0 * (message.receive_ns - start[0]) / 1e9
+        header = {"stamp": seconds(stamp_ns), "frame_id": "odom"}
+        position, turn = {"x": way_m}, {"w": 1.0}
+        if not only_tf:
+            covariance = [0.0] * 36
+            covariance[0] = covariance[7] = covariance[14] = 0.01
+            values = {
+                "header": header,
+                "child_frame_id": "base_link",
+                "pose": {"pose": {"position": position, "orientation": turn}, "covariance": covariance},
+                "twist": {"twist": {"linear": {"x": 5.0, "y": sideways_m_s}}},
+            }
+            data = encode("nav_msgs/Odometry", values)
+            yield message._replace(
+                topic=topic,
+                schema="nav_msgs/msg/Odometry",
+                data=data,
+                definition=definition("nav_msgs/Odometry"),
+            )
+        if also_tf:
+            made = {
+                "header": header,
+                "child_frame_id": "base_link",
+                "transform": {"translation": position, "rotation": turn},
+            }
+            data = encode("tf2_msgs/TFMessage", {"transforms": [made]})
+            yield message._replace(
+                topic=also_tf,
+                schema="tf2_msgs/msg/TFMessage",
+                data=data,
+                definition=definition("tf2_msgs/TFMessage"),
+            )
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    return lambda message: (made for change in changes for made in change(message))
+
+
+def dropped(message: RawMessage) -> Iterator[RawMessage]:
+    del message
+    return iter(())
+
+
+def filtered(topic: str) -> Change:
+    """Half of a cloud's points, as a filter of a pipeline sends them."""
+
+    def change(message: RawMessage) -> Iterator[RawMessage]:
+        yield message._replace(topic=topic)
+
+    return change
+
+
+def robot(changes: Mapping[str, Change], **options: Any) -> list[RawMessage]:  # noqa: ANN401
+    """The simulated drive, each topic changed; those that are not named stay."""
+    settings: dict[str, Any] = {"seconds": SECONDS, "model_hz": 0.0, "radar_hz": 0.0, "clock": "realtime"}
+    found = messages(**{**settings, **options})
+    keep = renamed
+    changed = [
+        made for message in found for made in changes.get(message.topic, lambda m: keep(m.topic)(m))(message)
+    ]
+    changed.sort(key=lambda message: message.receive_ns)
+    return [message._replace(arrival=number) for number, message in enumerate(changed)]
+
+
+NONE: dict[str, Change] = dict.fromkeys(("/camera/h264", "/camera/info", "/radar/info"), dropped)
+
+
+def autoware() -> Robot:
+    """Two cameras, a concatenated cloud and a filtered one beside the lidar's, odometry of the localisation."""
+    more = (
+        camera("sensing/camera/camera0/image_rect_color/compressed", 0.0, "camera0/camera_optical_link", "sensing/camera/camera0/camera_info"),
+        camera("sensing/camera/camera1/image_rect_color/compressed", 70.0, "camera1/camera_optical_link", "sensing/camera/camera1/camera_info", first_ms=45.0),
+        lidar("sensing/lidar/top/pointcloud_raw_ex", "velodyne_top"),
+        lidar("sensing/lidar/left/pointcloud_raw_ex", "velodyne_left", 60.0),
+    )  # fmt: skip
+    content = robot(
+        {
+            **NONE,
+            "/lidar/points": dropped,
+            "/tf_static": as_tf("/tf_static"),
+            "/gps": renamed("/sensing/gnss/ublox/nav_sat_fix"),
+            "/imu": both(
+                renamed("/sensing/imu/tamagawa/imu_raw"), as_odometry("/localization/kinematic_state")
+            ),
+            "/sensing/lidar/top/pointcloud_raw_ex": both(
+                renamed("/sensing/lidar/top/pointcloud_raw_ex"), filtered("/sensing/lidar/top/outlier_filtered/pointcloud")
+            ),
+        },
+        more=more,
+    )  # fmt: skip
+    return Robot(
+        content,
+        {
+            "/sensing/camera/camera0/image_rect_color/compressed": Role.CAMERA,
+            "/sensing/camera/camera1/image_rect_color/compressed": Role.CAMERA,
+            "/sensing/camera/camera0/camera_info": Role.CAMERA_INFO,
+            "/sensing/camera/camera1/camera_info": Role.CAMERA_INFO,
+            "/sensing/lidar/top/pointcloud_raw_ex": Role.LIDAR_POINTS,
+            "/sensing/lidar/left/pointcloud_raw_ex": Role.LIDAR_POINTS,
+            "/sensing/lidar/top/outlier_filtered/pointcloud": None,
+            "/sensing/gnss/ublox/nav_sat_fix": Role.GPS,
+            "/sensing/imu/tamagawa/imu_raw": Role.IMU,
+            "/localization/kinematic_state": Role.ODOMETRY,
+            "/tf_static": Role.TF,
+        },
+        "/sensing/camera/camera0/image_rect_color/compressed",
+        sensors={
+            "/sensing/camera/camera0/image_rect_color/compressed": "camera0/camera_optical_link",
+            "/sensing/camera/camera1/image_rect_color/compressed": "camera1/camera_optical_link",
+            "/sensing/lidar/top/pointcloud_raw_ex": "velodyne_top",
+            "/sensing/lidar/left/pointcloud_raw_ex": "velodyne_left",
+        },
+    )
+
+
+def nuscenes() -> Robot:
+    """Six cameras, one lidar, GPS and IMU."""
+    names = {
+        "CAM_FRONT": 0.0, "CAM_FRONT_LEFT": 55.0, "CAM_FRONT_RIGHT": -55.0,
+        "CAM_BACK": 180.0, "CAM_BACK_LEFT": 110.0, "CAM_BACK_RIGHT": -110.0,
+    }  # fmt: skip
+    more = tuple(
+        camera(
+            f"{name}/image_rect_compressed", yaw, name, f"{name}/camera_info", hz=5.0, width=160, height=90
+        )
+        for name, yaw in names.items()
+    )
+    content = robot(
+        {
+            **NONE,
+            "/lidar/points": renamed("/LIDAR_TOP"),
+            "/tf_static": as_tf("/tf_static"),
+            "/gps": renamed("/gps"),
+            "/imu": renamed("/imu"),
+        },
+        more=more,
+    )
+    roles: dict[str, Role | None] = {"/LIDAR_TOP": Role.LIDAR_POINTS, "/gps": Role.GPS, "/imu": Role.IMU}
+    for name in names:
+        roles |= {f"/{name}/image_rect_compressed": Role.CAMERA, f"/{name}/camera_info": Role.CAMERA_INFO}
+    sensors = {f"/{name}/image_rect_compressed": name for name in names} | {"/LIDAR_TOP": "lidar"}
+    return Robot(
+        content, roles | {"/tf_static": Role.TF}, "/CAM_FRONT/image_rect_compressed", sensors=sensors
+    )
+
+
+def turtlebot() -> Robot:
+    """A raw picture and the same compressed, wheels, transforms from odom; no GPS."""
+    more = (camera("camera/image_raw", 0.0, "camera_rgb_optical_frame", "camera/camera_info", codec="raw"),)
+    content = robot(
+        {
+            **NONE,
+            "/lidar/points": dropped,
+            "/gps": dropped,
+            "/tf_static": as_tf("/tf_static"),
+            "/imu": both(renamed("/imu"), as_odometry("/odom", also_tf="/tf")),
+        },
+        more=more,
+    )
+    return Robot(
+        content,
+        {
+            "/camera/image_raw": Role.CAMERA,
+            "/camera/camera_info": Role.CAMERA_INFO,
+            "/imu": Role.IMU,
+            "/odom": Role.ODOMETRY,
+            "/tf": None,
+            "/tf_static": Role.TF,
+        },
+        "/camera/image_raw",
+        sensors={"/camera/image_raw": "camera_rgb_optical_frame"},
+    )
+
+
+def drone() -> Robot:
+    """A camera that looks down, H.264, GPS, IMU twice and odometry of its filter, which moves sideways."""
+    more = (camera("drone/camera/h264", 0.0, "down_optical", "drone/camera/camera_info", codec="h264"),)
+    content = robot(
+        {
+            **NONE,
+            "/lidar/points": dropped,
+            "/gps": renamed("/mavros/global_position/raw/fix"),
+            "/tf_static": as_tf("/tf_static"),
+            "/imu": both(
+                renamed("/mavros/imu/data"),
+                renamed("/mavros/imu/data_raw"),
+                as_odometry("/mavros/local_position/odom", sideways_m_s=2.0),
+            ),
+        },
+        more=more,
+    )
+    return Robot(
+        content,
+        {
+            "/drone/camera/h264": Role.CAMERA,
+            "/drone/camera/camera_info": Role.CAMERA_INFO,
+            "/mavros/global_position/raw/fix": Role.GPS,
+            "/mavros/imu/data": Role.IMU,
+            "/mavros/imu/data_raw": None,
+            "/mavros/local_position/odom": None,
+            "/tf_static": Role.TF,
+        },
+        "/drone/camera/h264",
+        moves_sideways=True,
+        sensors={"/drone/camera/h264": "down_optical"},
+    )
+
+
+def devices() -> Robot:
+    """Two Raivins whose topics begin with their names."""
+    content = [
+        each
+        for host in ("front", "rear")
+        for each in robot(
+            {f"/{host}/tf_static": renamed("/tf_static")},
+            prefix=host,
+            host=host,
+            model_hz=5.0,
+            radar_hz=18.0,
+            cube_hz=2.0,
+            cube_shape=(1, 16, 1, 8),
+        )
+    ]
+    content.sort(key=lambda message: message.receive_ns)
+    own = {
+        "camera/h264": Role.CAMERA, "camera/info": Role.CAMERA_INFO, "lidar/points": Role.LIDAR_POINTS,
+        "model/output": Role.MODEL, "radar/cube": Role.RADAR_CUBE, "radar/targets": Role.RADAR_TARGETS, "radar/info": Role.RADAR_INFO,
+    }  # fmt: skip
+    roles: dict[str, Role | None] = {f"/{h}/{n}": role for h in ("front", "rear") for n, role in own.items()}
+    motion = {"/front/gps": Role.GPS, "/front/imu": Role.IMU, "/rear/gps": None, "/rear/imu": None}
+    numbered = [message._replace(arrival=number) for number, message in enumerate(content)]
+    return Robot(numbered, roles | motion | {"/tf_static": Role.TF}, "/front/camera/h264")
+
+
+ROBOTS: Mapping[str, Callable[[], Robot]] = {
+    "autoware": autoware, "nuscenes": nuscenes, "turtlebot": turtlebot, "drone": drone, "devices": devices,
+}  # fmt: skip
