@@ -129,15 +129,6 @@ def dropped(message: RawMessage) -> Iterator[RawMessage]:
     return iter(())
 
 
-def filtered(topic: str) -> Change:
-    """Half of a cloud's points, as a filter of a pipeline sends them."""
-
-    def change(message: RawMessage) -> Iterator[RawMessage]:
-        yield message._replace(topic=topic)
-
-    return change
-
-
 def robot(changes: Mapping[str, Change], **options: Any) -> list[RawMessage]:  # noqa: ANN401
     """The simulated drive, each topic changed; those that are not named stay."""
     settings: dict[str, Any] = {"seconds": SECONDS, "model_hz": 0.0, "radar_hz": 0.0, "clock": "realtime"}
@@ -154,13 +145,17 @@ NONE: dict[str, Change] = dict.fromkeys(("/camera/h264", "/camera/info", "/radar
 
 
 def autoware() -> Robot:
-    """Two cameras, a concatenated cloud and a filtered one beside the lidar's, odometry of the localisation."""
+    """Two cameras, two lidars, a filtered cloud beside one's own, odometry of the localisation."""
+    zero, one, top = (
+        f"sensing/{name}" for name in ("camera/camera0", "camera/camera1", "lidar/top/pointcloud_raw_ex")
+    )
+    picture = "image_rect_color/compressed"
     more = (
-        camera("sensing/camera/camera0/image_rect_color/compressed", 0.0, "camera0/camera_optical_link", "sensing/camera/camera0/camera_info"),
-        camera("sensing/camera/camera1/image_rect_color/compressed", 70.0, "camera1/camera_optical_link", "sensing/camera/camera1/camera_info", first_ms=45.0),
-        lidar("sensing/lidar/top/pointcloud_raw_ex", "velodyne_top"),
+        camera(f"{zero}/{picture}", 0.0, "camera0/camera_optical_link", f"{zero}/camera_info"),
+        camera(f"{one}/{picture}", 70.0, "camera1/camera_optical_link", f"{one}/camera_info", first_ms=45.0),
+        lidar(top, "velodyne_top"),
         lidar("sensing/lidar/left/pointcloud_raw_ex", "velodyne_left", 60.0),
-    )  # fmt: skip
+    )
     content = robot(
         {
             **NONE,
@@ -170,9 +165,7 @@ def autoware() -> Robot:
             "/imu": both(
                 renamed("/sensing/imu/tamagawa/imu_raw"), as_odometry("/localization/kinematic_state")
             ),
-            "/sensing/lidar/top/pointcloud_raw_ex": both(
-                renamed("/sensing/lidar/top/pointcloud_raw_ex"), filtered("/sensing/lidar/top/outlier_filtered/pointcloud")
-            ),
+            f"/{top}": both(renamed(f"/{top}"), renamed("/sensing/lidar/top/outlier_filtered/pointcloud")),
         },
         more=more,
     )  # fmt: skip
@@ -312,7 +305,8 @@ def devices() -> Robot:
     content.sort(key=lambda message: message.receive_ns)
     own = {
         "camera/h264": Role.CAMERA, "camera/info": Role.CAMERA_INFO, "lidar/points": Role.LIDAR_POINTS,
-        "model/output": Role.MODEL, "radar/cube": Role.RADAR_CUBE, "radar/targets": Role.RADAR_TARGETS, "radar/info": Role.RADAR_INFO,
+        "model/output": Role.MODEL, "radar/cube": Role.RADAR_CUBE, "radar/targets": Role.RADAR_TARGETS,
+        "radar/info": Role.RADAR_INFO,
     }  # fmt: skip
     roles: dict[str, Role | None] = {f"/{h}/{n}": role for h in ("front", "rear") for n, role in own.items()}
     motion = {"/front/gps": Role.GPS, "/front/imu": Role.IMU, "/rear/gps": None, "/rear/imu": None}

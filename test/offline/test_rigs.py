@@ -1,0 +1,243 @@
+"""A rig of several cameras and lidars: NCore takes all of them, each with its own calibration and times."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pymap3d
+import pytest
+from drives import simulated
+from livedrive import check_sums
+from ncoreread import Sequence
+from oracle import NCORE_PYTHON, run_ncore
+from PIL import Image
+from places import SHARED, contents
+
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.transform import matrix_of
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.simulation import DriveOptions, Truth
+from edgefirst_ros.simulation.camera import read_number
+from edgefirst_ros.simulation.options import MoreSensor
+from edgefirst_ros.sources.mcap import McapRecording
+
+HOST = "rig"
+SEQUENCE = "rig_2026_05_01_09_00_00"
+MORE = (
+    MoreSensor(
+        "camera", "left/image", "left_optical", (1.0, 0.5, 1.6), (0, 0, 60), 10.0, 35.0, info="left/info"
+    ),
+    MoreSensor(
+        *("camera", "rear/h264", "rear_optical", (-1.0, 0.0, 1.6), (0, 0, 180), 15.0, 11.0, 480, 270),
+        codec="h264",
+        info="rear/info",
+    ),
+    MoreSensor("lidar", "rear/points", "rear_lidar", (-1.0, 0.0, 1.8), (0, 0, 180), 10.0, 55.0, points=1_280),
+)
+OPTIONS = DriveOptions(
+    seconds=4.0,
+    fps=10,
+    width=640,
+    height=360,
+    more=MORE,
+    lidar_points=1_280,
+    cube_hz=0.0,
+    gps_no_fix=0,
+    host=HOST,
+)
+TOPICS: dict[str, Any] = {
+    "left": {"role": "camera", "topic": "left/image"},
+    "rear": {"role": "camera", "topic": "rear/h264"},
+    # Whose they are is found by their names.
+    "one_info": {"role": "camera_info", "topic": "rear/info"},
+    "other_info": {"role": "camera_info", "topic": "left/info"},
+    "rear_lidar": {"role": "lidar_points", "topic": "rear/points"},
+}
+CAMERAS = {"camera_optical": "/camera/h264", "left_optical": "/left/image", "rear_optical": "/rear/h264"}
+needs_official = pytest.mark.skipif(
+    not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
+)
+
+
+def converted(folder: Path, **values: Any) -> tuple[Path, dict[str, Any]]:  # noqa: ANN401
+    config = build_config({"formats": ["edgefirst", "ncore", "l5kit"], "topics": TOPICS, **values})
+    done = convert([simulated(OPTIONS).mcap], folder, config, dataset="d")
+    check_sums(done.report)
+    return folder, done.report
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    return converted(tmp_path_factory.mktemp("rig"))
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    return Truth.read(simulated(OPTIONS).truth)
+
+
+@pytest.fixture(scope="module")
+def official(rig: tuple[Path, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Everything as NVIDIA's own reader places it."""
+    out = tmp_path_factory.mktemp("official") / "rig.npz"
+    meta = rig[0] / "ncore" / SEQUENCE / f"{SEQUENCE}.json"
+    script = Path(__file__).resolve().parents[1] / "oracles" / "ncore_rig.py"
+    done = run_ncore(script, meta, out)
+    assert done.returncode == 0, done.stderr
+    with np.load(out) as found:
+        return dict(found)
+
+
+def sequence(output: Path) -> Sequence:
+    return Sequence(output / "ncore" / SEQUENCE)
+
+
+def pictures(found: Sequence, camera: str) -> dict[int, npt.NDArray[np.uint8]]:
+    """Pictures by start in microseconds."""
+    shown = {}
+    for begin_us, end_us in found.frames(f"cameras/{camera}"):
+        data = bytes(found.array(f"cameras/{camera}/frames/{end_us}/image"))
+        shown[begin_us] = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    return shown
+
+
+@pytest.mark.parametrize("camera", CAMERAS)
+def test_every_picture_of_every_camera_is_there_at_its_own_time(
+    rig: tuple[Path, dict[str, Any]], truth: Truth, camera: str
+) -> None:
+    found = pictures(sequence(rig[0]), camera)
+    true_us = truth.true_ns(CAMERAS[camera]) // 1000
+    assert len(found) == len(true_us) >= 40
+    assert np.abs(np.array(sorted(found)) - true_us).max() <= 1
+    assert [read_number(found[at]) for at in sorted(found)] == [*range(len(true_us))]
+
+
+@pytest.mark.parametrize(
+    ("camera", "width"), [("camera_optical", 640), ("left_optical", 320), ("rear_optical", 480)]
+)
+def test_each_camera_has_its_own_intrinsics_and_its_own_place(
+    rig: tuple[Path, dict[str, Any]], truth: Truth, camera: str, width: int
+) -> None:
+    found = sequence(rig[0])
+    model = found.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
+    assert model["resolution"][0] == width
+    assert model["focal_length"] == pytest.approx([0.66 * width] * 2)
+    mount = next(each for each in truth.world.mounts if each.child == camera)
+    T_camera_rig = found.pose(camera, "rig")
+    assert T_camera_rig[:3, 3] == pytest.approx(mount.translation_m, abs=1e-5)
+    assert T_camera_rig[:3, :3] == pytest.approx(matrix_of(mount.rotation_xyzw), abs=1e-5)
+
+
+def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
+    output, report = rig
+    assert report["samples"] == 40
+    for name in ("edgefirst", "ncore", "l5kit"):
+        assert all(each.ok for each in check(output / name))
+    for topic in ("/left/image", "/rear/h264"):
+        account = report["topics"][topic]
+        assert account["written"] == account["received"] == account["written_to"]["ncore"]
+        assert account["left_out"]["edgefirst"] == {
+            "samples take camera from /camera/h264": account["received"]
+        }
+
+
+@pytest.mark.parametrize("chosen", [{"rate_hz": 2.0}, {"every_n": 4}, {"keyframes": True}], ids=str)
+def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
+    tmp_path: Path, truth: Truth, chosen: dict[str, Any]
+) -> None:
+    output, report = converted(tmp_path, **chosen, formats=["ncore", "edgefirst"])
+    found = sequence(output)
+    moments_us = np.array(sorted(pictures(found, "camera_optical")))
+    assert 3 < len(moments_us) == report["samples"] < 15
+    for camera in ("left_optical", "rear_optical"):
+        taken = pictures(found, camera)
+        all_us = truth.true_ns(CAMERAS[camera]) // 1000
+        nearest = {int(all_us[np.abs(all_us - at).argmin()]) for at in moments_us}
+        assert {int(all_us[np.abs(all_us - at).argmin()]) for at in taken} == nearest
+        assert len(taken) == len(moments_us)
+        for at, picture in taken.items():
+            assert read_number(picture) == np.abs(all_us - at).argmin()
+        account = report["topics"][CAMERAS[camera]]
+        assert account["reasons"]["skipped"] == {"not selected": account["received"] - len(taken)}
+
+
+def test_a_camera_in_another_encoding_is_no_camera_of_its_own(tmp_path: Path) -> None:
+    """As the configuration says that it is of the same sensor."""
+    topics = TOPICS | {"left": {"role": "camera", "topic": "left/image", "sensor": "camera"}}
+    output, report = converted(tmp_path, topics=topics, formats=["ncore"])
+    assert sequence(output).instances("cameras") == ["camera_optical", "rear_optical"]
+    assert report["topics"]["/left/image"]["reasons"]["skipped"] == {
+        "another camera topic is the reference": 40
+    }
+
+
+def test_without_a_format_that_takes_it_another_camera_is_not_even_decoded(tmp_path: Path) -> None:
+    _, report = converted(tmp_path, formats=["edgefirst"])
+    for topic in ("/left/image", "/rear/h264"):
+        assert [*report["topics"][topic]["reasons"]["skipped"]] == ["another camera topic is the reference"]
+
+
+@pytest.mark.parametrize("chosen", [{}, {"rate_hz": 3.0}], ids=["all", "rate"])
+def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
+    values = {
+        "formats": ["ncore", "edgefirst"],
+        "topics": TOPICS,
+        "ego": {"smoothing": "lag"},
+        "overload": {"latency_s": 0},
+        "record": True,
+        **chosen,
+    }
+    live = LiveCapture(build_config(values | {"prefix": ""}), tmp_path / "live", HOST)
+    live.start("d", sequence=SEQUENCE)
+    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+        live.put(message)
+    (done,) = live.stop(120)
+    assert done.report["topics"]["/left/image"]["written"] > 8
+    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
+    convert([recording], tmp_path / "again", build_config(values | {"prefix": "", "record": False}))
+    names = ("capture_report.json", ".mcap")
+    assert contents(tmp_path / "again", *names) == contents(tmp_path / "live", *names)
+
+
+@needs_official
+def test_points_of_each_lidar_lie_where_each_camera_sees_them(official: dict[str, Any], truth: Truth) -> None:
+    """Through NVIDIA's reader: each lidar's points, in each camera's picture, against the truth."""
+    origin = (truth.world.latitude_deg, truth.world.longitude_deg, truth.world.altitude_m)
+    T_world_global, judged = official["T_world_global"], 0
+
+    def enu(points_m: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        ecef = points_m @ T_world_global[:3, :3].T + T_world_global[:3, 3]
+        return np.stack(pymap3d.ecef2enu(*ecef.T, *origin), axis=1)
+
+    for camera in official["cameras"]:
+        times_us, T_world = official[f"{camera}/times_us"], official[f"{camera}/T_world"]
+        focal, centre = official[f"{camera}/focal_length"], official[f"{camera}/principal_point"]
+        for lidar in official["lidars"]:
+            off = []
+            for number in range(5, len(official[f"{lidar}/times_us"]) - 5, 6):
+                points = official[f"{lidar}/{number}"]
+                at = int(np.abs(times_us - official[f"{lidar}/times_us"][number]).argmin())
+                T = np.linalg.inv(T_world[at])
+                optical = points @ T[:3, :3].T + T[:3, 3]
+                pixels = focal * optical[:, :2] / optical[:, 2:] + centre - 0.5
+                true, depth = truth.project(enu(points), int(times_us[at]) * 1000, str(camera))
+                width, height = official[f"{camera}/resolution"]
+                seen = (depth > 2) & (true >= 0).all(axis=1) & (true < [width, height]).all(axis=1)
+                off.append(pixels[seen] - true[seen])
+            error_px = np.concatenate(off)
+            if len(error_px) > 50:
+                judged += 1
+                assert np.sqrt((error_px**2).sum(axis=1).mean()) < 1.0, (camera, lidar)
+    assert judged >= 5
+
+
+@needs_official
+def test_the_conformance_check_finds_nothing(rig: tuple[Path, dict[str, Any]]) -> None:
+    done = run_ncore(SHARED / "tools" / "check_ncore.py", "--strict", rig[0] / "ncore" / SEQUENCE)
+    assert done.returncode == 0, done.stdout

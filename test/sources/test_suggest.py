@@ -1,0 +1,239 @@
+"""A configuration from what is there: for robots of others, by the names, types and frames that they use."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from places import contents
+from recorded import record
+from robots import ROBOTS, Robot
+from zenoh_loopback import free_endpoint
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats" / "ncore"))
+from ncoreread import Sequence
+
+from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.topics import full_type
+from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.sources.suggest import Look, Suggestion
+from edgefirst_ros.sources.zenoh import overhear
+from edgefirst_ros.sources.zenohlink import Outlet, open_session
+
+
+@cache
+def made(name: str) -> Robot:
+    return ROBOTS[name]()
+
+
+def looked(content: list[RawMessage]) -> Look:
+    look = Look((message.topic, message.schema) for message in content)
+    for message in content:
+        look.feed(message)
+    return look
+
+
+@cache
+def suggestion(name: str) -> Suggestion:
+    return looked(made(name).content).suggestion(name)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("robots")
+    return {name: record(folder / f"{name}.mcap", made(name).content) for name in ROBOTS}
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        app([str(each) for each in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_usable_topic_is_used_and_none_is_mistaken(name: str) -> None:
+    robot, found = made(name), suggestion(name)
+    assert {topic: found.used.get(topic) for topic in robot.roles} == robot.roles
+    assert found.used.keys() <= robot.roles.keys()
+    there = {message.topic for message in robot.content}
+    assert found.used.keys() | found.left_out.keys() == there
+    assert all(found.left_out.values())
+    config = build_config(found.values)
+    (reference,) = (rule for entry, rule in config.topics.items() if entry == config.reference)
+    assert reference.topic == robot.reference
+    assert config.ego.non_holonomic is not robot.moves_sideways
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_the_text_is_the_configuration_with_a_comment_on_each_choice(name: str) -> None:
+    found = suggestion(name)
+    assert yaml.safe_load(found.text) == found.values
+    lines = {line.strip().partition(":")[0]: line for line in found.text.splitlines()}
+    for entry in found.values["topics"]:
+        assert "# " in lines[entry]
+    for topic, why in found.left_out.items():
+        assert f"#   {topic}: {why}" in found.text
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_it_converts_without_an_edit_and_without_being_asked_for(
+    name: str, recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every camera and lidar is in NCore, each under the frame that it has; both ways give the same bytes."""
+    code, text, _ = command(capsys, "suggest", recordings[name])
+    assert code == 0
+    (tmp_path / "robot.yaml").write_text(text)
+    formats = ("--format", "edgefirst,ncore")
+    given = command(
+        capsys,
+        "convert",
+        recordings[name],
+        "-o",
+        tmp_path / "given",
+        *formats,
+        "--config",
+        tmp_path / "robot.yaml",
+    )
+    alone = command(capsys, "convert", recordings[name], "-o", tmp_path / "alone", *formats)
+    assert (given[0], alone[0]) == (0, 0)
+    without = ("capture_report.json", "capture_report.html", ".yaml")
+    assert contents(tmp_path / "alone", *without) == contents(tmp_path / "given", *without)
+    kept = (tmp_path / "alone" / f"{name}-dataset.yaml").read_text()
+    assert yaml.safe_load(kept) == yaml.safe_load(text)
+    assert f"{name}-dataset.yaml" in alone[1]
+    assert made(name).reference in alone[2]
+    (folder,) = (tmp_path / "alone" / "ncore").iterdir()
+    stored = Sequence(folder)
+    instances = {*stored.instances("cameras"), *stored.instances("lidars")}
+    assert {frame.replace("/", "_") for frame in made(name).sensors.values()} <= instances
+    for camera in stored.instances("cameras"):
+        assert stored.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
+
+
+def test_none_refuses_a_suggestion_and_says_what_makes_one(
+    recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = command(
+        capsys, "convert", recordings["autoware"], "-o", tmp_path / "out", "--config", "none"
+    )
+    assert code == 2
+    assert "no topic for the reference 'camera'" in said
+    assert "edgefirst-ros suggest" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_of_a_device_its_own_names_stay_and_what_is_beside_it_is_added() -> None:
+    robot = made("turtlebot")
+    device = [m for m in made("devices").content if m.topic.startswith("/front/")]
+    usb = [m._replace(topic=f"/usb{m.topic}") for m in robot.content if m.topic.startswith("/camera/")]
+    mixed = sorted([*device, *usb], key=lambda message: message.receive_ns)
+    found = looked(mixed).suggestion("mixed")
+    assert {entry: rule["topic"] for entry, rule in found.values["topics"].items()} == {
+        "usb": "/usb/camera/image_raw",
+        "usb_info": "/usb/camera/camera_info",
+    }
+    assert found.used["/front/camera/h264"] is Role.CAMERA
+    assert "reference" not in found.values
+    assert "prefix" not in found.values
+
+
+def test_nothing_that_samples_could_begin_with_is_an_error_that_says_what_is_there() -> None:
+    motion = [m for m in made("turtlebot").content if m.topic in {"/imu", "/odom"}]
+    with pytest.raises(ConfigError, match=r"no camera and no lidar.*/imu \(sensor_msgs/msg/Imu\)"):
+        looked(motion).suggestion("motion")
+
+
+def seen(*topics: tuple[str, str], like: str = "turtlebot") -> Look:
+    """Topics of these names, each with the messages of another one of a robot."""
+    sources = {source for _, source in topics}
+    content = [m for m in made(like).content if m.topic in sources]
+    return looked([m._replace(topic=name) for m in content for name, source in topics if source == m.topic])
+
+
+def test_a_camera_is_taken_once_whatever_its_encodings() -> None:
+    picture, info = "/camera/image_raw", "/camera/camera_info"
+    jpeg = "/CAM_FRONT/image_rect_compressed"
+    content = [
+        *(m for m in made("turtlebot").content if m.topic in {picture, info}),
+        *(
+            m._replace(topic="/camera/image_raw/compressed")
+            for m in made("turtlebot").content
+            if m.topic == picture
+        ),
+    ]
+    found = looked(content).suggestion("one")
+    assert [t for t, role in found.used.items() if role is Role.CAMERA] == [picture]
+    assert (
+        found.left_out["/camera/image_raw/compressed"] == f"the same camera as {picture}, in another encoding"
+    )
+    two = seen(("/a/image/compressed", jpeg), ("/b/image/compressed", jpeg), like="nuscenes").suggestion(
+        "two"
+    )
+    assert sum(role is Role.CAMERA for role in two.used.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("topics", "taken"),
+    [
+        (("/odometry/filtered", "/wheel/odom"), "/odometry/filtered"),
+        (("/odom", "/ekf/odom"), "/ekf/odom"),
+        (("/ground_truth/odom", "/odom"), "/odom"),
+    ],
+)
+def test_odometry_that_was_fused_is_believed_first_and_truth_never(
+    topics: tuple[str, str], taken: str
+) -> None:
+    look = seen(*((name, "/odom") for name in topics), ("/camera/image_raw", "/camera/image_raw"))
+    found = look.suggestion("wheels")
+    assert [t for t, role in found.used.items() if role is Role.ODOMETRY] == [taken]
+
+
+def test_stamps_of_another_clock_get_a_latency_that_is_called_a_guess() -> None:
+    late = [
+        m._replace(receive_ns=m.receive_ns + 7_000_000_000 * (m.topic == "/camera/image_raw"))
+        for m in made("turtlebot").content
+    ]
+    found = looked(late).suggestion("clocks")
+    assert found.values["topics"]["camera"]["latency_ms"] == 25.0
+    (line,) = (line for line in found.text.splitlines() if line.startswith("  camera:"))
+    assert "stamps of another clock, 7.0 s off; its latency is a guess" in line
+    assert "latency_ms" not in found.values["topics"]["imu"]
+
+
+def test_a_robot_is_overheard_on_zenoh() -> None:
+    endpoint, content = free_endpoint(), made("turtlebot").content
+    ended = threading.Event()
+
+    def publish() -> None:
+        with open_session([endpoint], []) as session:
+            outlets = {topic: Outlet(session, topic.strip("/")) for topic in {m.topic for m in content}}
+            while not ended.is_set():
+                for message in content[:400]:
+                    outlets[message.topic].put(full_type(message.schema), message.data)
+                ended.wait(0.05)
+
+    sender = threading.Thread(target=publish)
+    with open_session([], [endpoint]) as session:
+        sender.start()
+        try:
+            look = overhear(session, 2.0)
+        finally:
+            ended.set()
+            sender.join()
+    found = look.suggestion("zenoh").used
+    assert {topic: found.get(topic) for topic in made("turtlebot").roles} == made("turtlebot").roles
+
+
+def test_it_may_also_be_used_from_python(recordings: dict[str, Path], tmp_path: Path) -> None:
+    config: dict[str, Any] = {**suggestion("drone").values, "formats": ["edgefirst"]}
+    done = convert([recordings["drone"]], tmp_path, build_config(config))
+    assert done.report["samples"] == 30
