@@ -28,24 +28,24 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16000,
-    "pipeline": 4590,
+    "pipeline": 4660,
     "video": 4090,
+    "sources": 3600,
     "report": 3540,
-    "sources": 3010,
-    "cli": 2600,
+    "cli": 2670,
     "model": 2580,
     "nodes": 2320,
     "ego": 2130,
     "timing": 2120,
-    "simulation": 1900,
-    "live": 1735,
+    "simulation": 2010,
+    "live": 1740,
     "fleet": 1550,
-    "offline": 1180,
-    "config": 1120,
+    "offline": 1200,
+    "config": 1160,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 280, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 282, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:
