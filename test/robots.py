@@ -225,7 +225,7 @@ def nuscenes() -> Robot:
     )
 
 
-def turtlebot() -> Robot:
+def turtlebot(seconds: float = SECONDS) -> Robot:
     """A raw picture and the same compressed, wheels, transforms from odom; no GPS."""
     more = (camera("camera/image_raw", 0.0, "camera_rgb_optical_frame", "camera/camera_info", codec="raw"),)
     content = robot(
@@ -237,6 +237,7 @@ def turtlebot() -> Robot:
             "/imu": both(renamed("/imu"), as_odometry("/odom", also_tf="/tf")),
         },
         more=more,
+        seconds=seconds,
     )
     return Robot(
         content,

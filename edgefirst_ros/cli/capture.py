@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -27,6 +27,7 @@ from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
     EXIT_USAGE,
+    NO_CONFIG,
     ConfigFile,
     exit_code,
     guarded,
@@ -39,7 +40,7 @@ from edgefirst_ros.cli.shared import (
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
-from edgefirst_ros.model.errors import TransportError
+from edgefirst_ros.model.errors import ConfigError, TransportError
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
+    from edgefirst_ros.sources.suggest import Look, Suggestion
     from edgefirst_ros.sources.zenoh import ZenohSource
 
 
@@ -109,7 +111,17 @@ class SessionReports:
                     self._tell(finished, made)
 
 
+class _OtherNames(Exception):
+    """What comes has the names of no device."""
+
+    def __init__(self, suggestion: Suggestion) -> None:
+        super().__init__()
+        self.suggestion = suggestion
+
+
 VIEW_EVERY_S = 0.25
+SUGGEST_AFTER_S, LISTEN_S = 3.0, 3.0
+"""A device sends everything at least once in this time; others are then listened to for as long."""
 STOP_S, END_S = 2.5, 2.7
 """From a signal: to the complete datasets, as for the node; and to the end of what makes pages."""
 PAGE_BYTES = 4 << 20
@@ -165,7 +177,8 @@ def capture(
     """Capture live from a device's Zenoh, without ROS, into the same datasets that convert makes.
 
     A recording of the same messages converts to the same bytes, if nothing was dropped. All generations of
-    topic names are found (rt/camera/h264, camera/h264, HOST/camera/h264).
+    topic names are found (rt/camera/h264, camera/h264, HOST/camera/h264). If none comes within some seconds,
+    a configuration for what does come is made as by [bold]suggest[/]; [bold]--config none[/] refuses that.
 
     With --split-every-..., each session's report is printed when it ends; with --json, one line per session.
 
@@ -187,8 +200,8 @@ def capture(
     err = make_console(stderr=True)
     with guarded(err, instead="choose another --name", output=output, as_json=as_json):
         from edgefirst_ros.cli.liveview import LiveView
-        from edgefirst_ros.live.capture import STOPPED, LiveCapture
-        from edgefirst_ros.sources.zenoh import ZenohSource
+        from edgefirst_ros.live.capture import LiveCapture
+        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
         chosen = options.chosen(locals())
@@ -200,7 +213,9 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        with interruptible(stop, err, "finishing what was received", output):
+        begun_s, there = time.monotonic(), _folders(output, config)
+
+        def once(config: Config, *, suggests: bool) -> tuple[LiveCapture, SessionReports, list[Finished]]:
             taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
             with linked(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
@@ -215,7 +230,6 @@ def capture(
                     _no_pages if no_report else _pages,
                     partial(_report_session, err, quiet=quiet, as_json=as_json),
                 )
-                there = _folders(output, config)
                 try:
                     finished = _run(
                         taking,
@@ -224,42 +238,74 @@ def capture(
                         stop,
                         view,
                         reports=reports,
-                        duration_s=duration,
+                        end_s=None if duration is None else begun_s + duration,
                         paused=start_paused,
                         discard=partial(_discard, output, there),
                         complain=partial(print_error, err),
+                        overhear=partial(overhear, link, LISTEN_S) if suggests else None,
                     )
                 except BaseException:
                     taking.abort()
                     raise
+            return taking, reports, finished
+
+        with interruptible(stop, err, "finishing what was received", output):
+            try:
+                taking, reports, finished = once(config, suggests=config_file is None and not namespace)
+            except _OtherNames as other:
+                found = other.suggestion
+                if not (quiet or as_json):
+                    _note(err, f"{NO_CONFIG}; used: {found.summary}")
+                config = make_config(None, {**chosen, "prefix": ""}, recorded=found.values)
+                taking, reports, finished = once(config, suggests=False)
+                if finished:
+                    (output / f"{finished[0].name}.yaml").write_text(found.text, encoding="utf-8")
         if not finished:
-            if stop.is_set():
-                print_interruption(
-                    err, f"interrupted: nothing was connected or written to {output}", as_json=as_json
-                )
-                raise typer.Exit(EXIT_INTERRUPTED)
-            places = ", ".join(each.partition("#")[0] for each in (*(connect or ()), *(listen or ())))
-            raise TransportError(
-                f"never connected{places and f' ({places})'}: is the endpoint right, and the device on? "
-                f"Nothing was written to {output}"
-            )
-        if not as_json and stop.is_set():
-            with suppress(OSError):
-                err.print("interrupted: the dataset is complete up to here", highlight=False)
-        if len(finished) > 1 and not (quiet or as_json):
-            with suppress(OSError):
-                for done in finished:
-                    print_line(err, done.summary)
-        # The capture as a whole counts: a split right before its end may leave an empty session.
-        judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
-        code = max(exit_code(report, strict=strict) for report in judged)
-        code = code if finished[-1].report["ended"] == STOPPED else EXIT_POOR
-        if taking.lost or any(done.report.get("recording", {}).get("failure") for done in finished):
-            code = EXIT_USAGE  # said when it was noticed
+            _never_connected(err, output, (*(connect or ()), *(listen or ())), stop, as_json=as_json)
+        _say_end(err, finished, interrupted=stop.is_set(), quiet=quiet, as_json=as_json)
+        code = _code(taking, finished, strict=strict)
     code = EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code
     if reports.is_busy:  # a page that nobody waits for; it gets its name only when it is whole
         leave(code)
     raise typer.Exit(code)
+
+
+def _never_connected(
+    err: Console, output: Path, endpoints: Sequence[str], stop: threading.Event, *, as_json: bool
+) -> NoReturn:
+    if stop.is_set():
+        print_interruption(err, f"interrupted: nothing was connected or written to {output}", as_json=as_json)
+        raise typer.Exit(EXIT_INTERRUPTED)
+    places = ", ".join(each.partition("#")[0] for each in endpoints)
+    raise TransportError(
+        f"never connected{places and f' ({places})'}: is the endpoint right, and the device on? "
+        f"Nothing was written to {output}"
+    )
+
+
+def _say_end(
+    err: Console, finished: Sequence[Finished], *, interrupted: bool, quiet: bool, as_json: bool
+) -> None:
+    """Say how it ended, and what each of several sessions came to."""
+    if as_json:
+        return
+    with suppress(OSError):
+        if interrupted:
+            err.print("interrupted: the dataset is complete up to here", highlight=False)
+        for done in finished if len(finished) > 1 and not quiet else ():
+            print_line(err, done.summary)
+
+
+def _code(taking: LiveCapture, finished: Sequence[Finished], *, strict: bool) -> int:
+    """The exit code, of the capture as a whole: a split right before its end may leave an empty session."""
+    from edgefirst_ros.live.capture import STOPPED
+
+    if taking.lost or any(done.report.get("recording", {}).get("failure") for done in finished):
+        return EXIT_USAGE  # said when it was noticed
+    if finished[-1].report["ended"] != STOPPED:
+        return EXIT_POOR
+    judged = [done.report for done in finished if done.report["samples"]] or [finished[-1].report]
+    return max(exit_code(report, strict=strict) for report in judged)
 
 
 def _run(
@@ -270,16 +316,21 @@ def _run(
     view: LiveView,
     *,
     reports: SessionReports,
-    duration_s: float | None,
+    end_s: float | None,
     paused: bool,
     discard: Callable[[Finished], None],
     complain: Callable[[str], None],
+    overhear: Callable[[], Look] | None,
 ) -> list[Finished]:
     """Capture from connection to finished output, and report each session that ends.
 
-    ``complain`` is called with what is wrong with outputs, once each.
+    ``complain`` is called with what is wrong with outputs, once each; ``overhear`` to hear everything, where
+    nothing comes under a device's names.
 
     A session is handed to ``discard`` instead if there was no connection all the time; then none is returned.
+
+    Raises:
+        _OtherNames: what comes has other names, and another configuration would take it.
     """
     from edgefirst_ros.live.capture import STOPPED
 
@@ -292,7 +343,6 @@ def _run(
                 complain(problem)
 
     dataset, sequence = names
-    end_s = None if duration_s is None else time.monotonic() + duration_s
     taking.start(dataset, sequence=sequence, paused=paused)
     reported, connected = 0, False
     with pausing(taking.pause, taking.resume), connect() as source, view:
@@ -302,6 +352,9 @@ def _run(
             source.other_topics.watch(status.silent, status.elapsed_s)
             connected = connected or source.connections > 0
             say(status)
+            if overhear is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
+                _look_for_others(taking, status, overhear, discard)
+                overhear = None
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
                 reports.add(taking.splits[reported].closed)
@@ -323,6 +376,24 @@ def _run(
     return finished
 
 
+def _look_for_others(
+    taking: LiveCapture, status: LiveStatus, overhear: Callable[[], Look], discard: Callable[[Finished], None]
+) -> None:
+    """End the session for another configuration, if nothing comes that a sample could begin with.
+
+    Raises:
+        _OtherNames: there is one that takes what comes.
+    """
+    if not {"camera", "lidar_points", "radar_targets"} <= status.silent.keys():
+        return
+    try:
+        suggestion = overhear().suggestion("what was heard")
+    except ConfigError:
+        return
+    discard(taking.stop(STOP_S)[0])
+    raise _OtherNames(suggestion)
+
+
 def _folders(output: Path, config: Config) -> list[Path]:
     """The folders that a capture makes and that are not there yet, the innermost first."""
     from edgefirst_ros.live.recorder import FOLDER
@@ -332,14 +403,14 @@ def _folders(output: Path, config: Config) -> list[Path]:
 
 
 def _discard(output: Path, folders: Sequence[Path], empty: Finished) -> None:
-    """Remove what a session without any message left, and the folders that were made for it."""
+    """Remove what a session without any sample left, and the folders that were made for it."""
     own = {path.parent for path in empty.paths if path.parent.parent.parent == output}
-    for path in empty.paths:
+    for path in (*own, *empty.paths):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    for folder in (*own, *folders):
+    for folder in folders:
         with suppress(OSError):  # it holds something else
             folder.rmdir()
 

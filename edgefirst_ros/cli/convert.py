@@ -17,6 +17,7 @@ from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, f
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
+    NO_CONFIG,
     ConfigFile,
     End,
     Recordings,
@@ -252,7 +253,7 @@ def _configured(
     suggestion = suggested(recordings, config) if config_file is None and found is None else None
     if suggestion is None:
         return config, None
-    notes.append(f"no configuration was given, and the names are of no device; used: {suggestion.summary}")
+    notes.append(f"{NO_CONFIG}; used: {suggestion.summary}")
     return make_config(None, chosen, recorded=suggestion.values), suggestion
 
 
