@@ -23,7 +23,7 @@ from setuptools.command.develop import develop
 from setuptools.command.install import install
 
 PACKAGE = "edgefirst_ros"
-NODES = ("capture", "replay")
+NODES = ("capture", "replay", "suggest")
 PYTHON = "python{}.{}".format(*sys.version_info)
 
 if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"} & set(sys.argv):

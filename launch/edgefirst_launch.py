@@ -6,6 +6,8 @@ Only launch, ament and the standard library are imported: the Python of `ros2` l
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,8 @@ def common_arguments(node: str) -> list[DeclareLaunchArgument]:
             "config",
             default_value="maivin",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
-            "or generic (any robot); maivin lists the usual options. The other arguments override the file.",
+            "or generic (any robot); maivin lists the usual options. auto: made from what is published, in "
+            "five seconds. The other arguments override the file.",
         ),
         *arguments(node, "formats", "prefix", "name", "preview"),
         DeclareLaunchArgument(
@@ -77,6 +80,8 @@ def config_file(context: LaunchContext) -> str:
         RuntimeError: there is no such file.
     """
     given = LaunchConfiguration("config").perform(context)
+    if given == "auto":
+        return suggested()
     path = Path(given).expanduser()
     by_name = SHIPPED / f"{given.removesuffix('.yaml')}.yaml"
     if not path.is_file() and "/" not in given and by_name.is_file():
@@ -85,6 +90,21 @@ def config_file(context: LaunchContext) -> str:
         names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
         raise RuntimeError(f"config {given}: no such file; give a path, or one of {names}")
     return str(path)
+
+
+def suggested() -> str:
+    """Path of a file that ``suggest`` makes now.
+
+    Raises:
+        RuntimeError: nothing is published that samples could begin with.
+    """
+    command = [str(Path(get_package_prefix("edgefirst_ros"), "lib", "edgefirst_ros", "suggest"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"config auto: {done.stderr.strip()}")
+    with tempfile.NamedTemporaryFile("w", prefix="edgefirst-", suffix=".yaml", delete=False) as file:
+        file.write(done.stdout)
+    return file.name
 
 
 def given_parameters(context: LaunchContext, node: str, *names: str) -> dict[str, object]:

@@ -77,7 +77,7 @@ COMMANDS = {
     "convert": "convert",
     "status": "fleet",
     "info": "recordings",
-    "suggest": "recordings",
+    "suggest": "suggest",
     "simulate": "recordings",
     "recover": "datasets",
     "check": "datasets",

@@ -16,13 +16,14 @@ import yaml
 
 from edgefirst_ros.config.hints import RAW_PACKETS, ExistingTopic, likely_role
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
+from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.config.topics import TF, TYPES, TopicMap, choose_reference, find_prefix, full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.registry import can_decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
 from edgefirst_ros.model.transform import bare
-from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
@@ -61,7 +62,7 @@ class Suggestion:
 
     Attributes:
         values: plain values of the configuration.
-        text: the same as YAML, with a comment on each choice.
+        text: the same as a file of ROS parameters, with a comment on each choice.
         used: role by topic.
         left_out: why, by topic.
         summary: what was taken, in one line.
@@ -98,6 +99,10 @@ class Look:
         if seen is None:
             seen = self.topics[message.topic] = SeenTopic(message.topic, full_type(message.schema))
         seen.add(message)
+
+    def expect(self, topic: str, kind: str) -> None:
+        """A topic of this type exists."""
+        self.topics.setdefault(topic, SeenTopic(topic, full_type(kind)))
 
     @property
     def is_complete(self) -> bool:
@@ -438,10 +443,7 @@ class _Chooser:
     # ------------------------------------------------------------------ the text
     def _finished(self) -> Suggestion:
         values = self._settings()
-        lines = [
-            f"# Made by edgefirst-ros suggest of {readable(self._source)}.",
-            "# Each choice says why; change what is wrong, then use it with --config.",
-        ]
+        lines: list[str] = []
         for name, value in values.items():
             why = "  # as it moves sideways, or by its names may" if name == "ego" else ""
             lines.append(f"{name}: {_flow(value)}{why}")
@@ -454,20 +456,29 @@ class _Chooser:
         for entry in self._entries:
             lines.append(f"  {entry.name}: {_flow(topics[entry.name])}")
             if entry.comment:
-                lines[-1] += f"  # {readable(entry.comment)}"
+                lines[-1] += f"  # {visible(entry.comment)}"
         lines += [f"  {name}: {{topic: ''}}  # another topic is used" for name in off]
+        build_config(values)
+        return self._written(values, lines)
+
+    def _written(self, values: Mapping[str, Any], lines: Sequence[str]) -> Suggestion:
+        """With the values' lines as a file of ROS parameters."""
+        text = [
+            f"# Made by edgefirst-ros suggest of {visible(self._source)}.",
+            "# Each choice says why; change what is wrong, then use it as config.",
+            "/**:",
+            "  ros__parameters:" if lines else "  ros__parameters: {}",
+            *(f"    {line}" for line in lines),
+        ]
         if self._own:
-            lines.append("# By their names, as of a Maivin or Raivin:")
-            lines += [f"#   {readable(name)}: {role.value}" for name, role in sorted(self._own.items())]
+            text.append("# By their names, as of a Maivin or Raivin:")
+            text += [f"#   {visible(name)}: {role.value}" for name, role in sorted(self._own.items())]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries} | self._own
         self._left_out = {name: why for name, why in self._left_out.items() if name not in used}
         if self._left_out:
-            lines.append("# Left out:")
-            lines += [
-                f"#   {readable(name)}: {readable(why)}" for name, why in sorted(self._left_out.items())
-            ]
-        build_config(values)
-        return Suggestion(values, "\n".join(lines) + "\n", used, self._left_out, self._summary(used))
+            text.append("# Left out:")
+            text += [f"#   {visible(name)}: {visible(why)}" for name, why in sorted(self._left_out.items())]
+        return Suggestion(values, "\n".join(text) + "\n", used, self._left_out, self._summary(used))
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
@@ -497,7 +508,7 @@ class _Chooser:
     def _summary(self, used: Mapping[str, Role]) -> str:
         by_role: dict[Role, list[str]] = defaultdict(list)
         for topic, role in used.items():
-            by_role[role].append(readable(topic))
+            by_role[role].append(visible(topic))
         return "; ".join(f"{role.value} {', '.join(sorted(topics))}" for role, topics in by_role.items())
 
 
@@ -529,6 +540,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         return None, f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS[seen.type]}"
     if not any(seen.type in kinds for kinds in TYPES.values()):
         return None, f"{seen.type} is not used"
+    if is_pattern(seen.topic):
+        return None, "no name that ROS allows"
     if not seen.count:
         return None, "nothing came of it"
     if not seen.sound and seen.fault:
@@ -581,6 +594,6 @@ def _plain(value: object) -> object:
 
 def _flow(value: object) -> str:
     text: str = yaml.safe_dump(
-        value, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True
+        value, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=False
     )
     return text.removesuffix("...\n").strip()

@@ -216,6 +216,7 @@ status IN
 status IN --json
 info IN
 info IN --json
+suggest IN
 info DRIVE --config IN
 simulate -o IN --seconds 0.4 --size 160x96 --fps 5
 recover IN

@@ -131,7 +131,7 @@ def test_an_interpreter_that_has_everything_is_given_executables_alone(tmp_path:
     assert done.returncode == 0, done.stdout
     assert not (prefix / "opt").exists()
     names = {path.name for path in (prefix / "lib/edgefirst_ros").iterdir() if os.access(path, os.X_OK)}
-    assert names == {"capture", "replay", "edgefirst-ros"}
+    assert names == {"capture", "replay", "suggest", "edgefirst-ros"}
     (library,) = prefix.glob("lib/python*/site-packages")
     asked = quietly(prefix / "bin/edgefirst-ros", "--help", PYTHONPATH=str(library))
     assert asked.returncode == 0, asked.stdout

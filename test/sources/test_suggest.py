@@ -78,7 +78,7 @@ def test_every_usable_topic_is_used_and_none_is_mistaken(name: str) -> None:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_the_text_is_the_configuration_with_a_comment_on_each_choice(name: str) -> None:
     found = suggestion(name)
-    assert yaml.safe_load(found.text) == found.values
+    assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
     lines = {line.strip().partition(":")[0]: line for line in found.text.splitlines()}
     for entry in found.values["topics"]:
         assert "# " in lines[entry]
@@ -264,3 +264,15 @@ def test_it_may_also_be_used_from_python(recordings: dict[str, Path], tmp_path: 
     config: dict[str, Any] = {**suggestion("drone").values, "formats": ["edgefirst"]}
     done = convert([recordings["drone"]], tmp_path, build_config(config))
     assert done.report["samples"] == 30
+
+
+def test_names_that_lie_neither_end_a_comment_nor_reach_the_terminal() -> None:
+    evil = "/camera\n    prefix: x #\x1b[2J\u202e/image_raw"
+    content = [
+        m._replace(topic=evil if m.topic == "/camera/image_raw" else m.topic) for m in made("turtlebot").content
+    ]
+    content.append(RawMessage("/left\nout: 1", "some_msgs/msg/Thing", b"", 1, 1, 0))
+    found = looked(content).suggestion("evil\nhost: x")
+    assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
+    assert found.left_out[evil] == "no name that ROS allows"
+    assert not {"\x1b", "\u202e"} & {*found.text, *found.summary}
