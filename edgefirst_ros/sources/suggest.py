@@ -536,18 +536,17 @@ class _Names:
 
 def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     """What a topic can be used as, or why it cannot be used."""
-    if seen.type in RAW_PACKETS:
-        return None, f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS[seen.type]}"
-    if not any(seen.type in kinds for kinds in TYPES.values()):
-        return None, f"{seen.type} is not used"
-    if is_pattern(seen.topic):
-        return None, "no name that ROS allows"
-    if not seen.count:
-        return None, "nothing came of it"
-    if not seen.sound and seen.fault:
-        return None, f"it cannot be decoded: {seen.fault}"
-    if seen.type == TF and not _is_static(seen):
-        return None, "its frames move: tf_static says where sensors are"
+    reasons = {
+        f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS.get(seen.type)}": seen.type
+        in RAW_PACKETS,
+        f"{seen.type} is not used": not any(seen.type in kinds for kinds in TYPES.values()),
+        "no name that ROS allows": is_pattern(seen.topic),
+        "nothing came of it": not seen.count,
+        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
+        "its frames move: tf_static says where sensors are": seen.type == TF and not _is_static(seen),
+    }
+    if why := next((reason for reason, holds in reasons.items() if holds), ""):
+        return None, why
     role = likely_role(ExistingTopic(seen.topic, seen.type)) or (Role.TF if seen.type == TF else None)
     moves = {"doppler", "radial_speed", "range_rate", "rcs", "velocity"}
     if role is Role.LIDAR_POINTS and moves & {name.lower() for name in seen.fields}:

@@ -206,7 +206,7 @@ def test_stamps_of_another_clock_get_a_latency_that_is_called_a_guess() -> None:
     ]
     found = looked(late).suggestion("clocks")
     assert found.values["topics"]["camera"]["latency_ms"] == 25.0
-    (line,) = (line for line in found.text.splitlines() if line.startswith("  camera:"))
+    (line,) = (line for line in found.text.splitlines() if line.strip().startswith("camera:"))
     assert "stamps of another clock, 7.0 s off; its latency is a guess" in line
     assert "latency_ms" not in found.values["topics"]["imu"]
 
@@ -268,9 +268,8 @@ def test_it_may_also_be_used_from_python(recordings: dict[str, Path], tmp_path: 
 
 def test_names_that_lie_neither_end_a_comment_nor_reach_the_terminal() -> None:
     evil = "/camera\n    prefix: x #\x1b[2J\u202e/image_raw"
-    content = [
-        m._replace(topic=evil if m.topic == "/camera/image_raw" else m.topic) for m in made("turtlebot").content
-    ]
+    raw = [m for m in made("turtlebot").content if m.topic == "/camera/image_raw"]
+    content = [*made("turtlebot").content, *(m._replace(topic=evil) for m in raw)]
     content.append(RawMessage("/left\nout: 1", "some_msgs/msg/Thing", b"", 1, 1, 0))
     found = looked(content).suggestion("evil\nhost: x")
     assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
