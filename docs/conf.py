@@ -48,7 +48,7 @@ NAVIGATION = {
     "Use": ["workstation", "vehicle", "recordings", "fleet", "report", "viewer", "training"],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
     "Reference": ["configuration", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
-    "Extend": ["adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
+    "Extend": ["rigs", "adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
 }
 """Pages by caption, from docs/; Sphinx warns of one that is left out."""
 ENTRY = """<!doctype html><meta charset="utf-8"><title>edgefirst_ros</title>

@@ -30,11 +30,11 @@ CEILINGS: Mapping[str, int] = {
     "formats": 16000,
     "pipeline": 4660,
     "video": 4090,
-    "sources": 3600,
+    "sources": 3610,
     "report": 3540,
-    "cli": 2670,
+    "cli": 2720,
     "model": 2580,
-    "nodes": 2320,
+    "nodes": 2390,
     "ego": 2130,
     "timing": 2120,
     "simulation": 2010,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 282, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 284, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:
