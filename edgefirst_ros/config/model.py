@@ -37,6 +37,9 @@ SHORT_ROLES = {
 }
 """In ``complete``: what a word stands for."""
 Policy = Literal["nearest", "before", "exact", "once"]
+Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
+"""Metres, or degrees: what is farther from the rig is not on it."""
+Vector = tuple[Length, Length, Length]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
 Required = Literal["", "auto", "always", "never"]
@@ -77,6 +80,16 @@ class TopicRule(OptionsModel):
         description="The sensor that the topic is of, where several are of one, such as a picture in two "
         "encodings; of a camera_info, the camera that it describes. Empty: one of the entry's own name; for "
         "a camera_info, the camera whose topic's name is most like its own. Set it where that is wrong.",
+    )
+    xyz_m: Vector | None = Field(
+        None,
+        description="Where the sensor is in the rig's frame: x ahead, y left, z up. Unset: as transforms "
+        "say. Set it where they say nothing or are wrong; the sensor's frame is then called like it.",
+    )
+    rpy_deg: Vector | None = Field(
+        None,
+        description="Roll, pitch and yaw of the sensor in the rig's frame, of a camera those of its body, "
+        "which looks along x. Set it with xyz_m.",
     )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
@@ -186,6 +199,11 @@ class TopicRule(OptionsModel):
     def plain_names(self) -> tuple[str, ...]:
         """Those of the names that are not regular expressions."""
         return tuple(name for name in self.names if not is_pattern(name))
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the configuration says where the sensor is."""
+        return self.xyz_m is not None or self.rpy_deg is not None
 
     @property
     def is_choice(self) -> bool:

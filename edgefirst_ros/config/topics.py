@@ -9,10 +9,13 @@ from difflib import SequenceMatcher
 from functools import cache
 from itertools import takewhile
 
+import numpy as np
+
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
+from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles
 
 TF = "tf2_msgs/msg/TFMessage"
 TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
@@ -23,6 +26,8 @@ EGO_ROLES = roles_of(SensorKind.MOTION)
 COMPANION_ROLES = roles_of(SensorKind.COMPANION)
 LABEL_ROLES = frozenset({Role.MODEL, Role.MASK})
 """Roles whose messages say what is in a picture, be it nothing; boxes in space need none."""
+OPTICAL_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+"""Of a camera that looks along x: z ahead, x right (REP 103)."""
 MAX_UNUSED = 64
 """Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
 OTHER_TOPICS = "(other topics)"
@@ -47,6 +52,7 @@ class Route:
         rule: role and rules of that entry.
         replaced_by: the topic that the entry takes instead of this one; empty if it takes this one.
         sensor: the sensor that it is of, or that it describes.
+        frame: the frame of its messages if the configuration says where the sensor is; else they name it.
     """
 
     topic: str
@@ -54,6 +60,7 @@ class Route:
     rule: TopicRule
     replaced_by: str = ""
     sensor: str = ""
+    frame: str = ""
 
 
 def _prefix_of(topic: str, relative: str) -> str | None:
@@ -126,6 +133,7 @@ class TopicMap:
         self._types: dict[str, str] = {}
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
+        self._placed = {sensor_of(entry, rule) for entry, rule in config.topics.items() if rule.is_placed}
         self._cameras = [
             (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
             for entry, rule in config.topics.items()
@@ -150,7 +158,9 @@ class TopicMap:
             return None
         taken = self._taken.get(match.entry, topic)
         replaced_by = "" if taken.strip("/") == topic.strip("/") else taken
-        return Route(topic, match.entry, match.rule, replaced_by, self._sensor(topic, match))
+        sensor = self._sensor(topic, match)
+        frame = sensor if sensor in self._placed else ""
+        return Route(topic, match.entry, match.rule, replaced_by, sensor, frame)
 
     def _sensor(self, topic: str, match: _Match) -> str:
         """Of a CameraInfo the camera whose name is most like its own.
@@ -222,6 +232,19 @@ class TopicMap:
 def sensor_of(entry: str, rule: TopicRule) -> str:
     """Name of the sensor that an entry of ``config.topics`` is of."""
     return rule.sensor or entry
+
+
+def placed(config: Config) -> dict[str, Transform]:
+    """Where sensors are by the configuration, by their frames."""
+    found: dict[str, Transform] = {}
+    for entry, rule in config.topics.items():
+        if rule.is_placed:
+            turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
+            axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
+            x, y, z, w = map(float, quaternion_of(turn @ axes))
+            frame = sensor_of(entry, rule)
+            found[frame] = Transform(config.rig_frame, frame, rule.xyz_m or (0.0, 0.0, 0.0), (x, y, z, w))
+    return found
 
 
 def _likeness(one: str, other: str) -> tuple[int, float]:

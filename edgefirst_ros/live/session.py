@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, full_type
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, full_type, placed
 from edgefirst_ros.formats.crashsafe.sync import LOST
 from edgefirst_ros.live.recorder import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
@@ -261,7 +261,9 @@ class Pause:
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(Reason.PAUSED)
         known, camera = self._pipeline.calibration, self._pipeline.camera
-        self._context = SampleContext(config.ego, camera=camera, has_ego=False, odometry=False, known=known)
+        self._context = SampleContext(
+            config.ego, camera=camera, placed=placed(config), has_ego=False, odometry=False, known=known
+        )
 
     @property
     def calibration(self) -> Calibration:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import EgoOptions
@@ -20,7 +21,7 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
-from edgefirst_ros.model.transform import Transforms, describe_change, makes_cycle
+from edgefirst_ros.model.transform import Transform, Transforms, bare, describe_change, makes_cycle
 
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
@@ -39,6 +40,7 @@ class SampleContext:
         known: the calibration in force before any has come.
         motion: of the whole drive, if it is known beforehand.
         before: trajectory of the sequence before, if it continues.
+        placed: where sensors are by the configuration, by frame, whatever transforms say.
 
     Attributes:
         calibration: in force now.
@@ -56,6 +58,7 @@ class SampleContext:
         options: EgoOptions,
         *,
         camera: str = "",
+        placed: Mapping[str, Transform] = MappingProxyType({}),
         has_ego: bool,
         odometry: bool,
         held_ns: int = 0,
@@ -65,7 +68,9 @@ class SampleContext:
         reference_topics: frozenset[str] = frozenset(),
     ) -> None:
         self.reference_topics = reference_topics
-        self.calibration = known or Calibration()
+        known = known or Calibration()
+        self._placed = placed
+        self.calibration = replace(known, transforms={**known.transforms, **placed}) if placed else known
         self.camera = camera
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
@@ -125,6 +130,8 @@ class SampleContext:
         placed = dict(self.calibration.transforms)
         refusal = None
         for transform in message.transforms:
+            if bare(transform.child) in self._placed:
+                continue
             if makes_cycle(transform, placed):
                 refusal = "transform that makes a frame its own ancestor"
             elif (before := placed.get(transform.child)) != transform:

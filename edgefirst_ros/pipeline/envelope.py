@@ -93,7 +93,8 @@ class Envelope(MessageTimes):
     def place(self, time_ns: int) -> None:
         """Set the acquisition time, in nanoseconds on the recording's clock."""
         self.time_ns = time_ns
-        _, frame_id, datum = self.decoded
+        _, named, datum = self.decoded
+        frame_id = self.route.frame or named
         self.measurement = Measurement(
             self.topic, time_ns, self.stamp_ns, self.receive_ns, self.arrival, frame_id, datum
         )

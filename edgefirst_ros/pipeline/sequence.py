@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, sensor_of
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, placed, sensor_of
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
@@ -79,6 +79,7 @@ class SequenceRun:
         self._context = SampleContext(
             config.ego,
             camera=camera,
+            placed=placed(config),
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,

@@ -386,7 +386,7 @@ class _Chooser:
             said.append(f"frame {seen.frame}{self._placed(seen.frame, role)}")
         twins = [e.name for e in self._entries if e.rule["role"] is role and e.seen.frame == seen.frame]
         if twins and seen.frame and role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
-            said.append(f"in the same frame as {twins[0]}: one of them is not where it says")
+            said.append(f"in the same frame as {twins[0]}: set xyz_m and rpy_deg of one of them")
         said += self._clock(seen, role, rule)
         is_paired = role.sensor.kind is COMPANION and role is not Role.CAMERA
         default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
@@ -420,7 +420,7 @@ class _Chooser:
     def _placed(self, frame: str, role: Role) -> str:
         if role is Role.ODOMETRY or not self._parents:
             return ""
-        return "" if self._rig in self._ancestors(frame) else f", of which no transform leads to {self._rig}"
+        return "" if self._rig in self._ancestors(frame) else f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
 
     def _ancestors(self, frame: str) -> list[str]:
         found = [frame]
