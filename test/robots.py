@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +121,31 @@ def as_odometry(topic: str, *, sideways_m_s: float = 0.0, also_tf: str = "", onl
     return change
 
 
+def as_scan(topic: str, frame: str) -> Change:
+    """sensor_msgs/LaserScan of a wall 2 m ahead, in place of a lidar's sweeps."""
+
+    def change(message: RawMessage) -> Iterator[RawMessage]:
+        angles = [-0.6 + 0.02 * ray for ray in range(61)]
+        values = {
+            "header": {"stamp": seconds(message.receive_ns - 30_000_000), "frame_id": frame},
+
+                "angle_min": -0.6,
+                "angle_max": 0.6,
+                "angle_increment": 0.02,
+                "range_min": 0.1,
+                "range_max": 12.0
+            ,
+            "ranges": [2.0 / math.cos(angle) for angle in angles],
+        }
+        data = encode("sensor_msgs/LaserScan", values)
+        kind = "sensor_msgs/msg/LaserScan"
+        yield message._replace(
+            topic=topic, schema=kind, data=data, definition=definition("sensor_msgs/LaserScan")
+        )
+
+    return change
+
+
 def both(*changes: Change) -> Change:
     return lambda message: (made for change in changes for made in change(message))
 
@@ -226,12 +252,12 @@ def nuscenes() -> Robot:
 
 
 def turtlebot(seconds: float = SECONDS) -> Robot:
-    """A raw picture and the same compressed, wheels, transforms from odom; no GPS."""
+    """A raw picture, a plane's scan, wheels, transforms from odom; no GPS."""
     more = (camera("camera/image_raw", 0.0, "camera_rgb_optical_frame", "camera/camera_info", codec="raw"),)
     content = robot(
         {
             **NONE,
-            "/lidar/points": dropped,
+            "/lidar/points": as_scan("/scan", "base_scan"),
             "/gps": dropped,
             "/tf_static": as_tf("/tf_static"),
             "/imu": both(renamed("/imu"), as_odometry("/odom", also_tf="/tf")),
@@ -246,11 +272,12 @@ def turtlebot(seconds: float = SECONDS) -> Robot:
             "/camera/camera_info": Role.CAMERA_INFO,
             "/imu": Role.IMU,
             "/odom": Role.ODOMETRY,
+            "/scan": Role.LIDAR_POINTS,
             "/tf": None,
             "/tf_static": Role.TF,
         },
         "/camera/image_raw",
-        sensors={"/camera/image_raw": "camera_rgb_optical_frame"},
+        sensors={"/camera/image_raw": "camera_rgb_optical_frame", "/scan": "base_scan"},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -11,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas import sensor_msgs
 
-from edgefirst_ros.model.cdr import array, decoder_of
+from edgefirst_ros.model.cdr import Message, Stamped, array, decode_as, decoder_of
+from edgefirst_ros.model.definitions import define
 from edgefirst_ros.model.errors import DecodeError
 
 CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
@@ -131,6 +133,49 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     points = rows.reshape(-1)
     points.flags.writeable = False
     return PointCloud(points, height, width)
+
+
+define(
+    "sensor_msgs/LaserScan",
+    "std_msgs/Header header\nfloat32 angle_min\nfloat32 angle_max\nfloat32 angle_increment\n"
+    "float32 time_increment\nfloat32 scan_time\nfloat32 range_min\nfloat32 range_max\n"
+    "float32[] ranges\nfloat32[] intensities\n",
+)
+
+
+def decode_laser_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
+    """Decode a sensor_msgs/LaserScan: x, y, z (0) in metres, intensity if sent, time (s after the stamp).
+
+    Angles are from x to y (REP 103). A ray without a return, by ``range_min`` and ``range_max``, is no point.
+
+    Raises:
+        DecodeError: no valid message of this type.
+    """
+    return decode_as("sensor_msgs/LaserScan", data, definition, _scan)
+
+
+def _scan(message: Message) -> PointCloud:
+    range_m, intensity = np.array(message.ranges, np.float64), np.array(message.intensities, np.float64)
+    ray = np.arange(len(range_m))
+    angle_rad = message.angle_min + ray * float(message.angle_increment)
+    with np.errstate(invalid="ignore"):
+        met = np.isfinite(range_m) & (range_m >= message.range_min) & (range_m <= message.range_max)
+        x, y = range_m * np.cos(angle_rad), range_m * np.sin(angle_rad)
+    columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": ray * float(message.time_increment)}
+    if len(intensity) == len(ray):
+        columns["intensity"] = intensity
+    return cloud_of({name: values[met] for name, values in columns.items()})
+
+
+def cloud_of(columns: Mapping[str, npt.NDArray[Any]]) -> PointCloud:
+    """Columns as a cloud of one row; floats become float32."""
+    types = [(name, "<f4" if values.dtype.kind == "f" else values.dtype) for name, values in columns.items()]
+    points = np.empty(len(next(iter(columns.values()))), types)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, values in columns.items():
+            points[name] = values
+    points.flags.writeable = False
+    return PointCloud(points, 1, len(points))
 
 
 @lru_cache(maxsize=64)

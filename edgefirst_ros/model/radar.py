@@ -16,7 +16,7 @@ from edgefirst.schemas import edgefirst_msgs
 from edgefirst_ros.model.cdr import Message, Stamped, array, decode_as, decoder_of, repeated_decoder_of
 from edgefirst_ros.model.definitions import define
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.pointcloud import PointCloud, cloud_of
 from edgefirst_ros.model.untrusted import displayed
 
 
@@ -234,7 +234,7 @@ def _scan(message: Message) -> PointCloud:
         ground_m = range_m * np.cos(elevation_rad)
         x, y = ground_m * np.cos(azimuth_rad), ground_m * np.sin(azimuth_rad)
         z = range_m * np.sin(elevation_rad)
-    return _cloud({"x": x, "y": y, "z": z, "speed": speed, "power": power})
+    return cloud_of({"x": x, "y": y, "z": z, "speed": speed, "power": power})
 
 
 def _tracks(message: Message) -> PointCloud:
@@ -246,19 +246,8 @@ def _tracks(message: Message) -> PointCloud:
     columns["classification"] = np.array([int(each.classification) for each in tracks], np.uint16)
     identities = b"".join(bytes(each.uuid.uuid)[:4] for each in tracks)
     columns["track_id"] = np.frombuffer(identities, "<u4").copy()
-    return _cloud(columns)
+    return cloud_of(columns)
 
 
 def _column(values: Iterable[float]) -> npt.NDArray[np.float64]:
     return np.fromiter(values, np.float64)
-
-
-def _cloud(columns: Mapping[str, npt.NDArray[Any]]) -> PointCloud:
-    """Columns as a cloud of one row; floats become float32."""
-    types = [(name, "<f4" if values.dtype.kind == "f" else values.dtype) for name, values in columns.items()]
-    points = np.empty(len(next(iter(columns.values()))), types)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for name, values in columns.items():
-            points[name] = values
-    points.flags.writeable = False
-    return PointCloud(points, 1, len(points))

@@ -39,6 +39,7 @@ class Sensor:
 
 
 _CLOUD = {"sensor_msgs/msg/PointCloud2": "pointcloud:decode_pointcloud"}
+_LIDAR = {**_CLOUD, "sensor_msgs/msg/LaserScan": "pointcloud:decode_laser_scan"}
 _RADAR = {
     **_CLOUD,
     "radar_msgs/msg/RadarScan": "radar:decode_radar_scan",
@@ -76,7 +77,7 @@ class Role(StrEnum):
     RADAR_CLUSTERS = "radar_clusters", COMPANION, _RADAR
     RADAR_CUBE = "radar_cube", COMPANION, {"edgefirst_msgs/msg/RadarCube": "radar:decode_radar_cube"}
     RADAR_INFO = "radar_info", CALIBRATION, {"edgefirst_msgs/msg/RadarInfo": "radar:decode_radar_info"}
-    LIDAR_POINTS = "lidar_points", COMPANION, _CLOUD
+    LIDAR_POINTS = "lidar_points", COMPANION, _LIDAR
     LIDAR_CLUSTERS = "lidar_clusters", COMPANION, _CLOUD
     LIDAR_DEPTH = "lidar_depth", COMPANION, _IMAGE | _JPEG_OR_PNG
     LIDAR_REFLECT = "lidar_reflect", COMPANION, _IMAGE

@@ -420,7 +420,11 @@ class _Chooser:
     def _placed(self, frame: str, role: Role) -> str:
         if role is Role.ODOMETRY or not self._parents:
             return ""
-        return "" if self._rig in self._ancestors(frame) else f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
+        return (
+            ""
+            if self._rig in self._ancestors(frame)
+            else f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
+        )
 
     def _ancestors(self, frame: str) -> list[str]:
         found = [frame]

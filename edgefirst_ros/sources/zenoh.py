@@ -181,6 +181,7 @@ def overhear(session: zenoh.Session, seconds: float) -> Look:
         return look
 
 
+_OF_DRIVERS = ("radar_msgs/", "sensor_msgs/msg/LaserScan")
 UNTYPED = frozenset({"", "zenoh/bytes"})
 """Encodings of a put that does not declare its payload."""
 
@@ -210,15 +211,15 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
 def message_type(encoding: str, role: Role) -> tuple[str, str]:
     """Message type and fault of a payload, from its encoding ``application/cdr;<pkg>/msg/<Type>``.
 
-    An encoding without a type means the role's type, if the role has only one of a device: what is of
-    ``radar_msgs`` comes from ROS drivers, over bridges that name it. The fault is empty if the type is known.
+    An encoding without a type means the role's type, if the role has only one of a device: others come from
+    ROS drivers, over bridges that name them. The fault is empty if the type is known.
     """
     kind, _, schema = encoding.partition(";")
     if kind == CDR and schema:
         return full_type(displayed(schema)), ""
     if kind != CDR and kind not in UNTYPED:
         return full_type(displayed(schema)), f"encoding {displayed(kind)}, expected {CDR}"
-    sent = [each for each in TYPES[role] if not each.startswith("radar_msgs/")]
+    sent = [each for each in TYPES[role] if not each.startswith(_OF_DRIVERS)]
     if len(sent) == 1:
         return sent[0], ""
     return "", f"the encoding names no type, and {role} has {len(sent)} possible ones"
