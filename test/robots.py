@@ -128,13 +128,11 @@ def as_scan(topic: str, frame: str) -> Change:
         angles = [-0.6 + 0.02 * ray for ray in range(61)]
         values = {
             "header": {"stamp": seconds(message.receive_ns - 30_000_000), "frame_id": frame},
-
-                "angle_min": -0.6,
-                "angle_max": 0.6,
-                "angle_increment": 0.02,
-                "range_min": 0.1,
-                "range_max": 12.0
-            ,
+            "angle_min": -0.6,
+            "angle_max": 0.6,
+            "angle_increment": 0.02,
+            "range_min": 0.1,
+            "range_max": 12.0,
             "ranges": [2.0 / math.cos(angle) for angle in angles],
         }
         data = encode("sensor_msgs/LaserScan", values)

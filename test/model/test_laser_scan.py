@@ -17,8 +17,13 @@ SCHEMA = "sensor_msgs/LaserScan"
 def scan(ranges: list[float], **more: object) -> PointCloud:
     values = {
         "header": {"stamp": {"sec": 7, "nanosec": 5}, "frame_id": "laser"},
-        "angle_min": -math.pi / 2, "angle_max": math.pi / 2, "angle_increment": math.pi / 4,
-        "time_increment": 0.001, "range_min": 0.5, "range_max": 10.0, "ranges": ranges,
+        "angle_min": -math.pi / 2,
+        "angle_max": math.pi / 2,
+        "angle_increment": math.pi / 4,
+        "time_increment": 0.001,
+        "range_min": 0.5,
+        "range_max": 10.0,
+        "ranges": ranges,
         **more,
     }
     stamp_ns, frame, cloud = decode_laser_scan(encode(SCHEMA, values))

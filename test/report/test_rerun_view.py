@@ -36,6 +36,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import ConfigError, OutputExists
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.simulation.options import MoreSensor
 from edgefirst_ros.simulation.truth import Truth
 from edgefirst_ros.simulation.wire import header
 from edgefirst_ros.sources.mcap import McapRecording
@@ -574,3 +575,26 @@ def test_the_report_says_how_many_samples_there_are(datasets: Path) -> None:
     """The drawing and the dataset are of the same frames."""
     report = json.loads((datasets / "edgefirst" / "d" / "capture_report.json").read_text())
     assert report["samples"] == len(Written(datasets / "edgefirst" / "d").of_kind("camera.jpeg"))
+
+
+def test_each_camera_and_each_lidar_of_a_rig_has_its_own_place(tmp_path: Path) -> None:
+    """The first of a kind is called like it, others like their frames; their pictures do not alternate."""
+    more = (
+        MoreSensor("camera", "left/image", "left_optical", (1.0, 0.5, 1.6), (0, 0, 60), info="left/info"),
+        MoreSensor("lidar", "rear/points", "rear_lidar", (-1.0, 0.0, 1.8), first_ms=55.0, points=640),
+    )
+    made = simulated(replace(DRIVE, more=more, seconds=2, boxes3d=False, masks=False))
+    (tmp_path / "rig.yaml").write_text(
+        "topics:\n  left: {role: camera, topic: left/image}\n"
+        "  left_info: {role: camera_info, topic: left/info}\n  rear: {role: lidar_points, topic: rear/points}\n"
+    )
+    found = drawing(made.mcap, tmp_path / "rig.rrd", "-q", "--config", str(tmp_path / "rig.yaml"))
+    own, left = (
+        found.timed(f"{path}/picture", "EncodedImage:blob") for path in ("camera", "camera_left_optical")
+    )
+    assert (len(own), len(left)) == (20, 20)
+    assert not own.keys() & left.keys()
+    resolution = [row.as_py()[0] for _, row in found.rows["camera_left_optical", "Pinhole:resolution"]]
+    assert resolution == [[320.0, 180.0]]
+    clouds = [found.arrays(path, "Points3D:positions") for path in ("lidar", "lidar_rear_lidar")]
+    assert all(len(each) > 15 for each in clouds)

@@ -60,6 +60,7 @@ class Canvas:
         self._cameras: dict[str, tuple[Intrinsics, str]] = {}
         self._way = _Way()
         self._is_timed = False
+        self._suffix = ""
         body = rr.Boxes3D(centers=[(0, 0, BODY_M[2] / 2)], sizes=[BODY_M], colors=[(110, 120, 140)])
         stream.log("rig/body", rr.CoordinateFrame(RIG), body, rr.TransformAxes3D(AXES_M), static=True)
 
@@ -72,14 +73,24 @@ class Canvas:
         if sample is not None:
             self._stream.set_time(SAMPLE, sequence=sample)
 
+    def of(self, name: str) -> None:
+        """What is drawn from now on is of another sensor of its kind, of this name; empty: of the first."""
+        self._suffix = f"_{name}" if name else ""
+
+    def _of_sensor(self, path: str) -> str:
+        kind, slash, rest = path.partition("/")
+        return f"{kind}{self._suffix}{slash}{rest}"
+
     def draw(self, path: str, what: Any, *, frame: str | None = None) -> None:  # noqa: ANN401 - Rerun's
         """Draw at a path; ``frame`` is that of its coordinates, of whichever transforms there are."""
+        path = self._of_sensor(path)
         if frame is not None:
             self._put_into(path, self._frame(frame))
         self._log(path, what)
 
     def on_picture(self, camera: str, name: str, what: Any) -> None:  # noqa: ANN401 - Rerun's
         """Draw something that has a camera's pixels as coordinates."""
+        camera = self._of_sensor(camera)
         self._put_into(camera, _image_frame(camera))
         self._put_into(f"{camera}/{name}", _image_frame(camera))
         self._log(f"{camera}/{name}", what)
@@ -100,7 +111,7 @@ class Canvas:
 
     def camera(self, path: str, intrinsics: Intrinsics, frame: str) -> None:
         """How a camera sees; its frame has z forward and x right."""
-        found = intrinsics, self._frame(frame)
+        path, found = self._of_sensor(path), (intrinsics, self._frame(frame))
         if self._cameras.get(path) == found:
             return
         self._cameras[path] = found

@@ -24,6 +24,7 @@ from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo
+from edgefirst_ros.model.transform import bare
 from edgefirst_ros.report.rerun import marks
 from edgefirst_ros.report.rerun.canvas import Canvas
 from edgefirst_ros.report.scene import label_of
@@ -37,6 +38,8 @@ _CLOUDS = {
     Role.RADAR_CLUSTERS: f"{Mark.RADAR}/clusters",
     Role.FUSION_RADAR: f"{Mark.RADAR}/fusion",
 }
+_KINDS = {Role.CAMERA: Mark.CAMERA, Role.LIDAR_POINTS: Mark.LIDAR, Role.RADAR_TARGETS: Mark.RADAR}
+"""Of which a rig has several."""
 _SPEED = "speed"
 """Field of a radar's cloud: m/s away from it."""
 _PLAIN_SIZE = (1920, 1080)
@@ -164,6 +167,8 @@ class Painter:
         self.notes: list[str] = []
         self._canvas = canvas
         self._calibration: Calibration | None = None
+        self._names: dict[tuple[str, str], str] = {}
+        """What sensors are called, by kind and topic; the first of a kind has no name."""
 
     def begin(self, sequence: SequenceInfo) -> None:  # noqa: ARG002 - of writers
         """A sequence starts."""
@@ -182,11 +187,13 @@ class Painter:
         """Draw it."""
         observation = prepared.observation
         measurement, canvas = observation.measurement, self._canvas
+        canvas.of(self._name(observation))
         self._calibrate(observation)
         canvas.at(measurement.time_ns)
         for stroke in prepared.strokes:
             stroke(canvas)
         refused = tuple((measurement.topic, reason) for reason in prepared.refused)
+        canvas.of("")
         if not prepared.strokes:
             return Written(refused=refused or ((measurement.topic, EMPTY),), items=0)
         return Written({measurement.topic: 1}, 1, refused)
@@ -209,6 +216,18 @@ class Painter:
 
     def abort(self) -> None:
         """Nothing is open."""
+
+    def _name(self, observation: Observation) -> str:
+        kind = _KINDS.get(observation.role)
+        if kind is None:
+            return ""
+        topic = observation.measurement.topic
+        if (kind, topic) not in self._names:
+            others = {name for each, name in self._names.items() if each[0] == kind}
+            name = bare(observation.measurement.frame_id).replace("/", "_")
+            free = name if name and name not in others else topic.strip("/").replace("/", "_")
+            self._names[kind, topic] = free if others else ""
+        return self._names[kind, topic]
 
     def _calibrate(self, observation: Observation) -> None:
         calibration = observation.calibration
