@@ -586,7 +586,8 @@ def test_each_camera_and_each_lidar_of_a_rig_has_its_own_place(tmp_path: Path) -
     made = simulated(replace(DRIVE, more=more, seconds=2, boxes3d=False, masks=False))
     (tmp_path / "rig.yaml").write_text(
         "topics:\n  left: {role: camera, topic: left/image}\n"
-        "  left_info: {role: camera_info, topic: left/info}\n  rear: {role: lidar_points, topic: rear/points}\n"
+        "  left_info: {role: camera_info, topic: left/info}\n"
+        "  rear: {role: lidar_points, topic: rear/points}\n"
     )
     found = drawing(made.mcap, tmp_path / "rig.rrd", "-q", "--config", str(tmp_path / "rig.yaml"))
     own, left = (
