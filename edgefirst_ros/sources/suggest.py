@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 import yaml
@@ -156,7 +157,8 @@ class _Chooser:
         own, infos = set(self._own.values()), by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
-        cameras.sort(key=lambda each: self._camera_rank(each, infos))
+        calibrations = _calibrations(cameras, infos, by_role.get(Role.DEPTH, []))
+        cameras.sort(key=lambda each: self._camera_rank(each, is_known=each.topic in calibrations))
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None and not self._own:
             there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
@@ -167,7 +169,8 @@ class _Chooser:
         names = _Names()
         for camera in cameras:
             many = len(cameras) > 1 or Role.CAMERA in own
-            self._add_camera(camera, names.of(camera, "camera", many=many), infos)
+            of_it = calibrations.get(camera.topic, [])
+            self._add_camera(camera, names.of(camera, "camera", many=many), of_it)
         for info in infos:
             if info.topic not in self._used:
                 self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
@@ -226,7 +229,7 @@ class _Chooser:
         return chosen
 
     @staticmethod
-    def _camera_rank(camera: SeenTopic, infos: Sequence[SeenTopic]) -> tuple[Any, ...]:
+    def _camera_rank(camera: SeenTopic, *, is_known: bool) -> tuple[Any, ...]:
         """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
         words = set(re.split(r"[^a-z0-9]+", f"{camera.topic} {camera.frame}".lower()))
         front = bool(words & {"front", "forward", "centre", "center", "main", "fc", "front_center"})
@@ -235,7 +238,7 @@ class _Chooser:
         )
         width, height = camera.size or (0, 0)
         return (
-            not any(_belong_together(camera, info) for info in infos),
+            not is_known,
             not front,
             aside,
             camera.form.startswith(("mono", "16UC")),
@@ -244,10 +247,7 @@ class _Chooser:
             camera.topic,
         )
 
-    def _add_camera(self, camera: SeenTopic, name: str, infos: Sequence[SeenTopic]) -> None:
-        free = [each for each in infos if each.topic not in self._used and _belong_together(camera, each)]
-        own = [info for info in free if info.space == camera.space] or free
-        own.sort(key=lambda info: (info.frame != camera.frame, info.topic))
+    def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
         entry = self._entries[-1]
         if not own:
@@ -524,16 +524,17 @@ class _Names:
 
     def of(self, seen: SeenTopic, usual: str, *, many: bool) -> str:
         """A name that is free; the usual one if there is one sensor of the kind."""
-        parts = []
-        for part in seen.topic.lower().split("/"):
-            words = [word for word in re.split(r"[^a-z0-9]+", part) if word and not NOISE.fullmatch(word)]
-            parts += [word for word in words if word not in parts]
+        words = [word for word in re.split(r"[^a-z0-9]+", seen.topic.lower()) if word]
         kind = SHORT.get(usual, usual)
-        own = "_".join(part for part in parts if part not in kind.split("_"))[:48]
-        wanted = usual if not many else own if own and usual == "camera" else f"{own}_{kind}".strip("_")
-        name, number = wanted, 2
-        while name in self._taken or (many and name in MAIVIN_TOPICS and name != usual):
-            name, number = f"{wanted}_{number}", number + 1
+        told = [word for word in words if not NOISE.fullmatch(word) and word not in kind.split("_")]
+        own, every = ("_".join(dict.fromkeys(each))[:48] for each in (told, words))
+        short = own if own and usual == "camera" else f"{own}_{kind}".strip("_")
+        tried = chain([short, every], (f"{short}_{number}" for number in count(2))) if many else iter([usual])
+        name = next(
+            each
+            for each in tried
+            if each not in self._taken and not (many and each in MAIVIN_TOPICS and each != usual)
+        )
         self._taken.add(name)
         return name
 
@@ -575,10 +576,22 @@ def _is_static(seen: SeenTopic) -> bool:
     return bool(seen.pairs) and (is_named or (seen.type != TF and not seen.moving))
 
 
-def _belong_together(camera: SeenTopic, info: SeenTopic) -> bool:
-    """Whether a CameraInfo is of a camera: in its namespace, or in its frame."""
-    same_frame = bool(camera.frame) and camera.frame == info.frame
-    return (camera.space == info.space and (same_frame or not (camera.frame and info.frame))) or same_frame
+def _calibrations(
+    cameras: Sequence[SeenTopic], infos: Sequence[SeenTopic], depths: Sequence[SeenTopic]
+) -> dict[str, list[SeenTopic]]:
+    """CameraInfo by camera: of its namespace, else in its frame and no other's namespace, or the only one."""
+    spaces = {each.space for each in (*cameras, *depths)}
+    found: dict[str, list[SeenTopic]] = defaultdict(list)
+    for info in sorted(infos, key=lambda each: (each.space not in spaces, each.topic)):
+        there = [camera for camera in cameras if camera.space == info.space]
+        if not there and info.space not in spaces:
+            there = [camera for camera in cameras if camera.frame and camera.frame == info.frame]
+        if not there and len(cameras) == len(infos) == 1:
+            there = [*cameras]
+        if there:
+            is_other = [camera.frame != info.frame for camera in there]
+            found[there[is_other.index(min(is_other))].topic].append(info)
+    return found
 
 
 def _encoding_rank(seen: SeenTopic) -> tuple[Any, ...]:

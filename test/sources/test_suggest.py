@@ -183,6 +183,31 @@ def test_a_camera_is_taken_once_whatever_its_encodings() -> None:
     assert sum(role is Role.CAMERA for role in two.used.values()) == 2
 
 
+def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_others() -> None:
+    """Two of three cameras of one frame have one; a single camera takes the only one there is."""
+    picture, info = "/camera/image_raw", "/camera/camera_info"
+    names = ("/zed/rgb", "/zed/left", "/zed/right")
+    look = seen(
+        *((f"{name}/image_rect_color", picture) for name in names),
+        *((f"{name}/camera_info", info) for name in names[1:]),
+    )
+    found = look.suggestion("stereo").values["topics"]
+    assert {entry: rule["topic"] for entry, rule in found.items()} == {
+        "zed": "/zed/rgb/image_rect_color",
+        **{f"zed_{side}": f"/zed/{side}/image_rect_color" for side in ("left", "right")},
+        **{f"zed_{side}_info": f"/zed/{side}/camera_info" for side in ("left", "right")},
+    }
+    assert {rule["sensor"] for rule in found.values() if "sensor" in rule} == {"zed_left", "zed_right"}
+    single = seen(("/image", picture), ("/calibration/of_it", info)).suggestion("single")
+    assert single.values["topics"]["camera_info"]["topic"] == "/calibration/of_it"
+
+
+def test_cameras_that_only_differ_in_colour_are_called_apart() -> None:
+    picture = "/camera/image_raw"
+    look = seen(*((f"/kitti/camera_{kind}_left/image_raw", picture) for kind in ("color", "gray")))
+    assert {*look.suggestion("kitti").values["topics"]} == {"kitti_left", "kitti_camera_gray_left_image_raw"}
+
+
 @pytest.mark.parametrize(
     ("topics", "taken"),
     [
