@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.crashsafe.sync import disk_errors, sync_paths
 from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, OutputExists
 from edgefirst_ros.model.untrusted import REPORT, readable, refusing
@@ -332,3 +332,5 @@ def write_page(path: Path, page: str) -> None:
     refuse_output(path)
     with disk_errors(path):
         replace_file(path, page.encode("utf-8", "replace"))
+        # The last of a run: where no journal does it, what was removed before it must not claim its blocks.
+        sync_paths((path, path.parent), one_by_one=0)
