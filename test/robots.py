@@ -279,7 +279,7 @@ def turtlebot(seconds: float = SECONDS) -> Robot:
     )
 
 
-def drone() -> Robot:
+def drone(seconds: float = SECONDS) -> Robot:
     """A camera that looks down, H.264, GPS, IMU twice and odometry of its filter, which moves sideways."""
     more = (camera("drone/camera/h264", 0.0, "down_optical", "drone/camera/camera_info", codec="h264"),)
     content = robot(
@@ -295,6 +295,7 @@ def drone() -> Robot:
             ),
         },
         more=more,
+        seconds=seconds,
     )
     return Robot(
         content,

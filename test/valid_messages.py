@@ -114,9 +114,15 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "sensor_msgs/LaserScan": {
         "header": HEADER,
-        **{"angle_min": -0.5, "angle_max": 0.5, "angle_increment": 0.5, "time_increment": 0.25},
-        **{"scan_time": 1, "range_min": 0.5, "range_max": 16},
-        **{"ranges": [1, 2.5, 20], "intensities": [3, 4, 5]},
+        "angle_min": -0.5,
+        "angle_max": 0.5,
+        "angle_increment": 0.5,
+        "time_increment": 0.25,
+        "scan_time": 1,
+        "range_min": 0.5,
+        "range_max": 16,
+        "ranges": [1, 2.5, 20],
+        "intensities": [3, 4, 5],
     },
     "radar_msgs/RadarScan": {
         "header": HEADER,

@@ -72,8 +72,7 @@ def test_raw_packets_of_a_lidar_are_named_with_what_makes_clouds_of_them(kind: s
         (
             {"lidar_points": {"topic": "/lidar/points"}},
             {"/lidar/points": "sensor_msgs/msg/Range"},
-            "/lidar/points is there but of type sensor_msgs/msg/Range; "
-            f"supported: {CLOUD}, sensor_msgs/msg/LaserScan",
+            f"/lidar/points is there but of type sensor_msgs/msg/Range; supported: {CLOUD}, {LASER}",
         ),
         (
             {"lidar_points": {"topic": "/top/.*"}},
