@@ -22,6 +22,7 @@ from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.inputs import open_recordings
 
 CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+LASER = "sensor_msgs/msg/LaserScan"
 LIDAR, SAME = "/lidar/points", "the same name in the namespace"
 MEANT = {Code.OTHER_NAME, Code.RAW_PACKETS, Code.UNUSABLE}
 CAMERA = {"topic": "/camera/image_raw/compressed"}
