@@ -296,6 +296,7 @@ def drone(seconds: float = SECONDS) -> Robot:
         },
         more=more,
         seconds=seconds,
+        fps=2,
     )
     return Robot(
         content,
