@@ -40,9 +40,9 @@ def lidar(name: str, frame: str, first_ms: float = 20.0) -> MoreSensor:
     return MoreSensor("lidar", name, frame, (0.8, 0.3, 1.9), first_ms=first_ms, points=640)
 
 
-def renamed(topic: str, kind: str = "") -> Change:
+def renamed(topic: str) -> Change:
     def change(message: RawMessage) -> Iterator[RawMessage]:
-        yield message._replace(topic=topic, schema=kind or message.schema)
+        yield message._replace(topic=topic)
 
     return change
 
@@ -51,15 +51,21 @@ def seconds(stamp_ns: int) -> dict[str, int]:
     return {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9}
 
 
-def as_tf(topic: str, *, prefix: str = "") -> Change:
+def instead_of(message: RawMessage, topic: str, schema: str, values: dict[str, Any]) -> RawMessage:
+    """A message of this type, received when the other one was."""
+    data, name = encode(schema, values), schema.replace("/", "/msg/")
+    return message._replace(topic=topic, schema=name, data=data, definition=definition(schema))
+
+
+def as_tf(topic: str) -> Change:
     """tf2_msgs/TFMessage of what the device sends one by one."""
 
     def change(message: RawMessage) -> Iterator[RawMessage]:
         stamp_ns, _, datum = decode(message)
         made = [
             {
-                "header": {"stamp": seconds(stamp_ns), "frame_id": prefix + each.parent},
-                "child_frame_id": prefix + each.child,
+                "header": {"stamp": seconds(stamp_ns), "frame_id": each.parent},
+                "child_frame_id": each.child,
                 "transform": {
                     "translation": dict(zip("xyz", each.translation_m, strict=True)),
                     "rotation": dict(zip("xyzw", each.rotation_xyzw, strict=True)),
@@ -67,56 +73,36 @@ def as_tf(topic: str, *, prefix: str = "") -> Change:
             }
             for each in datum.transforms  # type: ignore[attr-defined]
         ]
-        data = encode("tf2_msgs/TFMessage", {"transforms": made})
-        yield message._replace(
-            topic=topic,
-            schema="tf2_msgs/msg/TFMessage",
-            data=data,
-            definition=definition("tf2_msgs/TFMessage"),
-        )
+        yield instead_of(message, topic, "tf2_msgs/TFMessage", {"transforms": made})
 
     return change
 
 
-def as_odometry(topic: str, *, sideways_m_s: float = 0.0, also_tf: str = "", only_tf: bool = False) -> Change:
-    """nav_msgs/Odometry, or a transform from odom, straight ahead at 5 m/s, in place of IMU messages."""
+def as_odometry(topic: str, *, sideways_m_s: float = 0.0, also_tf: str = "") -> Change:
+    """nav_msgs/Odometry, and a transform from odom, straight ahead at 5 m/s, in place of IMU messages."""
     start: list[int] = []
 
     def change(message: RawMessage) -> Iterator[RawMessage]:
         start[:] = start or [message.receive_ns]
-        stamp_ns = message.receive_ns - 2_000_000
         way_m = 5.0 * (message.receive_ns - start[0]) / 1e9
-        header = {"stamp": seconds(stamp_ns), "frame_id": "odom"}
+        header = {"stamp": seconds(message.receive_ns - 2_000_000), "frame_id": "odom"}
         position, turn = {"x": way_m}, {"w": 1.0}
-        if not only_tf:
-            covariance = [0.0] * 36
-            covariance[0] = covariance[7] = covariance[14] = 0.01
-            values = {
-                "header": header,
-                "child_frame_id": "base_link",
-                "pose": {"pose": {"position": position, "orientation": turn}, "covariance": covariance},
-                "twist": {"twist": {"linear": {"x": 5.0, "y": sideways_m_s}}},
-            }
-            data = encode("nav_msgs/Odometry", values)
-            yield message._replace(
-                topic=topic,
-                schema="nav_msgs/msg/Odometry",
-                data=data,
-                definition=definition("nav_msgs/Odometry"),
-            )
+        covariance = [0.0] * 36
+        covariance[0] = covariance[7] = covariance[14] = 0.01
+        values = {
+            "header": header,
+            "child_frame_id": "base_link",
+            "pose": {"pose": {"position": position, "orientation": turn}, "covariance": covariance},
+            "twist": {"twist": {"linear": {"x": 5.0, "y": sideways_m_s}}},
+        }
+        yield instead_of(message, topic, "nav_msgs/Odometry", values)
         if also_tf:
             made = {
                 "header": header,
                 "child_frame_id": "base_link",
                 "transform": {"translation": position, "rotation": turn},
             }
-            data = encode("tf2_msgs/TFMessage", {"transforms": [made]})
-            yield message._replace(
-                topic=also_tf,
-                schema="tf2_msgs/msg/TFMessage",
-                data=data,
-                definition=definition("tf2_msgs/TFMessage"),
-            )
+            yield instead_of(message, also_tf, "tf2_msgs/TFMessage", {"transforms": [made]})
 
     return change
 
@@ -135,11 +121,7 @@ def as_scan(topic: str, frame: str) -> Change:
             "range_max": 12.0,
             "ranges": [2.0 / math.cos(angle) for angle in angles],
         }
-        data = encode("sensor_msgs/LaserScan", values)
-        kind = "sensor_msgs/msg/LaserScan"
-        yield message._replace(
-            topic=topic, schema=kind, data=data, definition=definition("sensor_msgs/LaserScan")
-        )
+        yield instead_of(message, topic, "sensor_msgs/LaserScan", values)
 
     return change
 
@@ -157,10 +139,7 @@ def robot(changes: Mapping[str, Change], **options: Any) -> list[RawMessage]:  #
     """The simulated drive, each topic changed; those that are not named stay."""
     settings: dict[str, Any] = {"seconds": SECONDS, "model_hz": 0.0, "radar_hz": 0.0, "clock": "realtime"}
     found = messages(**{**settings, **options})
-    keep = renamed
-    changed = [
-        made for message in found for made in changes.get(message.topic, lambda m: keep(m.topic)(m))(message)
-    ]
+    changed = [made for each in found for made in changes.get(each.topic, renamed(each.topic))(each)]
     changed.sort(key=lambda message: message.receive_ns)
     return [message._replace(arrival=number) for number, message in enumerate(changed)]
 

@@ -97,6 +97,16 @@ class RosGraph:
         return unknown or str(info.node_name).endswith(TF_NODE_SUFFIX)
 
 
+def receiving_qos(depth: int, *, latched: bool) -> QoSProfile:
+    """Compatible with every publisher, except that latched messages need a publisher that latches."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if latched else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
 def _offer(info: Any) -> Offer:  # noqa: ANN401 - rclpy's TopicEndpointInfo, untyped
     latched = info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
     return Offer(info.topic_type, latched and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE)

@@ -9,12 +9,8 @@ from typing import Any
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import (
-    DurabilityPolicy,
-    HistoryPolicy,
     QoSCompatibility,
     QoSPolicyKind,
-    QoSProfile,
-    ReliabilityPolicy,
     qos_check_compatible,
 )
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -34,7 +30,7 @@ from edgefirst_ros.nodes.discovery import (
     plan_subscriptions,
     unused_subscriptions,
 )
-from edgefirst_ros.nodes.graph import RosGraph, definition_of
+from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
 from edgefirst_ros.nodes.receiving import Inlet, ReceiveClock, Taken, deliver_arrived
 from edgefirst_ros.sources.session import recorded_topics
 
@@ -283,13 +279,7 @@ class Subscriptions:
         put: Callable[[RawMessage], None] | None = None,
         definition: str = "",
     ) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
-        # Compatible with every publisher, except that latched messages need a publisher that latches.
-        qos = QoSProfile(
-            history=HistoryPolicy.KEEP_LAST,
-            depth=self._depth or wanted.depth,
-            reliability=ReliabilityPolicy.RELIABLE if wanted.latched else ReliabilityPolicy.BEST_EFFORT,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL if wanted.latched else DurabilityPolicy.VOLATILE,
-        )
+        qos = receiving_qos(self._depth or wanted.depth, latched=wanted.latched)
         # Only policies that are overridden: declaring the others would fix today's defaults as parameters.
         overridden = [
             kind

@@ -10,19 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.utilities import remove_ros_args
 
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.registry import can_decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.nodes.graph import RosGraph
+from edgefirst_ros.nodes.graph import RosGraph, receiving_qos
 from edgefirst_ros.sources.suggest import Look
 
 LOOK_EVERY_S = 0.5
 """Publishers are discovered one after the other."""
-MOST_TOPICS = 1000
+MOST_TOPICS, DEPTH = 1000, 100
 
 
 class Listener:
@@ -52,13 +51,7 @@ class Listener:
             message_class = self._graph.message_class(kind)
             if message_class is None or not can_decode(kind):
                 continue
-            latched = any(offer.latched for offer in offers)
-            qos = QoSProfile(
-                history=HistoryPolicy.KEEP_LAST,
-                depth=100,
-                reliability=ReliabilityPolicy.RELIABLE if latched else ReliabilityPolicy.BEST_EFFORT,
-                durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
-            )
+            qos = receiving_qos(DEPTH, latched=any(offer.latched for offer in offers))
             self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
 
     def _taking(self, topic: str, kind: str) -> Callable[[bytes, Mapping[str, int]], None]:

@@ -66,9 +66,8 @@ class Routing:
         self.choices = {name for name, rule in config.topics.items() if rule.is_choice}
         self._is_missed = False
         self.may_have_masks = True
-        self.reference: tuple[Role, frozenset[str]] = Role.CAMERA, frozenset()
         self.chosen: dict[Role, Route] = {}
-        self.camera = camera_of(config, (), self._map)
+        self._refer((Role.CAMERA, frozenset()))
 
     def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
         """A source starts, with its (topic, type) pairs if they are known.
@@ -83,8 +82,7 @@ class Routing:
         self.may_have_masks = True
         if topics is None:
             self._map = TopicMap(self._config, self._config.prefix or "")
-            self.reference = reference_role(self._config), frozenset()
-            self.camera = camera_of(self._config, (), self._map)
+            self._refer((reference_role(self._config), frozenset()))
             self._is_missed = False
             return
         pairs = list(topics)
@@ -92,8 +90,7 @@ class Routing:
         self._map = TopicMap(self._config, find_prefix(known, self._config), pairs)
         found = map(self._map.route, known)
         self.may_have_masks = any(route is not None and route.rule.role is Role.MASK for route in found)
-        self.reference = choose_reference(self._config, known, self._map)
-        self.camera = camera_of(self._config, self.reference[1], self._map)
+        self._refer(choose_reference(self._config, known, self._map))
         self.chosen = {role: route for role, route in self.chosen.items() if route.topic in known}
         self._tell_choices()
 
@@ -173,14 +170,18 @@ class Routing:
         """What is configured and did not come; see ``hints.absences``."""
         return absences(self._config, self._map, topics, around, known=known)
 
+    def _refer(self, reference: tuple[Role, frozenset[str]]) -> None:
+        """Samples begin with this role and these topics, and take the camera that goes with them."""
+        self.reference = reference
+        self.camera = camera_of(self._config, reference[1], self._map)
+
     def _tell_choices(self) -> None:
         self._notes += [note for note in self._map.notes if note not in self._notes]
 
     def _look_for_reference(self, findings: Iterable[TopicClock]) -> None:
         """A live reference may come later than the others; a sequence under way takes it up then."""
         try:
-            self.reference = choose_reference(self._config, [f.topic for f in findings], self._map)
-            self.camera = camera_of(self._config, self.reference[1], self._map)
+            self._refer(choose_reference(self._config, [f.topic for f in findings], self._map))
         except ConfigError as error:
             if not self._is_missed:
                 self._is_missed = True

@@ -288,11 +288,11 @@ class SequenceRun:
             self._take(self._aligner.reference(envelope))
             return
         emission = self.emissions[session_at(self._sessions, envelope.time_ns)]
-        is_other_camera = envelope.route.rule.role is Role.CAMERA
-        if is_other_camera and envelope.instead and self._selects:
+        is_camera = envelope.route.rule.role is Role.CAMERA
+        if is_camera and envelope.instead and self._selects:
             self._take(self._aligner.companion(envelope.route.name, envelope))
             return
-        if is_other_camera:
+        if is_camera:
             emission.measurement(envelope)
         if envelope.instead:
             emission.pass_over(envelope)
@@ -323,13 +323,13 @@ class SequenceRun:
         reason = f"not paired with a reference frame within {rule.tolerance_ms:g} ms"
         if rule.policy == "once":
             reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
+        # A picture of another camera is no companion: it was only to be selected with a frame.
+        end = (Stage.SKIPPED, Reason.NOT_SELECTED) if envelope.instead else (Stage.UNPAIRED, reason)
         for part in envelope.all_parts:
             if part.unusable is not None:
                 _release(part, Stage.DROPPED, part.unusable)
-            elif envelope.instead and part.ticket.holds == 1 and part.ticket.stage is None:
-                _release(part, Stage.SKIPPED, Reason.NOT_SELECTED)
             elif part.ticket.holds == 1 and part.ticket.stage is None:
-                _release(part, Stage.UNPAIRED, reason)
+                _release(part, *end)
             else:
                 _release(part)
 

@@ -48,7 +48,7 @@ NOISE = re.compile(
 SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
 DERIVED = re.compile(
     r"filter|ground|obstacle|crop|downsampl|voxel|map\b|cluster|elevation|segment|aggregat|merged|concat|fused|"
-    r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|no_ground|outlier"
+    r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
@@ -232,7 +232,7 @@ class _Chooser:
     def _camera_rank(camera: SeenTopic, *, is_known: bool) -> tuple[Any, ...]:
         """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
         words = set(re.split(r"[^a-z0-9]+", f"{camera.topic} {camera.frame}".lower()))
-        front = bool(words & {"front", "forward", "centre", "center", "main", "fc", "front_center"})
+        front = bool(words & {"front", "forward", "centre", "center", "main", "fc"})
         aside = bool(
             words & {"rear", "back", "left", "right", "side", "down", "bottom", "infra1", "infra2", "ir"}
         )
@@ -307,7 +307,7 @@ class _Chooser:
     # ------------------------------------------------------------------ motion
     def _motion(self, by_role: dict[Role, list[SeenTopic]], own: set[Role]) -> None:
         imus, fixes = by_role.pop(Role.IMU, []), by_role.pop(Role.GPS, [])
-        odometry = [each for each in by_role.pop(Role.ODOMETRY, []) if each.type != TF]
+        odometry = by_role.pop(Role.ODOMETRY, [])
         if own & {Role.IMU, Role.GPS, Role.ODOMETRY}:
             for seen in (*imus, *fixes, *odometry):
                 self._left_out[seen.topic] = "the rig's motion is taken from the device's own sensors"
@@ -418,13 +418,9 @@ class _Chooser:
         yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
 
     def _placed(self, frame: str, role: Role) -> str:
-        if role is Role.ODOMETRY or not self._parents:
+        if role is Role.ODOMETRY or not self._parents or self._rig in self._ancestors(frame):
             return ""
-        return (
-            ""
-            if self._rig in self._ancestors(frame)
-            else f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
-        )
+        return f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
 
     def _ancestors(self, frame: str) -> list[str]:
         found = [frame]
