@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +31,21 @@ class Content(bytes):
 
     def __repr__(self) -> str:
         return f"<{len(self)} bytes, sha256 {sha256(self).hexdigest()[:12]}>"
+
+
+def identity(of: Path | int) -> tuple[int, int]:
+    """Device and inode of a path or a descriptor."""
+    state = os.fstat(of) if isinstance(of, int) else of.stat()
+    return state.st_dev, state.st_ino
+
+
+def opened() -> list[tuple[int, int]]:
+    """The identity of each descriptor of this process; other threads may open and close theirs meanwhile."""
+    found = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(identity(int(path.name)))
+    return found
 
 
 def contents(folder: Path, *without: str) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ import edgefirst_samples
 import l5_samples
 import ncoremade
 import pytest
-from places import contents
+from places import contents, opened
 
 from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.formats.crashsafe.names import forget
@@ -65,11 +65,11 @@ class Watched:
             self.names[path] = {path.name}
             return
         self.names[path] = {each.name for each in path.iterdir()}
-        opened = _opened()
+        held = opened()
         for removed, inode in [*self.removed.items()]:
             if removed.parent == path:
                 del self.removed[removed]
-                if inode not in opened:
+                if inode not in held:
                     self.freed.add(removed.name)
 
     def _unlinked(self, path: str | Path, *args: Any, **options: Any) -> None:  # noqa: ANN401 - its own
@@ -80,15 +80,6 @@ class Watched:
                 self.removed[path] = (state.st_dev, state.st_ino)
                 self.left.setdefault(path.name, self.names.get(path.parent, set()) - {path.name})
         self._unlink(path, *args, **options)
-
-
-def _opened() -> set[tuple[int, int]]:
-    found = set()
-    for name in [each.name for each in Path("/proc/self/fd").iterdir()]:
-        with suppress(OSError):
-            state = os.fstat(int(name))
-            found.add((state.st_dev, state.st_ino))
-    return found
 
 
 def edgefirst(root: Path, count: int = 2) -> EdgeFirstWriter:

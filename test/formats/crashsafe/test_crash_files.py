@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from places import identity, opened
 from zenoh_loopback import await_condition
 
 from edgefirst_ros.formats.crashsafe import journal as lock_module
@@ -406,24 +407,18 @@ def test_what_is_forgotten_keeps_its_blocks_until_the_disk_holds_its_folder(
     gone = [tmp_path / name for name in "ab"]
     for path in gone:
         path.write_bytes(b"rows")
-    inodes = {(path.stat().st_dev, path.stat().st_ino) for path in gone}
-    opened = list[bool]()
-
-    def are_open() -> bool:
-        found = set()
-        for name in (path.name for path in Path("/proc/self/fd").iterdir()):
-            with suppress(OSError):
-                found.add((os.fstat(int(name)).st_dev, os.fstat(int(name)).st_ino))
-        return bool(inodes & found)
+    files = {identity(path) for path in gone}
+    seen = list[bool]()
 
     def look(descriptor: int) -> None:
         if os.fstat(descriptor).st_ino == tmp_path.stat().st_ino:
             assert not any(path.exists() for path in gone)
-            opened.append(are_open())
+            seen.append(not files.isdisjoint(opened()))
 
     monkeypatch.setattr(os, "fsync", look)
     forget(*gone)
-    assert (opened, are_open()) == ([True], False)
+    assert seen == [True]
+    assert files.isdisjoint(opened())
 
 
 def test_a_file_system_is_synced_and_its_errors_are_raised(

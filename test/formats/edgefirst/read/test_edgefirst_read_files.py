@@ -19,7 +19,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from PIL.ExifTags import IFD
-from places import REPOSITORY
+from places import REPOSITORY, identity
+from places import opened as opened_files
 from readable import NAME, copied, dataset, digests
 
 import edgefirst_ros
@@ -31,8 +32,7 @@ FIRST = "maivin-sim_2026_05_01_09_00_00_000"
 
 
 def is_open(path: Path) -> bool:
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return any(link.readlink() == path for link in links)
+    return identity(path) in opened_files()
 
 
 def test_it_is_pickled_without_what_is_open(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from edgefirst_foreign import boxes, foreign
+from places import identity
+from places import opened as opened_files
 from readable import NAME, copied, digests
 
 import edgefirst_ros
@@ -47,11 +49,6 @@ def test_masks_of_a_packed_table_are_not_kept(tmp_path: Path) -> None:
     assert MASK_BYTES < kept < (MOST_BATCHES + 1) * MASK_BYTES
 
 
-def open_files(path: Path) -> int:
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return sum(link.readlink() == path for link in links)
-
-
 def test_threads_that_begin_together_open_the_archive_once(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     expected = digests(edgefirst_ros.open(folder), range(15))
@@ -65,7 +62,7 @@ def test_threads_that_begin_together_open_the_archive_once(tmp_path: Path) -> No
 
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(read, range(8))) == expected[:8]
-        assert open_files(folder / f"{NAME}.zip") == 1
+        assert opened_files().count(identity(folder / f"{NAME}.zip")) == 1
         del opened, read
 
 
