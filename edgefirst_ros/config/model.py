@@ -63,7 +63,27 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
-class TopicRule(OptionsModel):
+if TYPE_CHECKING:
+    _OfCamera = OptionsModel
+else:  # the word that says it best is none that Python takes for a name
+    _OfCamera = create_model(
+        "_OfCamera",
+        __base__=OptionsModel,
+        **{
+            "with": (
+                str,
+                Field(
+                    "",
+                    description="Of a camera, where samples have one: the sensors that its samples take, by "
+                    "their entries, as a list or separated by blanks. Empty: of each role that of the same "
+                    "device, else the nearest to the camera. Set it where that is another than you want.",
+                ),
+            )
+        },
+    )
+
+
+class TopicRule(_OfCamera):
     """How one topic is used: its role, the time it carries, and how it is paired."""
 
     topic: str = Field(
@@ -80,6 +100,12 @@ class TopicRule(OptionsModel):
         description="The sensor that the topic is of, where several are of one, such as a picture in two "
         "encodings; of a camera_info, the camera that it describes. Empty: one of the entry's own name; for "
         "a camera_info, the camera whose topic's name is most like its own. Set it where that is wrong.",
+    )
+    device: str = Field(
+        "",
+        max_length=64,
+        description="The device that the sensor is of. Empty: topics whose names begin alike are of one. Set "
+        "it where several devices are on a vehicle and names do not show which sensor is of which.",
     )
     xyz_m: Vector | None = Field(
         None,
@@ -175,7 +201,7 @@ class TopicRule(OptionsModel):
             raise ValueError("must be 9 to 16, or 0 to find it")
         return value
 
-    @field_validator("topic", mode="before")
+    @field_validator("topic", "with", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
@@ -194,6 +220,11 @@ class TopicRule(OptionsModel):
     def names(self) -> tuple[str, ...]:
         """Plain names and regular expressions of the topics that may be used, in order of preference."""
         return split_names(self.topic)
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """Entries of ``topics`` that a camera's samples take before others."""
+        return split_names(getattr(self, "with"))
 
     @property
     def plain_names(self) -> tuple[str, ...]:
@@ -630,6 +661,13 @@ class Settings(OptionsModel):
             )
         if ALL in wanted and len(wanted) > 1:
             raise ValueError(f"complete: {ALL} includes the others")
+        return self
+
+    @model_validator(mode="after")
+    def _known_companions(self) -> Settings:
+        for name, rule in self.topics.items():
+            if unknown := [each for each in rule.companions if each not in self.topics]:
+                raise ValueError(f"topics.{name}.with: no entry {', '.join(unknown)} of topics")
         return self
 
     @model_validator(mode="after")

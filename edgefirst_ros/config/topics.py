@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -26,6 +26,8 @@ EGO_ROLES = roles_of(SensorKind.MOTION)
 COMPANION_ROLES = roles_of(SensorKind.COMPANION)
 LABEL_ROLES = frozenset({Role.MODEL, Role.MASK})
 """Roles whose messages say what is in a picture, be it nothing; boxes in space need none."""
+OF_PICTURES = LABEL_ROLES | {Role.BOXES_3D, Role.DEPTH}
+"""Roles whose messages are of one camera's pictures, and say nothing of another's."""
 OPTICAL_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 """Of a camera that looks along x: z ahead, x right (REP 103)."""
 MAX_UNUSED = 64
@@ -340,11 +342,43 @@ def camera_of(config: Config, reference_topics: Iterable[str], routes: TopicMap)
     return first or next((sensor_of(*each) for each in cameras), "")
 
 
-def first_of_role(config: Config, routes: Iterable[Route], reference: str) -> Route:
+def first_of_role(
+    config: Config,
+    routes: Iterable[Route],
+    reference: str,
+    of: TopicRule | None = None,
+    apart_m: Callable[[Route], float] = lambda _: 0.0,
+) -> Route:
     """Of topics of one role, at least one, the one that samples take; see ``Routing.instead``.
 
-    A device's topics are in one namespace, so the one that shares most of its name's beginning with the
-    reference is of the same device.
+    It is the one that the reference's entry names, else that of its device. A device's topics are in one
+    namespace, so the one that shares most of its name's beginning with the reference is of the same device.
+
+    Args:
+        config: whole.
+        routes: of the topics.
+        reference: topic of the reference.
+        of: its entry, if it is known.
+        apart_m: how far a topic's sensor is from that of the reference.
     """
     order = list(config.topics)
-    return min(routes, key=lambda each: (-_likeness(reference, each.topic)[0], order.index(each.name)))
+
+    def rank(route: Route) -> tuple[bool, bool, int, float, int]:
+        is_named = of is not None and route.name in of.companions
+        is_foreign = of is not None and route.rule.device != of.device
+        alike = _likeness(reference, route.topic)[0]
+        return not is_named, is_foreign, -alike, apart_m(route), order.index(route.name)
+
+    return min(routes, key=rank)
+
+
+def is_of_camera(route: Route, camera: Route, others: Iterable[Route]) -> bool:
+    """Whether what a topic says of pictures is said of this camera's.
+
+    Its entry names the topic, or its device is the topic's and no other camera's is: an own one, or by names.
+    """
+    if route.name in camera.rule.companions or route.rule.device != camera.rule.device:
+        return route.name in camera.rule.companions
+    rivals = [each for each in others if each.rule.device == route.rule.device]
+    alike = _likeness(camera.topic, route.topic)[0]
+    return all(alike > _likeness(each.topic, route.topic)[0] for each in rivals)

@@ -133,6 +133,14 @@ class SampleWriter(AnyWriter, Protocol[Prepared]):
 
 
 @runtime_checkable
+class ByCamera(Protocol):
+    """A format of samples that takes those of every camera, each camera's as a sequence of its own."""
+
+    def begin_camera(self, sequence: SequenceInfo) -> None:
+        """A camera's sequence starts beside that of the rig, ``sequence.rig``, and ends with it."""
+
+
+@runtime_checkable
 class LooksAhead(Protocol):
     """A format of samples that holds one until others after it have come."""
 

@@ -174,12 +174,14 @@ class SequenceInfo:
         host: the device's host name.
         start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
         rig_frame: what the transforms call the rig.
+        rig: name of the rig's own sequence, where this one is of a camera beside the reference.
     """
 
     name: str
     host: str
     start_ns: int
     rig_frame: str = "base_link"
+    rig: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,36 @@ def _transform(message: geometry_msgs.TransformStamped) -> Transform:
     )
 
 
+def rigid(rotation: Floats, translation_m: tuple[float, float, float]) -> Floats:
+    """The (4, 4) transform of a (3, 3) rotation and a translation."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = rotation
+    matrix[:3, 3] = translation_m
+    return matrix
+
+
+def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str) -> Floats | None:
+    """T_frame_base (4, 4) along the chain of parents; None if the chain does not end at ``base``.
+
+    Args:
+        transforms: by child frame.
+        frame_id: empty is the base itself.
+        base: name of the rig's frame.
+    """
+    known = {bare(child): transform for child, transform in transforms.items()}
+    T_frame_base = np.eye(4)
+    frame, base = bare(frame_id), bare(base)
+    for _ in range(len(known) + 1):
+        if frame in {"", base}:
+            return T_frame_base
+        step = known.get(frame)
+        if step is None:
+            return None
+        T_frame_base = rigid(matrix_of(step.rotation_xyzw), step.translation_m) @ T_frame_base
+        frame = bare(step.parent)
+    return None
+
+
 def plausible_transform(
     parent: str,
     child: str,

@@ -18,7 +18,6 @@ from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount
 from edgefirst_ros.pipeline.disk import Disk, Mark
-from edgefirst_ros.pipeline.emission import SequenceSummary, Session
 from edgefirst_ros.pipeline.fanout import FanOut, Output
 from edgefirst_ros.pipeline.intake import Intake
 from edgefirst_ros.pipeline.ledger import Ledger
@@ -26,6 +25,7 @@ from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.sequencer import SPLIT
+from edgefirst_ros.pipeline.session import SequenceSummary, Session
 from edgefirst_ros.timing.gaps import StreamStats
 
 

@@ -49,6 +49,7 @@ class Delivery(Generic[Item]):
         outcome: called once, in any thread, with what became of a sample; None for a measurement.
         ego: pose of a sample.
         place: sequence, frame and time of a sample.
+        is_reference: whether a sample is one of the reference's, not of a camera beside it.
 
     Attributes:
         item: once its picture is there.
@@ -68,6 +69,7 @@ class Delivery(Generic[Item]):
         outcome: Callable[[Outcome], None] | None = None,
         ego: EgoPose | None = None,
         place: tuple[str, int, int] | None = None,
+        is_reference: bool = True,
     ) -> None:
         self.envelopes = envelopes
         self.image = image
@@ -75,6 +77,7 @@ class Delivery(Generic[Item]):
         self.count = outcome
         self.ego = ego
         self.place = place
+        self.is_reference = is_reference
         self.item: Future[Item] = Future()
         self.held_bytes = sum(part.held_bytes for envelope in envelopes for part in envelope.all_parts)
         self.writers = self.awaited = 0

@@ -60,6 +60,7 @@ class Envelope(MessageTimes):
         content: what a packet of video holds.
         unshown: final stage and reason of a packet that only the decoder needs.
         instead: the topic that samples take for its role; empty if it is this one's.
+        cameras: those beside the reference, by sensor, whose own samples take it.
         measurement: what the message says, at its acquisition time; set by ``place``.
         keyframe: whether it is a video key frame, or not video at all.
         unusable: why its picture cannot be decoded, None if it can.
@@ -79,6 +80,7 @@ class Envelope(MessageTimes):
     content: Content = Content.PICTURE
     unshown: tuple[Stage, str] | None = None
     instead: str = ""
+    cameras: frozenset[str] = frozenset()
     keyframe: bool = True
     unusable: str | None = None
     size: tuple[int, int] | None = None

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from edgefirst_ros.config.topics import LABEL_ROLES
 from edgefirst_ros.formats.crashsafe.sync import sync_paths, tree
 from edgefirst_ros.formats.format import (
+    ByCamera,
     CrashSafe,
     LeftOut,
     LooksAhead,
@@ -96,6 +97,7 @@ class FanOut:
     Attributes:
         observes: whether any format takes measurements and poses.
         sample_formats: names of the formats that take samples.
+        camera_formats: names of those that take samples of every camera.
         commits: makes durable what is written.
         needs_pose: whether measurements at times of unknown pose are left out.
         chooses: whether ``sample_takers`` and ``measurement_takers`` may be fewer than all.
@@ -149,6 +151,8 @@ class FanOut:
             group.append((writer, thread))
             self._all.append((writer, thread))
         self.sample_formats = [writer.name for writer, _ in self._samplers]
+        self._by_camera = [each for each in self._samplers if isinstance(each[0], ByCamera)]
+        self.camera_formats = [writer.name for writer, _ in self._by_camera]
         self.commits = GroupCommit(writers, sync_s, lambda: self.mark, durable)
         self.observes = bool(self._observers)
         self.chooses = overload is not None or shown is not None
@@ -173,6 +177,17 @@ class FanOut:
             self._has_begun = True
         if self._overload is not None:
             self._overload.begin()
+
+    def begin_camera(self, sequence: SequenceInfo) -> None:
+        """A sequence of a camera beside the reference starts."""
+        for writer, thread in self._by_camera:
+            if isinstance(writer, ByCamera):
+                thread.call(partial(writer.begin_camera, sequence))
+
+    @property
+    def takes_all_cameras(self) -> bool:
+        """Whether any format has a place for pictures of cameras beside the reference."""
+        return self.observes or bool(self._by_camera)
 
     @property
     def keyframes_only(self) -> bool:
@@ -204,6 +219,18 @@ class FanOut:
         overload.counted()
         return frozenset(takers)
 
+    def camera_takers(
+        self, camera: Envelope, sensor: str, *, possible: bool, better: bool
+    ) -> frozenset[str] | None:
+        """As ``sample_takers``, of the next sample of a camera beside the reference."""
+        overload, names = self._overload, self.camera_formats
+        if self._shown is not None:
+            return frozenset(names if self._shown(camera.time_ns) else ())
+        if overload is None:
+            return None
+        takes = partial(overload.takes, stream=sensor, possible=possible, better=better)
+        return frozenset(name for name in names if takes(name, camera.time_ns))
+
     def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether to make the next sample's picture, should a format take it."""
         overload, names = self._overload, self.sample_formats
@@ -234,6 +261,10 @@ class FanOut:
                 thread.call(partial(self._followed, delivery))
             if not self._observers:
                 delivery.item.add_done_callback(partial(self._unseen, delivery))
+
+    def camera_sample(self, delivery: Delivery[Sample]) -> None:
+        """Hand a sample of a camera beside the reference to every writer that takes such."""
+        self._hand(delivery, self._by_camera)
 
     def measurement(self, delivery: Delivery[Observation]) -> None:
         """Hand a measurement to every writer of measurements."""
@@ -370,7 +401,8 @@ class FanOut:
             return
         if delivery.count is not None:
             self._count(delivery, delivery.outcome)
-            self._arrive(delivery)
+            if delivery.is_reference:
+                self._arrive(delivery)
         delivery.close(self._ledger)
 
     def _arrive(self, delivery: Delivery[Any], *threads: OrderedWriter[Any]) -> None:
@@ -418,12 +450,13 @@ class FanOut:
         place = None
         if outcome == SAMPLE:
             place = delivery.place
+        if outcome == SAMPLE and delivery.is_reference:
             labelled = any(envelope.route.rule.role in LABEL_ROLES for envelope in delivery.envelopes)
             self._ledger.combined({envelope.topic for envelope in others}, labelled=labelled)
         for envelope in others:
             for topic in {part.topic for part in envelope.all_parts}:
                 self._ledger.paired(topic, envelope.time_ns - reference.time_ns, place)
-        if outcome == SAMPLE:
+        if outcome == SAMPLE and delivery.is_reference:
             with self._lock:
                 self.samples += 1
             if self._committed is not None:

@@ -5,14 +5,19 @@ Which topic of a source is used for what, and which is the reference, as far as 
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from edgefirst_ros.config.hints import ExistingTopic, absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     COMPANION_ROLES,
+    OF_PICTURES,
     TF,
     Route,
     TopicMap,
@@ -21,6 +26,8 @@ from edgefirst_ros.config.topics import (
     find_prefix,
     first_of_role,
     full_type,
+    is_of_camera,
+    placed,
     reference_role,
 )
 from edgefirst_ros.ego.motion import Motion
@@ -29,15 +36,16 @@ from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
-from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.model.sample import Calibration, RawMessage, Role
+from edgefirst_ros.model.transform import Transform, Transforms, frame_in_base
 from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.emission import Session, session_at
 from edgefirst_ros.pipeline.envelope import Envelope, decoded_for, envelope_of, unwanted
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
+from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
@@ -55,6 +63,7 @@ class Routing:
         choices: configured topics, by name, for which several topics of the source may fit.
         chosen: the route of the topic that samples take, by role; the same for the whole dataset.
         camera: the sensor whose pictures samples take.
+        cameras: the other ones, whose pictures are samples of their own, by sensor.
         may_have_masks: whether a mask may come from the source.
     """
 
@@ -67,6 +76,10 @@ class Routing:
         self._is_missed = False
         self.may_have_masks = True
         self.chosen: dict[Role, Route] = {}
+        self.cameras: dict[str, Route] = {}
+        self._companions: dict[tuple[str, Role], Route] = {}
+        """What samples of another camera take of a role, by sensor."""
+        self._looked_at: set[str] = set()
         self._refer((Role.CAMERA, frozenset()))
 
     def begin(self, topics: Iterable[tuple[str, str]] | None) -> None:
@@ -92,6 +105,9 @@ class Routing:
         self.may_have_masks = any(route is not None and route.rule.role is Role.MASK for route in found)
         self._refer(choose_reference(self._config, known, self._map))
         self.chosen = {role: route for role, route in self.chosen.items() if route.topic in known}
+        self.cameras = {name: route for name, route in self.cameras.items() if route.topic in known}
+        self._companions = {k: route for k, route in self._companions.items() if route.topic in known}
+        self._looked_at.clear()
         self._tell_choices()
 
     def tell(self, notes: list[str]) -> None:
@@ -109,7 +125,7 @@ class Routing:
             self.routes[key] = name, self._map.route(topic, name)
         return self.routes[key]
 
-    def choose(self, route: Route, heard: Iterable[str], findings: Iterable[TopicClock]) -> str:
+    def choose(self, route: Route, heard: Collection[str], findings: Iterable[TopicClock]) -> str:
         """Choose among topics that fit, and the reference; the topic used instead of this one, or "".
 
         Args:
@@ -129,7 +145,7 @@ class Routing:
             self._look_for_reference(findings)
         return ""
 
-    def used(self, topics: Iterable[str], heard: Iterable[str]) -> tuple[list[str], list[str]]:
+    def used(self, topics: Iterable[str], heard: Collection[str]) -> tuple[list[str], list[str]]:
         """The configured topics, by name, that are among these and in use.
 
         First those that samples take, where they may, then those in whose place they take another one.
@@ -141,7 +157,7 @@ class Routing:
                 names[bool(self.instead(route, heard))].append(route.name)
         return names
 
-    def instead(self, route: Route, heard: Iterable[str]) -> str:
+    def instead(self, route: Route, heard: Collection[str]) -> str:
         """The topic that samples take for the role of this one, or "" if it is this one.
 
         Once it is known, it is the same for all samples: that of the reference's device, else the one whose
@@ -154,15 +170,107 @@ class Routing:
         role, (reference_role, references) = route.rule.role, self.reference
         if role not in COMPANION_ROLES or route.topic in references:
             return ""
+        first = min(references, default="")
         if role is reference_role:
-            return min(references, default="")
+            return first
+        if owner := self._owner(route, heard):
+            return owner
         if role not in self.chosen:
-            routes = (each for topic in sorted(heard) if (each := self._map.route(topic)) is not None)
-            rivals = [each for each in routes if each.rule.role is role and not each.replaced_by]
-            self.chosen[role] = first_of_role(self._config, [route, *rivals], min(references, default=""))
+            rivals = [each for each in self._heard(role, heard) if not self._owner(each, heard)]
+            reference = self._map.route(first) if first else None
+            rule = None if reference is None else reference.rule
+            self.chosen[role] = first_of_role(self._config, [route, *rivals], first, rule)
         chosen = self.chosen[role]
         is_tile = bool(route.rule.tile and chosen.rule.tile)  # of the same picture
         return "" if is_tile or route.name == chosen.name else chosen.topic
+
+    def cameras_of(
+        self, route: Route, heard: Collection[str], apart_m: Callable[[Route, Route], float]
+    ) -> frozenset[str]:
+        """The other cameras whose samples take messages of a topic, by sensor; none for most topics.
+
+        Args:
+            route: of the topic.
+            heard: topics of which a message has come.
+            apart_m: the distance between two topics' sensors.
+        """
+        role = route.rule.role
+        if role not in COMPANION_ROLES or route.topic in self.reference[1]:
+            return frozenset()
+        self._look_for_cameras(heard)
+        if not self.cameras:
+            return frozenset()
+        if role is Role.CAMERA:
+            own = self.cameras.get(route.sensor)
+            return frozenset(() if own is None or self._is_other_picture(route, own) else (route.sensor,))
+        return frozenset(
+            sensor
+            for sensor, camera in self.cameras.items()
+            if self._companion(sensor, camera, route, heard, apart_m) == route.name
+        )
+
+    def is_second(self, route: Route) -> bool:
+        """Whether a topic has pictures of a camera beside the reference of which another topic has them."""
+        own = self.cameras.get(route.sensor)
+        return own is not None and self._is_other_picture(route, own)
+
+    def _is_other_picture(self, route: Route, own: Route) -> bool:
+        return route.topic != own.topic and not (route.rule.tile and own.rule.tile)
+
+    def _companion(
+        self,
+        sensor: str,
+        camera: Route,
+        route: Route,
+        heard: Collection[str],
+        apart_m: Callable[[Route, Route], float],
+    ) -> str:
+        """The entry of a topic's role that a camera's samples take; empty if there is none."""
+        role = route.rule.role
+        if role in OF_PICTURES and self._owner(route, heard) != camera.topic:
+            return ""
+        if (sensor, role) not in self._companions:
+            rivals = [
+                each for each in self._heard(role, heard) if self._owner(each, heard) in ("", camera.topic)
+            ]
+            found = [route, *rivals]
+            if role in OF_PICTURES:
+                found = [each for each in found if self._owner(each, heard)]
+            apart = partial(apart_m, camera)
+            chosen = first_of_role(self._config, found, camera.topic, camera.rule, apart)
+            self._companions[sensor, role] = chosen
+        return self._companions[sensor, role].name
+
+    def _owner(self, route: Route, heard: Collection[str]) -> str:
+        """The camera beside the reference whose pictures a topic is of, by its topic; "" if it is of none."""
+        if route.rule.role not in OF_PICTURES:
+            return ""
+        self._look_for_cameras(heard)
+        if not self.cameras:
+            return ""
+        references = filter(None, map(self._map.route, sorted(self.reference[1])[:1]))
+        all_cameras = [*references, *self.cameras.values()]
+        for camera in self.cameras.values():
+            others = [each for each in all_cameras if each is not camera]
+            if is_of_camera(route, camera, others):
+                return camera.topic
+        return ""
+
+    def _heard(self, role: Role, heard: Collection[str]) -> list[Route]:
+        """Routes of a role that have sent, in order of their topics."""
+        routes = (each for topic in sorted(heard) if (each := self._map.route(topic)) is not None)
+        return [each for each in routes if each.rule.role is role and not each.replaced_by]
+
+    def _look_for_cameras(self, heard: Collection[str]) -> None:
+        """Know of cameras beside the reference as soon as they have sent, each by its first topic."""
+        role, references = self.reference
+        if role is not Role.CAMERA or not references or len(self._looked_at) == len(heard):
+            return
+        self._looked_at = set(heard)
+        order = list(self._config.topics)
+        for route in sorted(self._heard(role, heard), key=lambda each: order.index(each.name)):
+            if route.sensor != self.camera and route.topic not in references:
+                self.cameras.setdefault(route.sensor, route)
 
     def absences(
         self, topics: Mapping[str, Mapping[str, Any]], around: Collection[ExistingTopic], *, known: bool
@@ -173,6 +281,7 @@ class Routing:
     def _refer(self, reference: tuple[Role, frozenset[str]]) -> None:
         """Samples begin with this role and these topics, and take the camera that goes with them."""
         self.reference = reference
+        self._looked_at = set()
         self.camera = camera_of(self._config, reference[1], self._map)
 
     def _tell_choices(self) -> None:
@@ -232,6 +341,10 @@ class Intake:
         self._clock: ClockFinder[Envelope] = ClockFinder(window_ns, tell=self._tell)
         self._motions = deque(motions)
         self.heard: set[str] = set()
+        self._frames: dict[str, str] = {}
+        """By topic."""
+        self._mounts: dict[str, Transform] = {}
+        """Transforms as they come, of which the sequence learns in order of time."""
         self._has_odometer = False
         self._newest_ns = 0
 
@@ -327,6 +440,8 @@ class Intake:
             return
         if rule.role is Role.ODOMETRY and schema != TF:
             self._has_odometer = True
+        if rule.role is Role.TF and isinstance(decoded.datum, Transforms):
+            self._mounts.update({each.child: each for each in decoded.datum.transforms})
         if raw.topic not in self.heard:
             self.heard.add(raw.topic)
             self._clock.rule(raw.topic, rule.times)
@@ -397,7 +512,9 @@ class Intake:
         unused = self._unused(envelope)
         if unused:
             return Stage.SKIPPED, unused
+        self._frames[envelope.topic] = envelope.measurement.frame_id
         envelope.instead = self.routing.instead(envelope.route, self.heard)
+        envelope.cameras = self.routing.cameras_of(envelope.route, self.heard, self._apart_m)
         stamped = True
         for finding in reversed(self._clock.findings):
             if finding.topic == envelope.topic:
@@ -412,6 +529,15 @@ class Intake:
             envelope.place(time_ns + repeat.number)
         return None
 
+    def _apart_m(self, one: Route, other: Route) -> float:
+        """The distance between two topics' sensors; infinite while it is not known."""
+        known = self.sequencer.calibration or Calibration()
+        transforms = {**known.transforms, **self._mounts, **placed(self._config)}
+        frames = (self._frames.get(each.topic) for each in (one, other))
+        poses = [None if f is None else frame_in_base(transforms, f, self._config.rig_frame) for f in frames]
+        a, b = (None if pose is None else pose[:3, 3] for pose in poses)
+        return math.inf if a is None or b is None else float(np.linalg.norm(a - b))
+
     def _unused(self, envelope: Envelope) -> str:
         """Why a topic is not used, now that others are known; empty if it is."""
         route, routing = envelope.route, self.routing
@@ -425,8 +551,10 @@ class Intake:
         role, topics = routing.reference
         if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
             is_same = route.sensor == routing.camera
-            if is_same or not any(session.fanout.observes for session in self.sessions):
+            if is_same or not any(each.fanout.takes_all_cameras for each in self.sessions):
                 return "another camera topic is the reference"
+            if routing.is_second(route):
+                return "another topic has the pictures of this camera"
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry messages"
         return ""

@@ -22,9 +22,9 @@ from edgefirst_ros.config.topics import LABEL_ROLES
 from edgefirst_ros.model.camera import picture_intrinsics
 from edgefirst_ros.model.reasons import Code, Finding, Severity, code_of
 from edgefirst_ros.model.sample import Calibration
-from edgefirst_ros.pipeline.emission import SequenceResult, SequenceSummary
 from edgefirst_ros.pipeline.fanout import Output
-from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
+from edgefirst_ros.pipeline.ledger import OUTCOMES, FrameCounts, Ledger, frequent
+from edgefirst_ros.pipeline.session import CameraResult, SequenceResult, SequenceSummary
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
@@ -148,7 +148,7 @@ def build_report(
     report = {
         "format": FORMAT,
         "samples": samples,
-        "complete": sum(each.result.frames.complete for each in sequences),
+        "complete": sum(each.result.own.frames.complete for each in sequences),
         "labelled": ledger.labelled if _has_labels(sequences) else None,
         "formats": _formats(outputs, topics),
         "totals": dict(ledger.totals),
@@ -213,15 +213,8 @@ def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[s
 def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
     run = summary.result
     return {
-        "name": summary.name,
-        "start_ns": run.info.start_ns,
-        "reference_frames": run.frames.total,
-        **{kind: run.frames[kind] for kind in OUTCOMES},
-        "complete": run.frames.complete,
-        "missing": {config.topics[name].topic: count for name, count in run.missing.items()},
-        "references": sorted(run.reference_topics),
-        "companions": _companions(config, run),
-        "chief": {kind: run.frames.chief(kind) for kind in OUTCOMES if run.frames.chief(kind)[1]},
+        **_frames(config, run, run.own),
+        "cameras": {sensor: _frames(config, run, each) for sensor, each in run.cameras.items()},
         "mounting": "" if run.mounting is None else run.mounting.text,
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
@@ -245,15 +238,31 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
     }
 
 
-def _companions(config: Config, run: SequenceResult) -> dict[str, dict[str, Any]]:
+def _frames(config: Config, run: SequenceResult, of: CameraResult) -> dict[str, Any]:
+    """What became of the reference's frames, or of a camera's beside it, and what they are paired with."""
+    return {
+        "name": of.info.name,
+        "start_ns": of.info.start_ns,
+        "reference_frames": of.frames.total,
+        **{kind: of.frames[kind] for kind in OUTCOMES},
+        "complete": of.frames.complete,
+        "missing": {config.topics[name].topic: count for name, count in of.missing.items()},
+        "references": sorted(of.reference_topics),
+        "companions": _companions(config, run, of),
+        "chief": {kind: of.frames.chief(kind) for kind in OUTCOMES if of.frames.chief(kind)[1]},
+    }
+
+
+def _companions(config: Config, run: SequenceResult, of: CameraResult) -> dict[str, dict[str, Any]]:
     """By topic, samples with and without it while it sent, and the share of them that its rate promises."""
     found = {}
-    for name in sorted(run.paired.keys() | run.missing.keys() | run.lacking.keys()):
-        paired, missing, stats = run.paired.get(name, 0), run.missing.get(name, 0), run.stats.get(name)
-        lacked, rule = run.lacking.get(name, 0), config.topics[name]
+    for name in sorted(of.paired.keys() | of.missing.keys() | of.lacking.keys()):
+        paired, missing, stats = of.paired.get(name, 0), of.missing.get(name, 0), run.stats.get(name)
+        lacked, rule = of.lacking.get(name, 0), config.topics[name]
         if paired + missing + lacked == 0 or (stats is None and not lacked):
             continue
-        promised = _promised(config, run, name, stats, paired + missing) if stats and paired + missing else 0
+        count, reference = paired + missing, _reference(run, of)
+        promised = _promised(config, of.frames, name, count, (stats, reference)) if stats and count else 0
         found[rule.topic if stats is None else stats.topic] = {
             "paired": paired,
             "missing": missing,
@@ -267,12 +276,14 @@ def _companions(config: Config, run: SequenceResult) -> dict[str, dict[str, Any]
     return found
 
 
-def _promised(config: Config, run: SequenceResult, name: str, stats: StreamStats, samples: int) -> float:
+def _promised(
+    config: Config, of: FrameCounts, name: str, samples: int, streams: tuple[StreamStats, StreamStats | None]
+) -> float:
     """Share of samples that can have a message of a topic, without those in its silences."""
-    rule, reference = config.topics[name], _reference(run)
+    rule, (stats, reference) = config.topics[name], streams
     if reference is None or not stats.rate_hz:
         return 0.0
-    frames = run.frames.total - run.frames["skipped"]
+    frames = of.total - of["skipped"]
     if rule.policy == "once":  # some of its messages go to frames that become no samples
         near_s = 2 * rule.tolerance_ms / 1000 * max(samples, frames)
         sampled_s = (reference.last_ns - reference.first_ns) / 1e9
@@ -301,5 +312,5 @@ def _share(rule: TopicRule, stats: StreamStats, samples: int) -> float:
     return min(1.0, stats.rate_hz * 2 * rule.tolerance_ns / 1e9)
 
 
-def _reference(run: SequenceResult) -> StreamStats | None:
-    return next((s for s in run.stats.values() if s.topic in run.reference_topics), None)
+def _reference(run: SequenceResult, of: CameraResult) -> StreamStats | None:
+    return next((s for s in run.stats.values() if s.topic in of.reference_topics), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
@@ -11,11 +12,13 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.pipeline.cameras import CameraFrames
 from edgefirst_ros.pipeline.context import SampleContext
-from edgefirst_ros.pipeline.emission import Emission, Session, session_at
+from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
+from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.bitstream import Content
 
@@ -91,6 +94,8 @@ class SequenceRun:
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
+        self._cameras: dict[str, CameraFrames] = {}
+        """Cameras beside the reference that formats take samples of, by sensor."""
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
@@ -149,6 +154,8 @@ class SequenceRun:
         if picture is not None:
             self._pair(picture)
         self._take(self._aligner.flush())
+        for sensor, frames in self._cameras.items():
+            self._take(frames.flush(), sensor)
         self._settle_fixes(self._context.finish())
         self._pump()
 
@@ -162,6 +169,8 @@ class SequenceRun:
         if picture is not None:
             self._pair(picture)
         self._take(self._aligner.leave(end_ns))
+        for sensor, frames in self._cameras.items():
+            self._take(frames.leave(end_ns), sensor)
         session = emission.session
         for arrival, envelope in [*self._unjudged.items()]:
             if envelope.ticket.ledger is session.ledger:
@@ -289,16 +298,42 @@ class SequenceRun:
             return
         emission = self.emissions[session_at(self._sessions, envelope.time_ns)]
         is_camera = envelope.route.rule.role is Role.CAMERA
+        is_taken = self._for_cameras(envelope, emission)
         if is_camera and envelope.instead and self._selects:
             self._take(self._aligner.companion(envelope.route.name, envelope))
             return
-        if is_camera:
+        if is_camera and is_taken:
+            emission.other_camera(envelope)
+        elif is_camera:
             emission.measurement(envelope)
-        if envelope.instead:
-            emission.pass_over(envelope)
-            self._take(self._aligner.advance(envelope.time_ns))
-        else:
+        if not envelope.instead:
             self._take(self._aligner.companion(envelope.route.name, envelope))
+            return
+        if not is_taken:
+            emission.pass_over(envelope)
+        else:
+            if not is_camera:
+                emission.leave_out(envelope)
+            for part in envelope.all_parts:
+                _release(part)
+        self._take(self._aligner.advance(envelope.time_ns))
+
+    def _for_cameras(self, envelope: Envelope, emission: Emission) -> bool:
+        """Give a message to the cameras beside the reference whose samples take it; whether any does."""
+        if not envelope.cameras or not emission.session.fanout.camera_formats:
+            return False
+        is_frame = envelope.route.rule.role is Role.CAMERA
+        for sensor in sorted(envelope.cameras):
+            if sensor not in self._cameras:
+                rules = pairing_rules(self._config, Role.CAMERA, sensor, others=False)
+                alive_ns = round(self._config.alive_s * 1e9)
+                self._cameras[sensor] = CameraFrames(rules, alive_ns, selects=self._selects)
+            if is_frame:
+                emission.samples_of(sensor, envelope.topic)
+            for part in envelope.all_parts:
+                part.ticket.ledger.hold(part.ticket)
+            self._cameras[sensor].add(envelope, is_frame=is_frame)
+        return True
 
     def _settle_fixes(self, judged: Iterable[tuple[int, str | None]]) -> None:
         for arrival, refusal in judged:
@@ -311,11 +346,24 @@ class SequenceRun:
             self.emissions[session_at(self._sessions, envelope.time_ns)].measurement(envelope)
             _release(envelope, Stage.DECODED)
 
-    def _take(self, frames: Iterable[Aligned[Envelope]]) -> None:
+    def _take(self, frames: Iterable[Aligned[Envelope]], camera: str = "") -> None:
+        """Hand on frames of the reference, or of a camera beside it."""
         for frame in frames:
-            self.emissions[session_at(self._sessions, frame.reference.time_ns)].frame(frame)
-        for name, envelope in self._aligner.expired():
+            emission = self.emissions[session_at(self._sessions, frame.reference.time_ns)]
+            if camera:
+                emission.samples_of(camera, frame.reference.topic).take(frame)
+                continue
+            for each in frame.companions.values():
+                self._choose(each, chosen=frame.kind in {"sample", "incomplete"})
+            emission.frame(frame)
+        for name, envelope in (self._cameras[camera] if camera else self._aligner).expired():
+            self._choose(envelope, chosen=False)
             self._expire(name, envelope)
+
+    def _choose(self, envelope: Envelope, *, chosen: bool) -> None:
+        """A picture of another camera goes with a selected frame of the reference, or with none."""
+        if envelope.instead and (frames := self._cameras.get(envelope.route.sensor)) is not None:
+            frames.choose(envelope, chosen=chosen)
 
     def _expire(self, name: str, envelope: Envelope) -> None:
         """Release a companion that no frame can take any more, of this configured topic."""
@@ -337,8 +385,14 @@ class SequenceRun:
         """Let samples leave whose pose is final, and forget what nothing that waits needs any more."""
         context = self._context
         oldest_ns = None
+        frontier_ns: float = math.inf
+        if self._cameras:
+            for sensor, frames in self._cameras.items():
+                self._take(frames.advance(self._now_ns), sensor)
+            known_ns = [each.frontier_ns(self._now_ns) for each in self._cameras.values()]
+            frontier_ns = min(*known_ns, self._now_ns, self._aligner.oldest_ns or self._now_ns)
         for emission in self.emissions.values():
-            emission.pump(context.final_ns)
+            emission.pump(context.final_ns, frontier_ns)
             oldest_ns = emission.oldest_ns if oldest_ns is None else oldest_ns
         if context.due and context.due[0] <= context.final_ns:
             self._give_poses()
@@ -346,6 +400,8 @@ class SequenceRun:
             oldest_ns = self._aligner.oldest_ns
         if oldest_ns is None:
             oldest_ns = self._now_ns - self._reach_ns
+        if self._cameras:
+            oldest_ns = min(oldest_ns, round(min(frontier_ns, self._now_ns)))
         if oldest_ns > self._oldest_ns:
             self._oldest_ns = oldest_ns
             waits_from_ns = [each.waits_from_ns for each in self.emissions.values()]
@@ -366,19 +422,22 @@ def _release(
     ticket.ledger.release(ticket, stage, reason, unplaced=unplaced)
 
 
-def pairing_rules(config: Config, reference_role: Role, camera: str = "") -> dict[str, PairingRule]:
+def pairing_rules(
+    config: Config, reference_role: Role, camera: str = "", *, others: bool = True
+) -> dict[str, PairingRule]:
     """How every configured topic but the reference pairs, by its name.
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
-    Of a camera that is not the reference each picture goes to the frame that it is taken with, if any.
+    Of ``others``, cameras that are not the reference, each picture goes to the frame that it is taken with.
     """
     roles = config.sample_roles
-    others = {
+    beside = {
         name: PairingRule(rule.tolerance_ns, "once", "never", wanted=False)
         for name, rule in config.topics.items()
-        if rule.topic and rule.role is Role.CAMERA is reference_role and sensor_of(name, rule) != camera
+        if others and rule.topic and rule.role is Role.CAMERA is reference_role
+        if sensor_of(name, rule) != camera
     }
-    return others | {
+    return beside | {
         name: PairingRule(
             rule.tolerance_ns,
             rule.policy,

@@ -12,11 +12,11 @@ from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.model.untrusted import sequence_name
-from edgefirst_ros.pipeline.emission import Session, session_at
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.video.stream import Remarks
 

@@ -212,8 +212,8 @@ class Calibration(_Part):
     transforms: Annotated[list[FrameTransform], Field(max_length=256)] = []
 
 
-class Sequence(_Part):
-    """One sequence."""
+class Frames(_Part):
+    """Frames of a sequence: the reference's, or those of a camera beside it."""
 
     name: Name
     start_ns: Nanoseconds
@@ -223,14 +223,21 @@ class Sequence(_Part):
     skipped: Count = 0
     unusable: Count = 0
     dropped: Count = 0
-    ended: Name = ""
-    poses_s: dict[Name, dict[Name, Real]] | None = None
-    driven_m: Real | None = None
-    clocks: dict[Name, Clock] = {}
     references: Annotated[list[Name], Field(max_length=1024)] = []
     companions: Annotated[dict[Name, Companion], Field(max_length=1024)] = {}
     chief: dict[Name, tuple[Name, Count]] | None = None
     """The most frequent reason of each outcome, and how often."""
+
+
+class Sequence(Frames):
+    """One sequence."""
+
+    cameras: Annotated[dict[Name, Frames], Field(max_length=256)] = {}
+    """Those beside the reference that have samples of their own, by sensor."""
+    ended: Name = ""
+    poses_s: dict[Name, dict[Name, Real]] | None = None
+    driven_m: Real | None = None
+    clocks: dict[Name, Clock] = {}
     mounting: Name = ""
     streams: Annotated[dict[Name, Stream], Field(max_length=1024)] | None = None
     track: Track | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
-from edgefirst_ros.report.models import Account, Companion, Report, Sequence, Stream
+from edgefirst_ros.report.models import Account, Companion, Frames, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
 THINNED = "not needed for "
@@ -111,7 +111,8 @@ def formats_lacking(report: Report) -> Iterator[Finding]:
         units = ((u, n) for u, n in held.items() if isinstance(n, int) and u != "messages")
         unit, items = next(units, ("samples", 0))
         if unit == "samples":
-            lost = max(lost, samples - items - sum(on_purpose.values()))
+            beside = sum(each.sample for s in report.sequences for each in s.cameras.values())
+            lost = max(lost, samples + beside - items - sum(on_purpose.values()))
         if lost > 0:
             # What was shed before it became a sample is not among the report's samples.
             whole = max(items, 0) + lost
@@ -186,41 +187,43 @@ MOST_FOR_POSES = 0.5
 def sequence_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of each sequence, named with it."""
     for sequence in report.sequences:
-        yield from (*_samples(sequence), *_pairs(sequence), *_poses(sequence))
+        for frames in (sequence, *sequence.cameras.values()):
+            yield from (*_samples(sequence, frames), *_pairs(sequence, frames))
+        yield from _poses(sequence)
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
             yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
 
 
-def _samples(sequence: Sequence) -> Iterator[Finding]:
-    chosen = sequence.reference_frames - sequence.skipped
-    if chosen <= 0 or sequence.sample > FEW_SAMPLES * chosen or sequence.chief is None:
+def _samples(sequence: Sequence, frames: Frames) -> Iterator[Finding]:
+    chosen = frames.reference_frames - frames.skipped
+    if chosen <= 0 or frames.sample > FEW_SAMPLES * chosen or frames.chief is None:
         return
-    which = "selected reference" if sequence.skipped else "reference"
-    head = f"{sequence.name}: {sequence.sample} of {chosen} {which} frames became samples"
-    yield Finding(Code.FEW_SAMPLES, f"{head}: {_cause(sequence)}", share=1 - sequence.sample / chosen)
+    which = "selected reference" if frames.skipped else "reference"
+    head = f"{frames.name}: {frames.sample} of {chosen} {which} frames became samples"
+    yield Finding(Code.FEW_SAMPLES, f"{head}: {_cause(sequence, frames)}", share=1 - frames.sample / chosen)
 
 
-def _cause(sequence: Sequence) -> str:
+def _cause(sequence: Sequence, frames: Frames) -> str:
     """The most frequent reason why frames became no samples."""
-    kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: getattr(sequence, kind))
-    lacked = {name: each for name, each in sequence.companions.items() if each.lacked}
+    kind = max(("incomplete", "unusable", "dropped"), key=lambda kind: getattr(frames, kind))
+    lacked = {name: each for name, each in frames.companions.items() if each.lacked}
     if kind == "incomplete" and lacked:
         topic = max(lacked, key=lambda name: (lacked[name].lacked, lacked[name].entry))
         each = lacked[topic]
         return f"{each.lacked} lacked {each.topic}{_why_apart(sequence, topic, each)}"
-    reason, count = (sequence.chief or {}).get(kind, ("", 0))
+    reason, count = (frames.chief or {}).get(kind, ("", 0))
     return f"{count} could not be used: {reason}" if kind == "unusable" else f"{count} were dropped: {reason}"
 
 
-def _pairs(sequence: Sequence) -> Iterator[Finding]:
+def _pairs(sequence: Sequence, frames: Frames) -> Iterator[Finding]:
     """Topics that came, but of which samples have far fewer than their rates promise."""
-    for topic, each in sequence.companions.items():
+    for topic, each in frames.companions.items():
         samples, stream = each.paired + each.missing, (sequence.streams or {}).get(topic)
         share = 1.0 if stream is None else _share(each, stream, samples)
         if each.missing and each.tolerance_ms is not None and each.paired < samples * share * EXPLAINED_BELOW:
             what = f"{each.paired} of {samples} samples have {each.topic}"
-            text = f"{sequence.name}: {what}{_why_apart(sequence, topic, each)}"
+            text = f"{frames.name}: {what}{_why_apart(sequence, topic, each)}"
             # How much is missing is judged over all sequences.
             yield Finding(Code.FEW_PAIRS, text, (topic,), severity=Severity.NOTE)
 

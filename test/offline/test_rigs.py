@@ -17,9 +17,11 @@ from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
 from places import SHARED
 
+import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, Truth
@@ -29,6 +31,8 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "rig"
 SEQUENCE = "rig_2026_05_01_09_00_00"
+LEFT, REAR = "rig-left_2026_05_01_09_00_00", "rig-rear_2026_05_01_09_00_00"
+FRONT = "/lidar/points"
 MORE = (
     MoreSensor(
         "camera", "left/image", "left_optical", (1.0, 0.5, 1.6), (0, 0, 60), 10.0, 35.0, info="left/info"
@@ -155,6 +159,18 @@ def test_the_configuration_says_where_a_sensor_is_whatever_transforms_say(
     assert found.pose("rear_lidar", "rig") == pytest.approx(T_lidar_rig, abs=1e-6)
 
 
+def samples(output: Path) -> dict[str, list[dict[str, Any]]]:
+    """Of an EdgeFirst dataset, by sequence."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for sample in edgefirst_ros.open(output / "edgefirst"):
+        found.setdefault(sample["sequence"], []).append(sample)
+    return found
+
+
+def picture_numbers(found: list[dict[str, Any]]) -> list[int | None]:
+    return [read_number(each["image"]) for each in found]
+
+
 def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
     output, report = rig
     assert report["samples"] == 40
@@ -163,9 +179,87 @@ def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dic
     for topic in ("/left/image", "/rear/h264"):
         account = report["topics"][topic]
         assert account["written"] == account["received"] == account["written_to"]["ncore"]
-        assert account["left_out"]["edgefirst"] == {
-            "samples take camera from /camera/h264": account["received"]
+        assert account["left_out"] == {
+            "l5kit": {"samples take camera from /camera/h264": account["received"]}
         }
+
+
+def test_in_edgefirst_each_camera_is_a_sequence_at_its_own_times(
+    rig: tuple[Path, dict[str, Any]], truth: Truth
+) -> None:
+    output, report = rig
+    found = samples(output)
+    names = {"/camera/h264": SEQUENCE, "/left/image": LEFT, "/rear/h264": REAR}
+    assert {*names.values()} == found.keys()
+    for topic, name in names.items():
+        true_ns = truth.true_ns(topic)
+        assert picture_numbers(found[name]) == [*range(len(true_ns))]
+        assert np.abs(np.array([each["time_ns"] for each in found[name]]) - true_ns).max() <= 1_000_000
+    assert report["formats"]["edgefirst"]["samples"] == 40 + 40 + 60
+    cameras = report["sequences"][0]["cameras"]
+    assert {name: (each["name"], each["sample"]) for name, each in cameras.items()} == {
+        "left": (LEFT, 40),
+        "rear": (REAR, 60),
+    }
+
+
+def lidars(report: dict[str, Any]) -> dict[str, set[str]]:
+    """Topics of the lidars that samples of each camera have."""
+    (sequence,) = report["sequences"]
+    every = {"camera": sequence, **sequence["cameras"]}
+    return {name: {t for t in each["companions"] if t.endswith("points")} for name, each in every.items()}
+
+
+def test_each_camera_has_its_own_devices_lidar_and_never_anothers(
+    rig: tuple[Path, dict[str, Any]],
+) -> None:
+    """The rear one by its name, the left one the nearest."""
+    output, report = rig
+    assert lidars(report) == {"camera": {FRONT}, "left": {FRONT}, "rear": {"/rear/points"}}
+    found = samples(output)
+    # The ground lies as deep below each lidar as that is mounted high.
+    assert found[REAR][30]["lidar"]["z"].min() == pytest.approx(-1.8, abs=0.02)
+    assert found[LEFT][20]["lidar"]["z"].min() == pytest.approx(
+        found[SEQUENCE][20]["lidar"]["z"].min(), abs=0.02
+    )
+    assert found[SEQUENCE][20]["lidar"]["z"].min() > -1.76
+    # What a model says of one camera's pictures says nothing of another's.
+    assert all(each["boxes2d"] is None for name in (LEFT, REAR) for each in found[name])
+    assert any(each["boxes2d"] is not None for each in found[SEQUENCE])
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ({"left": {"with": ["rear_lidar"]}}, {"left": "/rear/points", "rear": "/rear/points"}),
+        ({"rear": {"with": "lidar_points"}}, {"left": FRONT, "rear": FRONT}),
+        ({"left": {"device": "b"}, "rear_lidar": {"device": "b"}}, {"left": "/rear/points", "rear": FRONT}),
+        ({"left": {"xyz_m": [-1.0, 0.0, 1.7]}}, {"left": "/rear/points", "rear": "/rear/points"}),
+    ],
+    ids=["with", "with another device's", "device", "nearest"],
+)
+def test_which_lidar_a_cameras_samples_have(
+    tmp_path: Path, topics: dict[str, Any], expected: dict[str, str]
+) -> None:
+    merged = TOPICS | {name: TOPICS[name] | more for name, more in topics.items()}
+    _, report = converted(tmp_path, topics=merged, formats=["edgefirst"])
+    assert lidars(report) == {"camera": {FRONT}, **{name: {topic} for name, topic in expected.items()}}
+
+
+def test_with_names_an_entry_that_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"topics\.left\.with: no entry nothing of topics"):
+        build_config({"topics": TOPICS | {"left": TOPICS["left"] | {"with": "nothing"}}})
+
+
+def test_what_all_cameras_saw_at_one_time_is_in_one_group(rig: tuple[Path, dict[str, Any]]) -> None:
+    """Else validation sees what training has seen, from a metre beside."""
+    found = samples(rig[0])
+    group = {each["time_ns"] // 50_000_000: each["group"] for each in found[SEQUENCE]}
+    assert {*group.values()} == {"train", "val"}
+    shared = [s for name in (LEFT, REAR) for s in found[name] if s["time_ns"] // 50_000_000 in group]
+    changes = sum(each["group"] != group[each["time_ns"] // 50_000_000] for each in shared)
+    assert len(shared) > 60
+    assert changes <= 4  # where a block ends within these 50 ms
 
 
 @pytest.mark.parametrize("chosen", [{"rate_hz": 2.0}, {"every_n": 4}, {"keyframes": True}], ids=str)
@@ -176,6 +270,11 @@ def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
     found = sequence(output)
     moments_us = np.array(sorted(pictures(found, "camera_optical")))
     assert 3 < len(moments_us) == report["samples"] < 15
+    edgefirst = samples(output)
+    for camera, name in (("left_optical", LEFT), ("rear_optical", REAR)):
+        assert picture_numbers(edgefirst[name]) == [
+            read_number(each) for _, each in sorted(pictures(found, camera).items())
+        ]
     for camera in ("left_optical", "rear_optical"):
         taken = pictures(found, camera)
         all_us = truth.true_ns(CAMERAS[camera]) // 1000
@@ -199,7 +298,7 @@ def test_a_camera_in_another_encoding_is_no_camera_of_its_own(tmp_path: Path) ->
 
 
 def test_without_a_format_that_takes_it_another_camera_is_not_even_decoded(tmp_path: Path) -> None:
-    _, report = converted(tmp_path, formats=["edgefirst"])
+    _, report = converted(tmp_path, formats=["l5kit"])
     for topic in ("/left/image", "/rear/h264"):
         assert [*report["topics"][topic]["reasons"]["skipped"]] == ["another camera topic is the reference"]
 

@@ -18,11 +18,11 @@ from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Datum, Role, Sample, SequenceInfo
 from edgefirst_ros.model.transform import Transforms
-from edgefirst_ros.pipeline.emission import Session
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Ledger
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
+from edgefirst_ros.pipeline.session import Session
 
 Sent = tuple[str, float] | tuple[str, float, Datum]
 """Configured topic, milliseconds after the start, and what is not a cloud."""
@@ -128,7 +128,7 @@ def test_samples_are_those_of_a_search_over_everything_in_any_order_of_arrival(
         for number, ms in enumerate(sorted(lidar))
     ]
     assert played.pairs == expected
-    assert played.result.frames["sample"] == played.result.frames.total == len(lidar)
+    assert played.result.own.frames["sample"] == played.result.own.frames.total == len(lidar)
 
 
 def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() -> None:
@@ -137,7 +137,7 @@ def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() 
     required = {"topics": {"radar_targets": {"required": "always", "tolerance_ms": 20}}}
     played = Played(sorted(sent, key=lambda one: one[1]), **required)
     assert played.pairs == [(0, 0.0, 5.0), (2, 200.0, 195.0)]
-    assert played.result.lacking == {"radar_targets": 1}
+    assert played.result.own.lacking == {"radar_targets": 1}
     assert played.ledgers[0].snapshot()["/lidar/points"]["unpaired"] == 1
 
 
@@ -153,7 +153,7 @@ def test_what_comes_too_late_is_dropped_and_counted() -> None:
 def test_selection_leaves_gaps_in_the_numbers(every_n: int, numbers: list[int]) -> None:
     played = Played([("lidar_points", 100.0 * n) for n in range(6)], every_n=every_n, **KEEP)
     assert [sample.frame for sample in played.samples] == numbers
-    assert played.result.frames["skipped"] == 6 - len(numbers)
+    assert played.result.own.frames["skipped"] == 6 - len(numbers)
 
 
 @settings(max_examples=25, deadline=None)
@@ -195,7 +195,7 @@ def test_once_cut_samples_are_dropped_for_the_reason_given() -> None:
     pool.shutdown()
     account = post.ledger.snapshot()["/lidar/points"]
     assert account["reasons"]["dropped"] == {"no time left": account["dropped"]}
-    assert run.emissions[session].frames["dropped"] == account["dropped"] >= 50
+    assert run.emissions[session].samples.frames["dropped"] == account["dropped"] >= 50
     assert account["written"] == 100 - account["dropped"] >= written
 
 

@@ -228,7 +228,10 @@ _CATEGORICAL = re.compile(rb"\d{1,9};\d{1,9};u(?:8|16|32);\w*")
 
 @dataclass(slots=True)
 class _Summary:
-    """What must be known before the first batch: labels, columns in use, time span of each sequence."""
+    """What must be known before the first batch: labels, columns in use, time span of each drive.
+
+    What several cameras saw at one time is in one group.
+    """
 
     labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
@@ -260,8 +263,8 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
     splits = {
-        sequence: BlockSplit(sequence, first, last, options.val_ratio, options.block_s)
-        for sequence, (first, last) in summary.span_ns.items()
+        drive: BlockSplit(drive, first, last, options.val_ratio, options.block_s)
+        for drive, (first, last) in summary.span_ns.items()
     }
     fields = [column.field(name) for name, column in schema_columns.items()]
     schema = pa.schema(fields, {"schema_version": options.schema_version})
@@ -385,8 +388,8 @@ def _summarise(journal: SampleJournal) -> _Summary:
     summary = _Summary()
     for committed in journal:
         record = committed.record
-        first, last = summary.span_ns.get(record.sequence, (record.time_ns, record.time_ns))
-        summary.span_ns[record.sequence] = (min(first, record.time_ns), max(last, record.time_ns))
+        first, last = summary.span_ns.get(record.drive, (record.time_ns, record.time_ns))
+        summary.span_ns[record.drive] = (min(first, record.time_ns), max(last, record.time_ns))
         summary.used |= _fields_in_use(record)
         summary.looked.update(record.looked)
         for annotation in record.annotations:
@@ -408,7 +411,7 @@ def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterat
     begin = 0
     for committed in journal:
         record = committed.record
-        group = splits[record.sequence].group(record.time_ns)
+        group = splits[record.drive].group(record.time_ns)
         batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
@@ -443,14 +446,15 @@ def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -
 
 
 def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:
-    before: tuple[str, float | None] = "", None
+    before: dict[str, float | None] = {}
+    """Fingerprint of the last picture, by sequence."""
     for committed in journal:
         record = committed.record
         measures = dict(record.quality or {})
         fingerprint = measures.pop(FINGERPRINT, None)
         if fingerprint is not None:
-            measures.setdefault(REPEATED, float((record.sequence, fingerprint) == before))
-        before = record.sequence, fingerprint
+            measures.setdefault(REPEATED, float(fingerprint == before.get(record.sequence)))
+        before[record.sequence] = fingerprint
         holds = labelled(record.looked, looked)
         searched = {name: name in holds for name in LABELLED.values()}
         key = {"name": record.sequence, "frame": record.frame, "time_ns": record.time_ns}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +33,21 @@ from edgefirst_ros.model.untrusted import safe_name
 NO_FILES = LeftOut("unusable", "sample without sensor files")
 
 
-class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
-    """Writes one dataset into ``root/<dataset>/``; implements SampleWriter.
+@dataclass(slots=True)
+class _Growing:
+    """A sequence under way: its last frame, and the size of its first picture of each kind."""
 
-    Several sequences of different names may follow one another. The container grows as a ``.part`` file
-    beside a journal of committed samples, from which ``recover`` can finish a killed run; ``close`` makes the
-    annotation table from the journal and renames both. Memory does not grow with the number of samples.
+    last_frame: int = -1
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
+    """Writes one dataset into ``root/<dataset>/``; implements SampleWriter and ByCamera.
+
+    Several sequences of different names may follow one another, those of a rig's cameras side by side. The
+    container grows as a ``.part`` file beside a journal of committed samples, from which ``recover`` can
+    finish a killed run; ``close`` makes the annotation table from the journal and renames both. Memory does
+    not grow with the number of samples.
 
     Args:
         root: folder of the datasets; created with the first sequence.
@@ -64,10 +74,9 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         finished, unfinished = paths.finished(), paths.unfinished()
         super().__init__(root, paths.folder, paths.journal, finished, unfinished, overwrite=overwrite)
         self._sequences: set[str] = set()
-        self._sequence = ""
-        self._last_frame = -1
+        self._rig = ""
+        self._under_way: dict[str, _Growing] = {}
         self._has_samples = False
-        self._sizes: dict[str, tuple[int, int]] = {}
         self._is_single = options.schema_version != "2025.01"  # precision of the table's locations
         self._motion = location_motion(single=self._is_single)
 
@@ -78,15 +87,27 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
             OutputExists: the dataset already has a sequence of this name.
             WriteError: the output cannot be created, or another process is writing it.
         """
-        name = safe_name(sequence.name)
-        if name in self._sequences:
-            raise OutputExists(f"{self.paths.folder}: has a sequence {name} already; rename one of them")
+        name = self._new(sequence)
         if self._store is None:
             with self._reporting():
                 self._store = self._open()
         self._judge_motion()
+        self._rig, self._under_way = name, {name: _Growing()}
+
+    def begin_camera(self, sequence: SequenceInfo) -> None:
+        """Begin a camera's sequence beside that of the rig; see ByCamera.
+
+        Raises:
+            OutputExists: the dataset already has a sequence of this name.
+        """
+        self._under_way[self._new(sequence)] = _Growing()
+
+    def _new(self, sequence: SequenceInfo) -> str:
+        name = safe_name(sequence.name)
+        if name in self._sequences:
+            raise OutputExists(f"{self.paths.folder}: has a sequence {name} already; rename one of them")
         self._sequences.add(name)
-        self._sequence, self._last_frame, self._sizes = name, -1, {}
+        return name
 
     def prepare(self, sample: Sample) -> PreparedSample:
         """Encode all files and rows of a sample; pure, for any thread."""
@@ -107,15 +128,16 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
             WriteError: the disk is full or reports an error; what was committed stays as ``.part`` files.
         """
         journal, archive = self._growing()
-        if prepared.sequence != self._sequence:
+        growing = self._under_way.get(prepared.sequence)
+        if growing is None:
             raise WriteError(
-                f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._sequence} is "
+                f"{self.paths.folder}: sample of sequence {prepared.sequence} while {self._rig} is "
                 "written: begin each sequence before its samples"
             )
-        if prepared.frame <= self._last_frame:
+        if prepared.frame <= growing.last_frame:
             return Written(left_out=LeftOut("unusable", "not later than the frame before"))
         refused = list(prepared.refused)
-        files = [file for file in prepared.files if self._fits(file, refused)]
+        files = [file for file in prepared.files if _fits(file, growing.sizes, refused)]
         if not files:
             refused += [(topic, NO_FILES.reason) for topic in prepared.annotations]
             return Written(refused=tuple(refused), left_out=NO_FILES)
@@ -123,7 +145,7 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
             for file in files:
                 archive.add(file.record, file.data, prepared.time_ns)
             journal.commit([file.record for file in files], prepared.record_json)
-        self._last_frame, self._has_samples = prepared.frame, True
+        growing.last_frame, self._has_samples = prepared.frame, True
         self._move(prepared, files)
         stored = Counter(prepared.annotations)
         for file in files:
@@ -204,7 +226,9 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
             self._refuse_existing()
 
     def _move(self, prepared: PreparedSample, files: Sequence[PreparedFile]) -> None:
-        """Note where the rig was, as the table and the picture's EXIF say."""
+        """Note where the rig was, as the table and the picture's EXIF say; other cameras are on the same."""
+        if prepared.sequence != self._rig:
+            return
         if prepared.location is not None and any(file.kind.startswith("camera.") for file in files):
             degrees = np.array([prepared.location], "f4" if self._is_single else "f8").astype(np.float64)
             self._motion.move([prepared.time_ns], degrees)
@@ -212,12 +236,13 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
     def _judge_motion(self) -> None:
         """Warn if the sequence's samples lie where no vehicle can have been in time."""
         self._motion.finish()
-        if warning := self._motion.warning(self._sequence):
+        if warning := self._motion.warning(self._rig):
             self._warnings.append(warning)
         self._motion = location_motion(single=self._is_single)
 
-    def _fits(self, file: PreparedFile, refused: list[tuple[str, str]]) -> bool:
-        if file.size is None or self._sizes.setdefault(file.kind, file.size) == file.size:
-            return True
-        refused.append((file.topic, f"{file.kind} differs in size from the sequence's first"))
-        return False
+
+def _fits(file: PreparedFile, sizes: dict[str, tuple[int, int]], refused: list[tuple[str, str]]) -> bool:
+    if file.size is None or sizes.setdefault(file.kind, file.size) == file.size:
+        return True
+    refused.append((file.topic, f"{file.kind} differs in size from the sequence's first"))
+    return False

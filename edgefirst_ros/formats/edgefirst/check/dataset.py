@@ -161,10 +161,13 @@ def _check_report(
         return
     try:
         report = parse_json(read_regular(path, MOST_REPORT_BYTES))
-        reported = {str(each["name"]): int(each["sample"]) for each in report["sequences"] if each["sample"]}
+        sequences = [each for s in report["sequences"] for each in (s, *s.get("cameras", {}).values())]
+        reported = {str(each["name"]): int(each["sample"]) for each in sequences if each["sample"]}
         total = report.get("formats", {}).get("edgefirst", report)["samples"]
-        others = report["samples"] - total
-        expected = {} if files is None else _reported_files(report, is_whole=not others)
+        beside = sum(int(c["sample"]) for s in report["sequences"] for c in s.get("cameras", {}).values())
+        others = report["samples"] + beside - total
+        # Of which camera a companion is in samples, the report does not say.
+        expected = {} if files is None else _reported_files(report, is_whole=not (others or beside))
     except (
         OSError,
         ArithmeticError,

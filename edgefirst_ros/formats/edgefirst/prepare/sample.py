@@ -223,6 +223,7 @@ def prepare_sample(
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
         quality=_quality(sample),
+        rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
     return PreparedSample(
         sequence=sequence,

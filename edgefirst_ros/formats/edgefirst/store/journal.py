@@ -86,6 +86,7 @@ class SampleRecord:
         annotations: one per row.
         looked: what was looked for in it, ``Looked``.
         quality: measures of what its sensors showed, of ``MEASURES``.
+        rig: name of the rig's sequence, where this one is of a camera beside the reference.
     """
 
     sequence: str
@@ -97,6 +98,12 @@ class SampleRecord:
     annotations: tuple[Annotation, ...] = ()
     looked: tuple[str, ...] = ()
     quality: dict[str, FiniteFloat] | None = None
+    rig: str | None = None
+
+    @property
+    def drive(self) -> str:
+        """The sequence whose moments it shares: the rig's, or its own."""
+        return self.rig or self.sequence
 
     def to_json(self) -> str:
         """JSON; fields that are None are left out. Read back, sequences are tuples."""

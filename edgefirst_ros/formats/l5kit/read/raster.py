@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, moved, rigid
+from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.read.sampling import SceneWindow, Subject, counts_as_agent, ego_poses
 from edgefirst_ros.formats.l5kit.store.schema import LIDAR, POINT, RADAR, Records
 from edgefirst_ros.model.errors import ConfigError, sentences
+from edgefirst_ros.model.transform import rigid
 
 MapType = Literal["py_box", "box_debug", "lidar", "stub_debug"]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, frame_in_base, image_plane, moved
+from edgefirst_ros.formats.l5kit.geometry import Floats, image_plane, moved
 from edgefirst_ros.formats.l5kit.options import L5KitOptions, label_rows
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, AgentLabel
 from edgefirst_ros.formats.tracks.sizes import class_key
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.sample import Calibration, Measurement
-from edgefirst_ros.model.transform import bare
+from edgefirst_ros.model.transform import bare, frame_in_base
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 CLUSTER_KEYS = 1 << 32

@@ -10,12 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from edgefirst_ros.formats.l5kit.geometry import rigid, yaw_of
+from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
 from edgefirst_ros.formats.l5kit.write.clusters import seen_from
 from edgefirst_ros.formats.l5kit.write.prepare import Cloud, EgoPath, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
+from edgefirst_ros.model.transform import rigid
 
 BRIDGED_NS = 300_000_000
 """Longest gap between samples that is interpolated; in longer ones only frames next to a sample exist."""
