@@ -438,14 +438,8 @@ class Intake:
             reason = f"no transform {frames} (parent_frame, child_frame)"
             ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
             return
-        if rule.role is Role.ODOMETRY and schema != TF:
-            self._has_odometer = True
-        if rule.role is Role.TF and isinstance(decoded.datum, Transforms):
-            self._mounts.update({each.child: each for each in decoded.datum.transforms})
-        if raw.topic not in self.heard:
-            self.heard.add(raw.topic)
-            self._clock.rule(raw.topic, rule.times)
         envelope = envelope_of(raw, decoded, ticket, route)
+        self._hear(envelope, schema)
         repeat = self._duplicates.received(route, raw.receive_ns, envelope.digest)
         if repeat is not None:
             ledger.release(ticket, Stage.REFUSED, repeat.reason)
@@ -460,6 +454,18 @@ class Intake:
         for session in self.sessions:
             session.fanout.raise_failure()
         self._workers.raise_failure()
+
+    def _hear(self, envelope: Envelope, schema: str) -> None:
+        """Note what topics there are, and where their sensors are, as they come."""
+        route, (_, frame, datum) = envelope.route, envelope.decoded
+        if route.rule.role is Role.ODOMETRY and schema != TF:
+            self._has_odometer = True
+        if route.rule.role is Role.TF and isinstance(datum, Transforms):
+            self._mounts.update({each.child: each for each in datum.transforms})
+        if route.topic not in self.heard:
+            self.heard.add(route.topic)
+            self._frames[route.topic] = route.frame or frame
+            self._clock.rule(route.topic, route.rule.times)
 
     def _forget(self) -> None:
         """A sequence has ended: what follows may be on other clocks, at the same times."""

@@ -217,12 +217,11 @@ def test_each_camera_has_its_own_devices_lidar_and_never_anothers(
     output, report = rig
     assert lidars(report) == {"camera": {FRONT}, "left": {FRONT}, "rear": {"/rear/points"}}
     found = samples(output)
-    # The ground lies as deep below each lidar as that is mounted high.
+    # The ground lies 1.8 m below the lidar at the rear, and only the one in front is tilted.
     assert found[REAR][30]["lidar"]["z"].min() == pytest.approx(-1.8, abs=0.02)
-    assert found[LEFT][20]["lidar"]["z"].min() == pytest.approx(
-        found[SEQUENCE][20]["lidar"]["z"].min(), abs=0.02
-    )
-    assert found[SEQUENCE][20]["lidar"]["z"].min() > -1.76
+    near = [found[SEQUENCE][number]["lidar"] for number in (20, 21)]
+    assert any(np.array_equal(found[LEFT][20]["lidar"], each) for each in near)
+    assert near[0]["z"].min() < -2
     # What a model says of one camera's pictures says nothing of another's.
     assert all(each["boxes2d"] is None for name in (LEFT, REAR) for each in found[name])
     assert any(each["boxes2d"] is not None for each in found[SEQUENCE])
