@@ -562,6 +562,11 @@ class Settings(OptionsModel):
         return frozenset[Role]().union(*(f.companions(self.options(f)) for f in self.chosen_formats))
 
     @property
+    def samples_all_cameras(self) -> bool:
+        """Whether a chosen format takes samples of cameras beside the reference."""
+        return any(each.by_camera for each in self.chosen_formats)
+
+    @property
     def named(self) -> frozenset[str]:
         """Entries of ``topics`` that the user has written, as far as they are not optional."""
         return self._named

@@ -520,6 +520,7 @@ class Format(ABC, Generic[Options]):
         nothing: warning, after the name, if a run has samples but nothing in this format.
         official: the Python package of the official reader that ``check`` can ask; empty without one.
         moved: options that this format had before all formats shared them, by what they are called now.
+        by_camera: whether it takes samples of every camera, see ``ByCamera``.
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
     """
@@ -529,6 +530,7 @@ class Format(ABC, Generic[Options]):
     nothing = "nothing was written"
     official = ""
     moved: Mapping[str, str] = {}
+    by_camera = False
     visible_by: tuple[str, ...] = ()
 
     @abstractmethod

@@ -185,11 +185,6 @@ class FanOut:
                 thread.call(partial(writer.begin_camera, sequence))
 
     @property
-    def takes_all_cameras(self) -> bool:
-        """Whether any format has a place for pictures of cameras beside the reference."""
-        return self.observes or bool(self._by_camera)
-
-    @property
     def keyframes_only(self) -> bool:
         """Whether there is only time to decode the key frames of a video that has some."""
         return self._overload is not None and self._overload.keyframes_only
@@ -264,7 +259,10 @@ class FanOut:
 
     def camera_sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample of a camera beside the reference to every writer that takes such."""
-        self._hand(delivery, self._by_camera)
+        if self._by_camera:
+            self._hand(delivery, self._by_camera)
+        else:
+            delivery.item.add_done_callback(partial(self._unseen, delivery))
 
     def measurement(self, delivery: Delivery[Observation]) -> None:
         """Hand a measurement to every writer of measurements."""
@@ -432,7 +430,7 @@ class FanOut:
 
     def _let_go(self, delivery: Delivery[Sample], outcome: Outcome) -> None:
         self._count(delivery, outcome)
-        if outcome == SAMPLE:
+        if outcome == SAMPLE and delivery.is_reference:
             with self._lock:
                 self._newest_ns = delivery.envelopes[0].time_ns
                 self._in_all += all(thread.failure is None for _, thread in self._observers)

@@ -557,7 +557,8 @@ class Intake:
         role, topics = routing.reference
         if role is Role.CAMERA is route.rule.role and topics and route.topic not in topics:
             is_same = route.sensor == routing.camera
-            if is_same or not any(each.fanout.takes_all_cameras for each in self.sessions):
+            takes_others = self._config.samples_all_cameras or any(s.fanout.observes for s in self.sessions)
+            if is_same or not takes_others:
                 return "another camera topic is the reference"
             if routing.is_second(route):
                 return "another topic has the pictures of this camera"

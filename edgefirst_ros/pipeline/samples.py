@@ -113,6 +113,8 @@ class Samples:
         self._pictures = pictures
         self._context = context
         self._camera = camera
+        # A recording is replayed without any, up to the session that is wanted.
+        self._has_takers = camera is None or bool(session.fanout.camera_formats)
         self._lacking, self._paired, self._missing = Counter[str](), Counter[str](), Counter[str]()
         self._promised: dict[int, frozenset[str] | None] = {}
         """Formats that have time for a sample of a camera beside the reference, by its picture's arrival."""
@@ -160,7 +162,7 @@ class Samples:
 
         So that it is requested in its place among all pictures.
         """
-        if self._camera is None or picture.unusable is not None or self._session.cut:
+        if self._camera is None or not self._has_takers or picture.unusable is not None or self._session.cut:
             return
         takers = None
         if self._fanout.chooses:
@@ -231,7 +233,7 @@ class Samples:
             content={role: envelope.content_measures for role, envelope in by_role.items()},
         )
         image = None
-        if camera is not None:
+        if camera is not None and self._has_takers:
             if takers is None or takers:
                 image = self._pictures.request(camera)
             else:

@@ -320,7 +320,7 @@ class SequenceRun:
 
     def _for_cameras(self, envelope: Envelope, emission: Emission) -> bool:
         """Give a message to the cameras beside the reference whose samples take it; whether any does."""
-        if not envelope.cameras or not emission.session.fanout.camera_formats:
+        if not envelope.cameras or not self._config.samples_all_cameras:
             return False
         is_frame = envelope.route.rule.role is Role.CAMERA
         for sensor in sorted(envelope.cameras):

@@ -302,8 +302,10 @@ def test_without_a_format_that_takes_it_another_camera_is_not_even_decoded(tmp_p
         assert [*report["topics"][topic]["reasons"]["skipped"]] == ["another camera topic is the reference"]
 
 
+@pytest.mark.parametrize("split", [False, True], ids=["", "split"])
 @pytest.mark.parametrize("chosen", [{}, {"rate_hz": 3.0}], ids=["all", "rate"])
-def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
+def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any], split: bool) -> None:
+    """Of each session, where they follow one another without a gap."""
     values = {
         "formats": ["ncore", "edgefirst"],
         "topics": TOPICS,
@@ -314,12 +316,15 @@ def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     }
     live = LiveCapture(build_config(values | {"prefix": ""}), tmp_path / "live", HOST)
     live.start("d", sequence=SEQUENCE)
-    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+    for number, message in enumerate(McapRecording(simulated(OPTIONS).mcap).messages()):
+        if split and number == 600:
+            live.split()
         live.put(message)
-    (done,) = live.stop(120)
-    assert done.report["topics"]["/left/image"]["written"] > 8
-    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
-    convert([recording], tmp_path / "again", build_config(values | {"prefix": "", "record": False}))
+    sessions = live.stop(120)
+    assert len(sessions) == 1 + split
+    assert all(each.report["topics"]["/left/image"]["written"] > 2 for each in sessions)
+    for recording in sorted((tmp_path / "live" / "recordings").glob("*.mcap")):
+        convert([recording], tmp_path / "again", build_config(values | {"prefix": "", "record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
 
 

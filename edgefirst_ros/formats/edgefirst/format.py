@@ -27,6 +27,7 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     """A ZIP or folder of sensor files beside an Arrow table of annotations, made of samples."""
 
     name = "edgefirst"
+    by_camera = True
     options = EdgeFirstOptions
     nothing = "nothing was written: no sample had a sensor file"
     moved = MappingProxyType({"camera_format": "picture_format"})
