@@ -246,7 +246,7 @@ def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
     )
     for topic, found in sequence["clocks"].items():
         print_line(console, f"  {escape(topic)}: {escape(found['finding'])}")
-    for each in sequence["cameras"].values():
+    for each in sequence.get("cameras", {}).values():
         counts = f"{several(each['sample'], 'samples')} of {several(each['reference_frames'], 'frames')}"
         print_line(console, f"{escape(each['name'])}: {counts}, {escape(_completeness(each))}")
 

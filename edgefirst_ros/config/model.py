@@ -245,7 +245,7 @@ class TopicRule(_OfCamera):
     def times(self) -> Rule:
         """The clock, offset and latency configured for the topic."""
         latency_ns = None if self.latency_ms is None else round(self.latency_ms * 1e6)
-        return Rule(self.clock, round(self.offset_ms * 1e6), latency_ns)
+        return Rule(self.clock, round(self.offset_ms * 1e6), latency_ns, self.device)
 
     @property
     def tolerance_ns(self) -> int:

@@ -236,6 +236,32 @@ def sensor_of(entry: str, rule: TopicRule) -> str:
     return rule.sensor or entry
 
 
+def leading_device(config: Config) -> str:
+    """The device whose sensors tell the rig's motion: the reference's, else the first that has any."""
+    wanted = config.reference.strip("/")
+    rules = {name: rule for name, rule in config.topics.items() if rule.topic}
+    moving = [each.device for each in _of_devices(r for r in rules.values() if r.role in EGO_ROLES)]
+    first = _of_devices(rule for name, rule in rules.items() if refers_to(wanted, name, rule))[:1]
+    return next((device for device in [*(r.device for r in first), *moving] if device in moving), "")
+
+
+def motion_entries(config: Config) -> frozenset[str]:
+    """Entries of ``topics`` that tell the rig's motion; those of other devices tell their clocks only."""
+    lead, found = leading_device(config), set[str]()
+    for role in EGO_ROLES:
+        entries = {name: rule for name, rule in config.topics.items() if rule.topic and rule.role is role}
+        devices = [rule.device for rule in _of_devices(entries.values())]
+        device = lead if lead in devices else next(iter(devices), "")
+        found.update(name for name, rule in entries.items() if rule.device == device)
+    return frozenset(found)
+
+
+def _of_devices(rules: Iterable[TopicRule]) -> list[TopicRule]:
+    """Those that name their device; all of them if none does."""
+    every = list(rules)
+    return [rule for rule in every if rule.device] or every
+
+
 def placed(config: Config) -> dict[str, Transform]:
     """Where sensors are by the configuration, by their frames."""
     found: dict[str, Transform] = {}

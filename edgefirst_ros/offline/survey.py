@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import TF, Route, TopicMap, find_prefix, full_type
+from edgefirst_ros.config.topics import (
+    TF,
+    Route,
+    TopicMap,
+    find_prefix,
+    full_type,
+    leading_device,
+    motion_entries,
+)
 from edgefirst_ros.ego.motion import Motion, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.model.cdr import leading_stamp_ns
@@ -19,7 +27,7 @@ from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import Datum, RawMessage, Role
 from edgefirst_ros.pipeline.context import vehicle
 from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
+from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, turning_of, unwanted
 from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes
@@ -99,7 +107,9 @@ class MotionSurvey:
             for route, schema in routed
         )
         self._topics: dict[tuple[str, str], _Topic] = {}
-        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
+        lead = leading_device(config)
+        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9), lead=lead)
+        self._moving = motion_entries(config)
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
         self._log = NavigationLog()
@@ -138,8 +148,9 @@ class MotionSurvey:
             self._clock.rule(raw.topic, route.rule.times)
         if self._duplicates.received(route, raw.receive_ns, digest) is not None:
             return
-        message = _MotionMessage(raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns, raw.arrival, datum)
-        message.held_bytes = len(raw.data)
+        told = datum if route.name in self._moving else None
+        message = _MotionMessage(raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns, raw.arrival, told)
+        message.held_bytes, message.turning_rad_s = len(raw.data), turning_of(datum)
         self._timed(self._clock.feed(message))
         if known.leads and not (known.skimmed or known.is_sense):
             known.skimmed = self._clock.time_ns(message) is not None

@@ -11,7 +11,7 @@ from edgefirst_ros.config.model import TopicRule
 from edgefirst_ros.config.topics import TYPES, Route
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.cdr import Stamped
-from edgefirst_ros.model.navigation import odometry_of
+from edgefirst_ros.model.navigation import Imu, odometry_of
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
@@ -126,12 +126,18 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
     times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
     envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route, raw.vouched)
     envelope.held_bytes = len(raw.data)
+    envelope.turning_rad_s = turning_of(decoded.datum)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)
         envelope.unshown = (
             (Stage.DECODED, Reason.PARAMETER_SETS) if envelope.content is Content.SETS else None
         )
     return envelope
+
+
+def turning_of(datum: Datum) -> tuple[float, float, float] | None:
+    """How a sensor turns, about its own axes in rad/s; None if it measures nothing of that."""
+    return datum.angular_velocity_rad_s if isinstance(datum, Imu) else None
 
 
 def digest_of(raw: RawMessage, most_bytes: int | None = None) -> Digest:

@@ -17,6 +17,7 @@ from edgefirst_ros.config.hints import ExistingTopic, absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     COMPANION_ROLES,
+    EGO_ROLES,
     OF_PICTURES,
     TF,
     Route,
@@ -27,6 +28,8 @@ from edgefirst_ros.config.topics import (
     first_of_role,
     full_type,
     is_of_camera,
+    leading_device,
+    motion_entries,
     placed,
     reference_role,
 )
@@ -322,6 +325,7 @@ class Intake:
 
     def __init__(self, config: Config, session: Session, workers: Workers) -> None:
         self._config = config
+        self._moving = motion_entries(config)
         self._workers = workers
         self.sessions = [session]
         self.routing = Routing(config, session.notes)
@@ -338,7 +342,9 @@ class Intake:
 
     def _restart(self, motions: Iterable[Motion]) -> None:
         window_ns = round(self._config.clock_window_s * 1e9)
-        self._clock: ClockFinder[Envelope] = ClockFinder(window_ns, tell=self._tell)
+        self._clock: ClockFinder[Envelope] = ClockFinder(
+            window_ns, tell=self._tell, lead=leading_device(self._config)
+        )
         self._motions = deque(motions)
         self.heard: set[str] = set()
         self._frames: dict[str, str] = {}
@@ -562,6 +568,8 @@ class Intake:
                 return "another camera topic is the reference"
             if routing.is_second(route):
                 return "another topic has the pictures of this camera"
+        if route.rule.role in EGO_ROLES and route.name not in self._moving:
+            return "the motion is that of another device; its clock is known by this"
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry messages"
         return ""

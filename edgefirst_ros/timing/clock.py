@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from edgefirst_ros.timing.common import agreed
 from edgefirst_ros.timing.drift import DRIFT_NS, Correction, DriftWatch
 from edgefirst_ros.timing.finding import (
     AGREE_NS,
@@ -123,6 +124,7 @@ class ClockFinder(Generic[Message]):
         window_ns: how long clocks are watched before one is chosen.
         late_ns: the same, for a topic that appears later.
         tell: called with sentences worth telling that change no time, once each.
+        lead: the device whose IMU the clocks of others are compared by, see ``agreed``.
     """
 
     def __init__(
@@ -130,7 +132,9 @@ class ClockFinder(Generic[Message]):
         window_ns: int = 3_000_000_000,
         late_ns: int = 400_000_000,
         tell: Callable[[str], None] = lambda _: None,
+        lead: str = "",
     ) -> None:
+        self._lead = lead
         self._window_ns = window_ns
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
@@ -348,7 +352,10 @@ class ClockFinder(Generic[Message]):
         """Choose a clock for each of the topics."""
         known = len(self._clocks)
         evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
-        for (_, topic), finding in zip(due, find_clocks(evidence, self._clocks), strict=True):
+        findings = find_clocks(evidence, self._clocks)
+        if known == 1:  # later, what has been dated stands
+            findings = agreed(evidence, findings, self._clocks, self._lead)
+        for (_, topic), finding in zip(due, findings, strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
             topic.usual_ns = int(np.median(usual))
             topic.jitter_ns = int(np.median(np.abs(np.array(usual) - topic.usual_ns)))

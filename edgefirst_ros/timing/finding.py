@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot
+from math import hypot, isfinite
 from typing import Literal
 
 import numpy as np
@@ -28,11 +28,14 @@ class Clock:
     """A clock that stamps: add ``offset_ns`` to its stamps for the recording's time.
 
     ``uncertainty_ns`` is the offset's uncertainty. It is None if no latency of the clock's topics is known;
-    then the offset is too large by the least latency.
+    then the offset is too large by the least latency. ``device`` is whose clock it is, as configured;
+    ``by_motion`` whether its offset is that by which IMUs agree, see ``timing.common``.
     """
 
     offset_ns: int
     uncertainty_ns: int | None
+    device: str = ""
+    by_motion: bool = False
 
 
 RECORDINGS_OWN = Clock(0, 0)
@@ -294,6 +297,8 @@ class MessageTimes:
     time_ns: int = field(init=False, default=0)
     held_bytes: int = field(init=False, default=0)
     """Memory that the message takes while it waits."""
+    turning_rad_s: tuple[float, float, float] | None = field(init=False, default=None)
+    """How its sensor turns, about its own axes, if it measures that."""
     refusal: str | None = field(init=False, default=None)
 
 
@@ -336,12 +341,13 @@ class Rule:
     """The configuration of a topic's times.
 
     ``offset_ns`` is the user's correction; ``latency_ns`` is the usual least time from acquisition to
-    receipt, None if not known.
+    receipt, None if not known. Topics of different devices share no clock.
     """
 
     choice: Choice = "auto"
     offset_ns: int = 0
     latency_ns: int | None = None
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +372,13 @@ class Evidence:
     def arrivals(self, own: Clock) -> Arrivals:
         """Receive − stamp with times of receipt on the recording's own clock, and the usual latency."""
         return Arrivals(self.plausible_ns - own.offset_ns, self.rule.latency_ns)
+
+    @property
+    def turning(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
+        """Ascending stamps (n,) and how the sensor turns (n, 3) in rad/s; None if it does not say that."""
+        told = ((t.stamp_ns, t.turning_rad_s) for t in self.times if t.turning_rad_s is not None)
+        rows = sorted({stamp_ns: rate for stamp_ns, rate in told if all(map(isfinite, rate))}.items())
+        return (np.array([ns for ns, _ in rows]), np.array([rate for _, rate in rows])) if rows else None
 
     @property
     def is_frozen(self) -> bool:
@@ -399,22 +412,29 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Topic
     near = {e.topic for e in automatic if e.is_near(clocks[0])}
     if near and min(e.arrivals(clocks[0]).least_ns for e in automatic if e.topic in near) > SKEW_NS:
         near = set()
+    # Where a device's clock is known not to be the recording's, it is not taken for that by what comes later.
+    apart = {clock.device for clock in clocks if clock.device}
+    near -= {e.topic for e in automatic if e.rule.device in apart}
     steady = [e for e in automatic if e.topic not in near and e.is_steady]
     groups: dict[str, int] = {}
     added: list[tuple[int, list[Evidence]]] = []
-    for least_ns, each in sorted(
-        ((int(e.plausible_ns.min()), e) for e in steady), key=lambda p: (p[0], p[1].topic)
+    for device, least_ns, each in sorted(
+        ((e.rule.device, int(e.plausible_ns.min()), e) for e in steady), key=lambda p: (*p[:2], p[2].topic)
     ):
-        known = (n for n, c in enumerate(clocks) if n and abs(least_ns - c.offset_ns) <= SAME_CLOCK_NS)
-        group = min(known, key=lambda n: abs(least_ns - clocks[n].offset_ns), default=None)
+        own_ns = {n: c.offset_ns for n, c in enumerate(clocks) if n and c.device == device}
+        known = (n for n, ns in own_ns.items() if abs(least_ns - ns) <= SAME_CLOCK_NS)
+        group = min(known, key=lambda n: abs(least_ns - own_ns[n]), default=None)
         if group is None:
-            if not added or least_ns - added[-1][0] > SAME_CLOCK_NS:
+            last = added[-1] if added else None
+            if last is None or last[1][0].rule.device != device or least_ns - last[0] > SAME_CLOCK_NS:
                 added.append((least_ns, []))
             added[-1][1].append(each)
             group = len(clocks) + len(added) - 1
         groups[each.topic] = group
     own = [e.arrivals(clocks[0]) for e in automatic if e.topic in near]
-    clocks.extend(estimate([e.arrivals(RECORDINGS_OWN) for e in members], own) for _, members in added)
+    for _, members in added:
+        clock = estimate([e.arrivals(RECORDINGS_OWN) for e in members], own)
+        clocks.append(replace(clock, device=members[0].rule.device))
     return [_choose(e, near, groups, clocks) for e in evidence]
 
 
@@ -468,9 +488,24 @@ def _useless(found: Evidence, about: str) -> str:
     return f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(found.late_ns)))})"
 
 
+def moved(finding: TopicClock, clock: Clock, group: int, by_ns: int) -> TopicClock:
+    """The finding with an offset that is larger by so much, that of another clock."""
+    offset_ns, late_ns = finding.offset_ns + by_ns, finding.latency_ns
+    return replace(
+        finding,
+        offset_ns=offset_ns,
+        group=group,
+        text=_other(clock, None),
+        uncertainty_ns=clock.uncertainty_ns,
+        latency_ns=None if late_ns is None else late_ns - by_ns,
+        apart_ns=0,
+    )
+
+
 def _other(clock: Clock, ppm: float | None) -> str:
     drift = "" if ppm is None else f"; it is {abs(ppm):.0f} ppm {'slow' if ppm > 0 else 'fast'}: corrected"
-    return f"{OTHER}{_offset(clock)} behind the recording's; shared offset added{drift}"
+    how = ", as its IMU turns with the others" if clock.by_motion else ""
+    return f"{OTHER}{_offset(clock)} behind the recording's{how}; shared offset added{drift}"
 
 
 def _offset(clock: Clock) -> str:
