@@ -316,7 +316,7 @@ def devices() -> Robot:
         "radar/info": Role.RADAR_INFO,
     }  # fmt: skip
     roles: dict[str, Role | None] = {f"/{h}/{n}": role for h in ("front", "rear") for n, role in own.items()}
-    motion = {"/front/gps": Role.GPS, "/front/imu": Role.IMU, "/rear/gps": None, "/rear/imu": None}
+    motion = {"/front/gps": Role.GPS, "/front/imu": Role.IMU, "/rear/gps": None, "/rear/imu": Role.IMU}
     numbered = [message._replace(arrival=number) for number, message in enumerate(content)]
     return Robot(numbered, roles | motion | {"/tf_static": Role.TF}, "/front/camera/h264")
 

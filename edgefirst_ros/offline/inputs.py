@@ -30,7 +30,7 @@ from edgefirst_ros.offline.drives import (
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
-from edgefirst_ros.sources.suggest import Suggestion, look_at
+from edgefirst_ros.sources.suggest import Suggestion, devices_of, look_at
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
 MOST_REQUESTS = 16
@@ -110,7 +110,9 @@ def open_recordings(
 
 
 def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | None:
-    """A configuration for recordings of which this one can use nothing; None if it can, or none can be read.
+    """A configuration for recordings of which this one can use nothing, or one device of several.
+
+    None if it can use them, or none can be read.
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
@@ -119,9 +121,11 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
     found = open_all({file.path: file for file in find_files(places).files})
     recordings = [each for each in found if isinstance(each, Recording)]
     try:
-        for drive in find_drives(recordings):
-            _usable_topics(drive, config)
+        each_topics = [_usable_topics(drive, config) for drive in find_drives(recordings)]
+        is_part = config.prefix is None and any(map(devices_of, each_topics))
     except ConfigError:
+        is_part = True
+    if is_part:
         name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
         return look_at(recordings).suggestion(name)
     return None

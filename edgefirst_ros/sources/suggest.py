@@ -46,6 +46,8 @@ NOISE = re.compile(
 )
 """Words of names that tell no sensor from another of its kind."""
 SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
+OF_CAMERAS = re.compile(r"camera|realsense|zed|oak")
+"""Names of what has an IMU that is for its pictures, not for the rig."""
 DERIVED = re.compile(
     r"filter|ground|obstacle|crop|downsampl|voxel|map\b|cluster|elevation|segment|aggregat|merged|concat|fused|"
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
@@ -150,7 +152,8 @@ class _Chooser:
         static = [each for each in topics.values() if _is_static(each)]
         self._parents = {child: bare(t.parent) for each in static for child, t in each.pairs.items()}
         self._rig = ""
-        self._own = self._own_routes()
+        self._devices = devices_of((t.topic, t.type) for t in topics.values())
+        self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
         by_role = self._roles()
@@ -175,7 +178,7 @@ class _Chooser:
             if info.topic not in self._used:
                 self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
         by_role[Role.LIDAR_POINTS] = clouds
-        self._motion(by_role, own)
+        self._motion(by_role, own, "" if lead is None else self._device_of(lead))
         for role, found in by_role.items():
             for seen in found:
                 many = len(found) > 1 or role in own
@@ -258,6 +261,8 @@ class _Chooser:
         if own[0].is_distorted and "rect" in re.split(r"[_/]", camera.topic):
             comment += "; the pictures are rectified, but it has a distortion: look at straight lines"
         rule: dict[str, Any] = {"role": Role.CAMERA_INFO, "topic": own[0].topic, "sensor": name}
+        if device := self._device_of(own[0]):
+            rule["device"] = device
         self._entries.append(_Entry(info_name, own[0], rule, comment))
         for other in own[1:]:
             self._left_out[other.topic] = f"another calibration of {name}, which takes {own[0].topic}"
@@ -305,15 +310,25 @@ class _Chooser:
         return chosen
 
     # ------------------------------------------------------------------ motion
-    def _motion(self, by_role: dict[Role, list[SeenTopic]], own: set[Role]) -> None:
+    def _device_of(self, seen: SeenTopic) -> str:
+        return first if (first := _first(seen.topic)) in self._devices else ""
+
+    def _motion(self, by_role: dict[Role, list[SeenTopic]], own: set[Role], lead: str) -> None:
         imus, fixes = by_role.pop(Role.IMU, []), by_role.pop(Role.GPS, [])
         odometry = by_role.pop(Role.ODOMETRY, [])
         if own & {Role.IMU, Role.GPS, Role.ODOMETRY}:
             for seen in (*imus, *fixes, *odometry):
                 self._left_out[seen.topic] = "the rig's motion is taken from the device's own sensors"
         else:
-            imu = self._one(imus, "imu", Role.IMU, self._imu_rank)
-            fix = self._one(fixes, "gps", Role.GPS, lambda s: (not s.has_sigma, -s.hz))
+            imu = None
+            for device in dict.fromkeys([lead, *map(self._device_of, imus)]):
+                there = [seen for seen in imus if self._device_of(seen) == device]
+                entry = "imu" if device == lead else f"{device}_imu"
+                of_it = self._one(there, entry, Role.IMU, self._imu_rank)
+                imu = imu or of_it
+            fix = self._one(
+                fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
+            )
             self._odometry(odometry, imu, fix)
         tfs = by_role.pop(Role.TF, [])
         for seen in tfs[1:]:
@@ -324,8 +339,7 @@ class _Chooser:
             self._add("tf", tfs[0], Role.TF)
 
     def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
-        is_of_camera = any(part in seen.topic.lower() for part in ("camera", "realsense", "zed", "oak"))
-        return is_of_camera, not seen.has_turn, "raw" in seen.topic, -seen.hz
+        return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
 
     def _one(
         self,
@@ -377,6 +391,8 @@ class _Chooser:
 
     def _add(self, name: str, seen: SeenTopic, role: Role) -> None:
         rule: dict[str, Any] = {"role": role, "topic": seen.topic}
+        if (device := self._device_of(seen)) and role is not Role.TF:
+            rule["device"] = device
         said = [f"{seen.hz:.3g} Hz"] if seen.hz else []
         if seen.form:
             said.append(seen.form if seen.size is None else f"{seen.form} {seen.size[0]}x{seen.size[1]}")
@@ -555,6 +571,28 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"}:
         role = Role.DEPTH
     return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The devices on a vehicle, by what their topics begin with, where there are several.
+
+    Each has a camera, lidar or radar and an IMU of its own, as a Raivin has, and nothing else tells of
+    motion. What is called a camera is none: its IMU is for its pictures.
+    """
+    sensing, moving = set[str](), set[str]()
+    for topic, kind in topics:
+        role = likely_role(ExistingTopic(topic, full_type(kind)))
+        if role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
+            sensing.add(_first(topic))
+        elif role in {Role.IMU, Role.ODOMETRY}:
+            moving.add(_first(topic))
+    is_rig = len(moving) > 1 and moving <= sensing and not any(OF_CAMERAS.search(each) for each in moving)
+    return frozenset(moving) if is_rig else frozenset()
+
+
+def _first(topic: str) -> str:
+    """The first part of a topic's namespace, "" if it has none."""
+    return topic.strip("/").partition("/")[0] if "/" in topic.strip("/") else ""
 
 
 def _is_derived(seen: SeenTopic) -> bool:

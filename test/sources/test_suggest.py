@@ -281,7 +281,7 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
                 break
         run.send(signal.SIGINT)
         assert run.wait() == 130, run.err
-    assert "the names are of no device; used: camera /drone/camera/h264" in run.err
+    assert "the names are not those of one device; used: camera /drone/camera/h264" in run.err
     (report,) = (tmp_path / "out").rglob("capture_report.json")
     found = json.loads(report.read_text())
     assert found["samples"] >= 10
