@@ -567,6 +567,11 @@ class Settings(OptionsModel):
         return any(each.by_camera for each in self.chosen_formats)
 
     @property
+    def taking_all_lidars(self) -> list[str]:
+        """The chosen formats whose samples need the clouds of all lidars."""
+        return [each.name for each in self.chosen_formats if each.takes_all_lidars(self.options(each))]
+
+    @property
     def named(self) -> frozenset[str]:
         """Entries of ``topics`` that the user has written, as far as they are not optional."""
         return self._named

@@ -603,6 +603,10 @@ class Format(ABC, Generic[Options]):
         """Roles that a sample is made of; a format of measurements has none."""
         return frozenset(Role)
 
+    def takes_all_lidars(self, options: Options) -> bool:  # noqa: ARG002 - for those that override it
+        """Whether samples need the clouds of all lidars, ``Sample.sweeps``."""
+        return False
+
     def hold_s(self, options: Options) -> float:  # noqa: ARG002 - for those that override it
         """How long the writer holds a sample back, since what it writes depends on later ones; seconds."""
         return 0.0

@@ -167,6 +167,48 @@ def _scan(message: Message) -> PointCloud:
     return cloud_of({name: values[met] for name, values in columns.items()})
 
 
+_TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
+_LATEST_S = 1e10
+"""Times beyond this, and NaN, are invalid."""
+_LONGEST_SWEEP_NS = 1_000_000_000
+
+
+def point_offsets_ns(cloud: PointCloud, stamp_ns: int) -> tuple[str, npt.NDArray[np.int64]] | None:
+    """The field that says when each point was measured, and how long after the message's stamp.
+
+    Integers are nanoseconds and floats are seconds, after the stamp or, where they are too large for that,
+    on the clock of the stamp. A field whose times span more than a second is ignored.
+    """
+    names = cloud.points.dtype.names or ()
+    for name in _TIME:
+        if name in names and cloud.points.dtype[name].shape == ():
+            offsets = _from_field(cloud.points[name], stamp_ns)
+            if offsets is not None:
+                return name, offsets
+    return None
+
+
+def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[np.int64] | None:
+    if not len(values):
+        return np.zeros(0, np.int64)
+    if values.dtype.kind == "f":
+        seconds = as_type(values, np.float64)
+        if not (np.abs(seconds) < _LATEST_S).all():
+            return None
+        whole_s = stamp_ns // 1_000_000_000 if np.abs(seconds).max() > _LONGEST_SWEEP_NS / 1e9 else 0
+        if np.abs(seconds - whole_s).max() > 2 * _LONGEST_SWEEP_NS / 1e9:
+            return None
+        offsets = np.rint((seconds - whole_s) * 1e9).astype(np.int64)
+        offsets -= stamp_ns % 1_000_000_000 if whole_s else 0
+    elif values.dtype.kind in "iu":
+        offsets = values.astype(np.int64)
+        if np.abs(offsets).max() > _LONGEST_SWEEP_NS:
+            offsets = offsets - stamp_ns
+    else:
+        return None
+    return offsets if np.abs(offsets).max() <= _LONGEST_SWEEP_NS else None
+
+
 def cloud_of(columns: Mapping[str, npt.NDArray[Any]]) -> PointCloud:
     """Columns as a cloud of one row; floats become float32."""
     types = [(name, "<f4" if values.dtype.kind == "f" else values.dtype) for name, values in columns.items()]

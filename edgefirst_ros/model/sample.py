@@ -204,6 +204,15 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """One lidar's cloud, and the rig's poses where its first and its last point were measured."""
+
+    measurement: Measurement
+    begin: EgoPose
+    end: EgoPose
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Measurements aligned to one reference frame.
 
@@ -217,6 +226,7 @@ class Sample:
         calibration: the calibration in force.
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
+        sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
     """
 
     sequence: SequenceInfo
@@ -228,6 +238,7 @@ class Sample:
     calibration: Calibration
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
+    sweeps: tuple[Sweep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

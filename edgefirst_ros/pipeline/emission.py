@@ -55,11 +55,12 @@ class Emission:
         self.poses = PoseAccount()
         self.stats: dict[str, StreamStats] = {}
         self.content: dict[str, StreamContent] = {}
-        self._topics = config.topics
+        self._config = config
+        self._merging = config.taking_all_lidars
         self._ledger, self._fanout = session.ledger, session.fanout
         self._context = context
         self._pictures = Pictures(session, images, context, self.content)
-        self.samples = Samples(info, config.topics, session, self._pictures, context)
+        self.samples = Samples(info, config, session, self._pictures, context)
         self.cameras: dict[str, Samples] = {}
         self._calibration: Calibration | None = None
         self._moved: list[str] = []
@@ -129,7 +130,8 @@ class Emission:
 
     def _other_cameras(self, frame: Frame) -> Frame:
         """Hand on the pictures of other cameras that are taken with a frame; the frame without them."""
-        others = {name: each for name, each in frame.companions.items() if each.instead}
+        cameras = (item for item in frame.companions.items() if item[1].route.rule.role is Role.CAMERA)
+        others = {name: each for name, each in cameras if each.instead}
         for each in others.values():
             self.other_camera(each)
         rest = {name: each for name, each in frame.companions.items() if name not in others}
@@ -148,7 +150,7 @@ class Emission:
             info = camera_sequence(self.info, sensor, [each.info.name for each in self.cameras.values()])
             self._fanout.begin_camera(info)
             of = self.session, self._pictures, self._context
-            self.cameras[sensor] = Samples(info, self._topics, *of, camera=(sensor, topic))
+            self.cameras[sensor] = Samples(info, self._config, *of, camera=(sensor, topic))
         return self.cameras[sensor]
 
     def pass_over(self, envelope: Envelope) -> None:
@@ -160,7 +162,11 @@ class Emission:
     def leave_out(self, envelope: Envelope) -> str:
         """Tell the formats whose samples get nothing of a message why; the reason."""
         reason = f"samples take {envelope.route.rule.role.value} from {envelope.instead}"
-        having = self._fanout.camera_formats if envelope.cameras else ()
+        is_lidar = envelope.route.rule.role is Role.LIDAR_POINTS
+        having = {
+            *(self._fanout.camera_formats if envelope.cameras else ()),
+            *(self._merging if is_lidar else ()),
+        }
         lacking = [name for name in self._fanout.sample_formats if name not in having]
         for part in envelope.all_parts:
             self._ledger.leave_out(part.ticket, lacking, reason)

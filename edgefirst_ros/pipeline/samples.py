@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 
-from edgefirst_ros.config.model import TopicRule
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.model.pointcloud import PointCloud, point_offsets_ns
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import Calibration, CameraImage, Role, Sample, SequenceInfo
+from edgefirst_ros.model.sample import Calibration, CameraImage, Role, Sample, SequenceInfo, Sweep
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
@@ -83,7 +84,7 @@ class Samples:
 
     Args:
         info: of the sequence.
-        topics: of the configuration.
+        config: whole.
         session: takes what leaves.
         pictures: of the session.
         context: of the sequence.
@@ -97,7 +98,7 @@ class Samples:
     def __init__(
         self,
         info: SequenceInfo,
-        topics: Mapping[str, TopicRule],
+        config: Config,
         session: Session,
         pictures: Pictures,
         context: SampleContext,
@@ -107,7 +108,8 @@ class Samples:
         self.info = info
         self.frames = FrameCounts()
         self.held_bytes = 0
-        self._topics = topics
+        self._topics = config.topics
+        self._merges = bool(config.taking_all_lidars)
         self._session = session
         self._ledger, self._fanout = session.ledger, session.fanout
         self._pictures = pictures
@@ -212,7 +214,8 @@ class Samples:
                 self._ledger.release(part.ticket, Stage.DROPPED, cut)
             return
         reference, camera = frame.reference, _camera(frame)
-        by_role = {each.route.rule.role: each for each in (reference, *frame.companions.values())}
+        every = (reference, *frame.companions.values())
+        by_role = {each.route.rule.role: each for each in every if self._is_own(each)}
         is_spared, takers = False, self._promised.pop(reference.arrival, None)
         if self._fanout.chooses and self._camera is None:
             is_spared = self._pictures.is_spared(camera)
@@ -231,6 +234,7 @@ class Samples:
             ego,
             calibration,
             content={role: envelope.content_measures for role, envelope in by_role.items()},
+            sweeps=self._sweeps(every) if self._merges else (),
         )
         image = None
         if camera is not None and self._has_takers:
@@ -254,6 +258,24 @@ class Samples:
                 is_reference=self._camera is None,
             )
         )
+
+    def _is_own(self, envelope: Envelope) -> bool:
+        """Whether it is the one of its role that these samples take."""
+        if self._camera is None:
+            return not envelope.instead
+        return envelope.route.sensor == self._camera[0] or self._camera[0] in envelope.cameras
+
+    def _sweeps(self, every: Iterable[Envelope]) -> tuple[Sweep, ...]:
+        """Clouds of all lidars, and where the rig was at their ends."""
+        clouds = sorted((e for e in every if e.route.rule.role is Role.LIDAR_POINTS), key=lambda e: e.topic)
+        found, pose = [], self._context.pose
+        for each in clouds:
+            datum, begin_ns, end_ns = each.measurement.datum, each.time_ns, each.time_ns
+            told = point_offsets_ns(datum, each.stamp_ns) if isinstance(datum, PointCloud) else None
+            if told is not None and len(told[1]):
+                begin_ns, end_ns = begin_ns + int(told[1].min()), end_ns + int(told[1].max())
+            found.append(Sweep(each.measurement, pose(begin_ns), pose(end_ns)))
+        return tuple(found)
 
     def _count(self, time_ns: int, outcome: Outcome, *, is_complete: bool = False) -> None:
         """Count what became of the reference frame of that time."""

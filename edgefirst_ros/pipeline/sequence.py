@@ -96,6 +96,10 @@ class SequenceRun:
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
+        self._merges = bool(config.taking_all_lidars)
+        self._merges_for_all = any(
+            f.by_camera and f.name in config.taking_all_lidars for f in config.chosen_formats
+        )
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
@@ -306,7 +310,10 @@ class SequenceRun:
             emission.other_camera(envelope)
         elif is_camera:
             emission.measurement(envelope)
-        if not envelope.instead:
+        is_more = self._merges and envelope.route.rule.role is Role.LIDAR_POINTS
+        if not envelope.instead or is_more:
+            if envelope.instead:
+                emission.leave_out(envelope)
             self._take(self._aligner.companion(envelope.route.name, envelope))
             return
         if not is_taken:
@@ -320,10 +327,12 @@ class SequenceRun:
 
     def _for_cameras(self, envelope: Envelope, emission: Emission) -> bool:
         """Give a message to the cameras beside the reference whose samples take it; whether any does."""
-        if not envelope.cameras or not self._config.samples_all_cameras:
+        if not self._config.samples_all_cameras:
             return False
-        is_frame = envelope.route.rule.role is Role.CAMERA
-        for sensor in sorted(envelope.cameras):
+        is_frame, cameras = envelope.route.rule.role is Role.CAMERA, set(envelope.cameras)
+        if self._merges_for_all and envelope.route.rule.role is Role.LIDAR_POINTS:
+            cameras |= self._cameras.keys()
+        for sensor in sorted(cameras):
             if sensor not in self._cameras:
                 rules = pairing_rules(self._config, Role.CAMERA, sensor, others=False)
                 alive_ns = round(self._config.alive_s * 1e9)
@@ -333,7 +342,7 @@ class SequenceRun:
             for part in envelope.all_parts:
                 part.ticket.ledger.hold(part.ticket)
             self._cameras[sensor].add(envelope, is_frame=is_frame)
-        return True
+        return bool(cameras)
 
     def _settle_fixes(self, judged: Iterable[tuple[int, str | None]]) -> None:
         for arrival, refusal in judged:
@@ -372,7 +381,8 @@ class SequenceRun:
         if rule.policy == "once":
             reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
         # A picture of another camera is no companion: it was only to be selected with a frame.
-        end = (Stage.SKIPPED, Reason.NOT_SELECTED) if envelope.instead else (Stage.UNPAIRED, reason)
+        is_picture = envelope.instead and rule.role is Role.CAMERA
+        end = (Stage.SKIPPED, Reason.NOT_SELECTED) if is_picture else (Stage.UNPAIRED, reason)
         for part in envelope.all_parts:
             if part.unusable is not None:
                 _release(part, Stage.DROPPED, part.unusable)

@@ -20,6 +20,7 @@ from places import SHARED
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.transform import matrix_of
@@ -213,9 +214,9 @@ def lidars(report: dict[str, Any]) -> dict[str, set[str]]:
 def test_each_camera_has_its_own_devices_lidar_and_never_anothers(
     rig: tuple[Path, dict[str, Any]],
 ) -> None:
-    """The rear one by its name, the left one the nearest."""
+    """The rear one by its name, the left one the nearest; L5Kit's samples have the points of all."""
     output, report = rig
-    assert lidars(report) == {"camera": {FRONT}, "left": {FRONT}, "rear": {"/rear/points"}}
+    assert lidars(report) == {"camera": {FRONT, "/rear/points"}, "left": {FRONT}, "rear": {"/rear/points"}}
     found = samples(output)
     # The ground lies 1.8 m below the lidar at the rear, and only the one in front is tilted.
     assert found[REAR][30]["lidar"]["z"].min() == pytest.approx(-1.8, abs=0.02)
@@ -358,6 +359,60 @@ def test_points_of_each_lidar_lie_where_each_camera_sees_them(official: dict[str
                 judged += 1
                 assert np.sqrt((error_px**2).sum(axis=1).mean()) < 1.0, (camera, lidar)
     assert judged >= 5
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    values = {"formats": ["edgefirst", "ncore"], "edgefirst": {"merge_lidars": True}}
+    return converted(tmp_path_factory.mktemp("merged"), **values)
+
+
+@needs_official
+def test_merged_points_are_where_nvidias_reader_sees_them_once_the_rig_has_moved(
+    merged: tuple[Path, dict[str, Any]], official: dict[str, Any]
+) -> None:
+    """Each point of each lidar, from the rig at the picture's time, as the rig drives at some 10 m/s."""
+    found = samples(merged[0])[SEQUENCE]
+    times_us, T_cameras = official["camera_optical/times_us"], official["camera_optical/T_world"]
+    T_camera_rig = sequence(merged[0]).pose("camera_optical", "rig")
+    moved_m = []
+    for number in (10, 20, 30):
+        cloud = found[number]["lidar"]
+        T_rig_world = T_cameras[number] @ np.linalg.inv(T_camera_rig)
+        here = np.stack([cloud[axis] for axis in "xyz"], axis=1) @ T_rig_world[:3, :3].T + T_rig_world[:3, 3]
+        for of, lidar in enumerate(("lidar", "rear_lidar")):
+            sweeps_us = official[f"{lidar}/times_us"]
+            at = int(np.abs(sweeps_us - times_us[number]).argmin())
+            there = official[f"{lidar}/{at}"]
+            assert len(there) == (cloud["lidar"] == of).sum() > 500
+            assert np.abs(here[cloud["lidar"] == of] - there).max() < 0.03
+            moved_m.append(abs(sweeps_us[at] - times_us[number]) * 1e-5)
+    assert max(moved_m) > 0.1
+
+
+def test_every_camera_has_the_points_of_all_lidars_if_they_are_merged(
+    merged: tuple[Path, dict[str, Any]],
+) -> None:
+    output, report = merged
+    assert all(each.ok for each in check(output / "edgefirst"))
+    for found in samples(output).values():
+        assert {*found[20]["lidar"]["lidar"].tolist()} == {0, 1}
+    for topic in (FRONT, "/rear/points"):
+        account = report["topics"][topic]
+        assert account["written_to"] == {"edgefirst": account["received"], "ncore": account["received"]}
+        assert account["left_out"] == {}
+
+
+def test_l5kit_has_the_points_of_all_lidars(rig: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """Those behind the car are only seen by the one at the rear."""
+    fewer = {name: rule for name, rule in TOPICS.items() if name != "rear_lidar"}
+    alone, _ = converted(tmp_path, topics=fewer, formats=["l5kit"])
+    counts = []
+    for output in (rig[0], alone):
+        points = FORMATS["l5kit"].read(output / "l5kit" / "d.zarr").points
+        counts.append((len(points), int((points["position_cm"][:, 0] < -1000).sum())))
+    assert counts[0][0] > 1.5 * counts[1][0]
+    assert counts[0][1] > counts[1][1]
 
 
 @needs_official

@@ -67,6 +67,10 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
         return check(path, look)
 
+    def takes_all_lidars(self, options: EdgeFirstOptions) -> bool:
+        """To merge them."""
+        return options.merge_lidars
+
     def scenes(self, path: Path) -> EdgeFirstScenes:
         """Each sample's picture, boxes, clouds and cube."""
         from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes

@@ -73,6 +73,12 @@ class EdgeFirstOptions(OptionsModel):
         description="Elevations of the lower and upper edge of the projected images. Set the lidar's own "
         "field of view, so that no row stays empty; by default a row covers 0.7°, one beam of an OS1-64.",
     )
+    merge_lidars: bool = Field(
+        default=False,
+        description="lidar.pcd has the points of all lidars, in the rig's frame and where they are at the "
+        "sample's time, with a field lidar: the number of the lidar, by the order of their topics. Set it to "
+        "train on the whole surroundings.",
+    )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),
         description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "

@@ -27,6 +27,7 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
+from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
@@ -153,7 +154,7 @@ class PreparedSample:
         location: latitude and longitude, if it is known.
         files: its files in order.
         record_json: its record for the journal.
-        annotations: for each topic, bytes of annotations in that record.
+        annotations: for each topic, bytes of annotations in that record, or in a file of several topics.
         refused: (topic, reason) of messages or parts of them that are not stored.
     """
 
@@ -175,6 +176,8 @@ class _Files:
     frame: int
     files: list[PreparedFile] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    shares: dict[str, int] = field(default_factory=dict)
+    """Bytes of a file that are of another topic than the one that it is named with."""
 
     def add(
         self, topic: str, kind: str, encode: Callable[[], bytes], size: tuple[int, int] | None = None
@@ -232,7 +235,7 @@ def prepare_sample(
         location=record.location,
         files=tuple(out.files),
         record_json=record.to_json(),
-        annotations=annotations.stored,
+        annotations={**annotations.stored, **out.shares},
         refused=(*out.refused, *annotations.refused, *_empty(annotations)),
     )
 
@@ -286,8 +289,14 @@ def _radar(sample: Sample, once: EncodedOnce, out: _Files) -> None:
 
 def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
     points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
-    if points:
+    if options.merge_lidars and sample.sweeps:
+        _merged(sample, out)
+    elif points:
         _cloud(points, "lidar.pcd", encode_lidar, once, out)
+    if not options.merge_lidars:
+        own = {each.topic for each in sample.companions.values()}
+        more = (s.measurement.topic for s in sample.sweeps if s.measurement.topic not in own)
+        out.refused += [(topic, NoPlace("lidar.pcd is of another lidar: see merge_lidars")) for topic in more]
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
     has_images = all(options.lidar_image_size)
@@ -308,6 +317,17 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         )
     elif points and projected and (jpeg := projected.jpeg) is not None:
         out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
+
+
+def _merged(sample: Sample, out: _Files) -> None:
+    """lidar.pcd of all lidars that can be placed."""
+    merged, sizes, refused = merged_sweeps(sample)
+    out.refused += refused
+    if merged is None:
+        return
+    first, *others = sizes
+    out.add(first, "lidar.pcd", lambda: encode_lidar(merged).data)
+    out.shares.update({topic: sizes[topic] for topic in others})
 
 
 def _depth(sample: Sample, out: _Files) -> None:

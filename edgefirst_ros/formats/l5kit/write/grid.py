@@ -350,8 +350,8 @@ class FrameGrid:
     def _points(self, due_ns: int, pose: Pose, stored: Counter[tuple[int, str]]) -> Records:
         """The clouds nearest in time, moved to the rig's pose in the frame."""
         parts = [np.zeros(0, POINT)]
-        for sensor in sorted({sensor for held in self._held for sensor in held.sample.clouds}):
-            clouds = [(h.number, h.sample.clouds[sensor]) for h in self._held if sensor in h.sample.clouds]
+        for of in sorted({of for held in self._held for of in held.sample.clouds}):
+            clouds = [(h.number, h.sample.clouds[of]) for h in self._held if of in h.sample.clouds]
             number, cloud = min(clouds, key=lambda each: abs(each[1].time_ns - due_ns))
             if self._is_of(due_ns, cloud.time_ns):
                 points = self._moved(cloud, due_ns, pose)

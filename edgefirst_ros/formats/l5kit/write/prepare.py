@@ -106,7 +106,7 @@ class PreparedFrame:
         candidates: the detections, each at the time of its own message.
         origins: topics of the candidates, by their source.
         lights: None without a message of the model.
-        clouds: by sensor.
+        clouds: by sensor and topic.
         topics: those that were used.
         refused: topic and reason of what cannot be placed.
     """
@@ -118,7 +118,7 @@ class PreparedFrame:
     candidates: PlacedDetections
     origins: Mapping[int, str]
     lights: Lights | None
-    clouds: Mapping[int, Cloud]
+    clouds: Mapping[tuple[int, str], Cloud]
     topics: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
@@ -145,6 +145,10 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
     others = sample.companions.keys() - options.roles
     account.refused += [(sample.companions[role].topic, NO_FILE) for role in sorted(others)]
+    if Role.LIDAR_POINTS not in options.roles:
+        own = {each.topic for each in sample.companions.values()}
+        more = {each.measurement.topic for each in sample.sweeps} - own
+        account.refused += [(topic, NO_FILE) for topic in sorted(more)]
     return PreparedFrame(
         sample.sequence.name,
         sample.frame,
@@ -236,14 +240,15 @@ def _lights(sample: Sample, setting: Setting) -> Lights | None:
     return Lights(model.topic, model.time_ns, np.array(list(rows.values()), FACE))
 
 
-def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cloud]:
+def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[tuple[int, str], Cloud]:
     wanted = setting.options.points
-    clouds: dict[int, Cloud] = {}
-    for role, sensor, name in (
-        (Role.LIDAR_POINTS, LIDAR, "lidar"),
-        (Role.RADAR_TARGETS, RADAR, "radar"),
+    clouds: dict[tuple[int, str], Cloud] = {}
+    own, radar = sample.companions.get(Role.LIDAR_POINTS), sample.companions.get(Role.RADAR_TARGETS)
+    lidars: list[Measurement | None] = [sweep.measurement for sweep in sample.sweeps]
+    for measurement, sensor, name in (
+        *((each, LIDAR, "lidar") for each in lidars or [own]),
+        (radar, RADAR, "radar"),
     ):
-        measurement = sample.companions.get(role)
         if measurement is None or wanted not in {name, "both"}:
             continue
         try:
@@ -252,7 +257,7 @@ def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[int, Cl
             account.refused.append((measurement.topic, str(error)))
             continue
         account.topics.add(measurement.topic)
-        clouds[sensor] = Cloud(measurement, sensor, setting)
+        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, setting)
     return clouds
 
 

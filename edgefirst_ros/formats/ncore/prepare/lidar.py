@@ -26,7 +26,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
 from edgefirst_ros.formats.ncore.store.base import EntryTimes
 from edgefirst_ros.formats.zarr2.metadata import group
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.pointcloud import PointCloud, as_type, type_scale
+from edgefirst_ros.model.pointcloud import PointCloud, as_type, point_offsets_ns, type_scale
 from edgefirst_ros.model.sample import Observation
 
 Angles = npt.NDArray[np.float64]
@@ -299,10 +299,6 @@ def _least_gaps(values: Angles) -> Angles:
 
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
-_TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
-_LATEST_S = 1e10
-"""Times beyond this, and NaN, are invalid."""
-_LONGEST_SWEEP_NS = 1_000_000_000
 
 
 def lidar_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
@@ -356,42 +352,16 @@ def ray_offsets_ns(
 ) -> tuple[str, npt.NDArray[np.int64] | None]:
     """Where the times of the points come from, and the points' times after the message's.
 
-    Integers are nanoseconds and floats are seconds, after the stamp or, where they are too large for that,
-    on the clock of the stamp. A field whose times span more than a second is ignored.
+    Without a field that says so, they are spread over ``lidar_spread_ms``.
     """
-    names = cloud.points.dtype.names or ()
-    for name in _TIME:
-        if name in names and cloud.points.dtype[name].shape == ():
-            offsets = _from_field(cloud.points[name], stamp_ns)
-            if offsets is not None:
-                return name, offsets
+    if (told := point_offsets_ns(cloud, stamp_ns)) is not None:
+        return told
     if not options.lidar_spread_ms or not len(cloud.points):
         return "constant", None
     steps = cloud.width if cloud.height > 1 else len(cloud.points)
     sweep_ns = round(options.lidar_spread_ms * 1e6)
     line = np.arange(steps, dtype=np.int64) * sweep_ns // max(1, steps - 1)
     return "spread", np.tile(line, cloud.height) if cloud.height > 1 else line
-
-
-def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[np.int64] | None:
-    if not len(values):
-        return np.zeros(0, np.int64)
-    if values.dtype.kind == "f":
-        seconds = as_type(values, np.float64)
-        if not (np.abs(seconds) < _LATEST_S).all():
-            return None
-        whole_s = stamp_ns // 1_000_000_000 if np.abs(seconds).max() > _LONGEST_SWEEP_NS / 1e9 else 0
-        if np.abs(seconds - whole_s).max() > 2 * _LONGEST_SWEEP_NS / 1e9:
-            return None
-        offsets = np.rint((seconds - whole_s) * 1e9).astype(np.int64)
-        offsets -= stamp_ns % 1_000_000_000 if whole_s else 0
-    elif values.dtype.kind in "iu":
-        offsets = values.astype(np.int64)
-        if np.abs(offsets).max() > _LONGEST_SWEEP_NS:
-            offsets = offsets - stamp_ns
-    else:
-        return None
-    return offsets if np.abs(offsets).max() <= _LONGEST_SWEEP_NS else None
 
 
 def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> Intensity | None:
