@@ -41,7 +41,7 @@ CEILINGS: Mapping[str, int] = {
     "live": 1740,
     "fleet": 1550,
     "offline": 1200,
-    "config": 1190,
+    "config": 1230,
     "api": 280,
     PLAIN: 70,
 }

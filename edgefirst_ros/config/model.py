@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -26,6 +27,7 @@ from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
 from edgefirst_ros.model.sample import Role
+from edgefirst_ros.model.transform import bare
 from edgefirst_ros.timing.finding import Choice, Rule
 
 ALL = "all"
@@ -42,6 +44,16 @@ Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 Vector = tuple[Length, Length, Length]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
+
+
+def _of_length_one(value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    length = math.hypot(*value)
+    if not abs(length - 1) <= _MOST_OFF_UNIT:
+        raise ValueError(f"expected a quaternion of length 1, found one of {length:.4g}: give x, y, z, w")
+    return value
+
+
+Quaternion = Annotated[tuple[float, float, float, float], AfterValidator(_of_length_one)]
 Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
@@ -90,6 +102,17 @@ class TopicRule(OptionsModel):
         None,
         description="Roll, pitch and yaw of the sensor in the rig's frame, of a camera those of its body, "
         "which looks along x. Set it with xyz_m.",
+    )
+    rotation_xyzw: Quaternion | None = Field(
+        None,
+        description="In place of rpy_deg: the quaternion that a transform would have, of a camera that of "
+        "its optical frame, which looks along z. Set it where a calibration gives you one.",
+    )
+    mount_frame: str = Field(
+        "",
+        max_length=256,
+        description="The frame in which xyz_m and the rotation are, in place of the rig's: one of "
+        "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
     )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
@@ -190,6 +213,14 @@ class TopicRule(OptionsModel):
             compiled(name)
         return " ".join(names)
 
+    @model_validator(mode="after")
+    def _one_place(self) -> TopicRule:
+        if self.rpy_deg is not None and self.rotation_xyzw is not None:
+            raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
+        if self.mount_frame and not self.is_placed:
+            raise ValueError("mount_frame places nothing by itself: give xyz_m, where the sensor is in it")
+        return self
+
     @property
     def names(self) -> tuple[str, ...]:
         """Plain names and regular expressions of the topics that may be used, in order of preference."""
@@ -203,7 +234,7 @@ class TopicRule(OptionsModel):
     @property
     def is_placed(self) -> bool:
         """Whether the configuration says where the sensor is."""
-        return self.xyz_m is not None or self.rpy_deg is not None
+        return any(each is not None for each in (self.xyz_m, self.rpy_deg, self.rotation_xyzw))
 
     @property
     def is_choice(self) -> bool:
@@ -314,7 +345,7 @@ class EgoOptions(OptionsModel):
         description="The rig moves only in the direction it points, as a car does. Set false if it may move "
         "sideways, as boats, drones or mecanum wheels do.",
     )
-    rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
+    rig_from_imu_xyzw: Quaternion | None = Field(
         None,
         description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
         "axes are the same. Set it to what a warning suggests if IMU and course disagree.",
@@ -326,13 +357,6 @@ class EgoOptions(OptionsModel):
         "wait if its pose is already known. Raise it for better live poses; lower it to have samples on disk "
         "sooner.",
     )
-
-    @field_validator("rig_from_imu_xyzw")
-    @classmethod
-    def _unit(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if value is not None and abs(math.hypot(*value) - 1) > _MOST_OFF_UNIT:
-            raise ValueError(f"expected a quaternion of length 1, found one of {math.hypot(*value):.4g}")
-        return value
 
 
 class OverloadOptions(OptionsModel):
@@ -630,6 +654,22 @@ class Settings(OptionsModel):
             )
         if ALL in wanted and len(wanted) > 1:
             raise ValueError(f"complete: {ALL} includes the others")
+        return self
+
+    @model_validator(mode="after")
+    def _on_the_rig(self) -> Settings:
+        """No placed sensor is, over others, mounted on itself."""
+        placed = ((rule.sensor or name, rule) for name, rule in self.topics.items() if rule.is_placed)
+        parents = {bare(sensor): bare(rule.mount_frame) for sensor, rule in placed}
+        for sensor in parents:
+            way = [sensor]
+            while (above := parents.get(way[-1], "")) and above not in way:
+                way.append(above)
+            if above == sensor:
+                raise ValueError(
+                    f"topics.{sensor}.mount_frame: {' is mounted on '.join([*way, sensor])}; name a frame "
+                    "that leads to the rig's"
+                )
         return self
 
     @model_validator(mode="after")

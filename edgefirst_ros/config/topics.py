@@ -15,7 +15,7 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
-from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles
+from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
 
 TF = "tf2_msgs/msg/TFMessage"
 TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
@@ -239,12 +239,19 @@ def placed(config: Config) -> dict[str, Transform]:
     found: dict[str, Transform] = {}
     for entry, rule in config.topics.items():
         if rule.is_placed:
-            turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
-            axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
-            x, y, z, w = map(float, quaternion_of(turn @ axes))
-            frame = sensor_of(entry, rule)
-            found[frame] = Transform(config.rig_frame, frame, rule.xyz_m or (0.0, 0.0, 0.0), (x, y, z, w))
+            frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
+            found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
+
+
+def _turn(rule: TopicRule) -> tuple[float, float, float, float]:
+    """How a placed sensor is turned in the frame that it is mounted in."""
+    if rule.rotation_xyzw is not None and (given := unit(rule.rotation_xyzw)) is not None:
+        return given
+    turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
+    axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
+    x, y, z, w = map(float, quaternion_of(turn @ axes))
+    return x, y, z, w
 
 
 def _likeness(one: str, other: str) -> tuple[int, float]:

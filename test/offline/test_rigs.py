@@ -138,21 +138,26 @@ def test_the_configuration_says_where_a_sensor_is_whatever_transforms_say(
     tmp_path: Path, truth: Truth
 ) -> None:
     """As its body stands, of a camera as well; what is of the same sensor is there, too."""
-    left, lidar = TOPICS["left"], TOPICS["rear_lidar"]
+    left, rear, lidar = TOPICS["left"], TOPICS["rear"], TOPICS["rear_lidar"]
+    behind = next(each for each in truth.world.mounts if each.child == "rear_optical")
+    place = {"xyz_m": [0.0, 0.0, 0.0], "rotation_xyzw": behind.rotation_xyzw, "mount_frame": "/rear_lidar"}
     topics = TOPICS | {
         "left": left | {"xyz_m": [1.0, 0.5, 1.6], "rpy_deg": [0.0, 0.0, 60.0]},
+        "rear": rear | place,
         "rear_lidar": lidar | {"xyz_m": [-2.0, 0.25, 3.0]},
         "lidar_points": {"sensor": "rear_lidar"},
     }
     output, _ = converted(tmp_path, topics=topics, formats=["ncore"])
     found = sequence(output)
-    assert found.instances("cameras") == ["camera_optical", "left", "rear_optical"]
+    assert found.instances("cameras") == ["camera_optical", "left", "rear"]
     mount = next(each for each in truth.world.mounts if each.child == "left_optical")
     assert found.pose("left", "rig") == pytest.approx(mount.matrix(), abs=1e-5)
     assert found.instances("lidars") == ["rear_lidar", "rear_lidar_2"]
     T_lidar_rig = np.eye(4)
     T_lidar_rig[:3, 3] = (-2.0, 0.25, 3.0)
     assert found.pose("rear_lidar", "rig") == pytest.approx(T_lidar_rig, abs=1e-6)
+    assert found.pose("rear", "rig")[:3, 3] == pytest.approx(T_lidar_rig[:3, 3], abs=1e-6)
+    assert found.pose("rear", "rig")[:3, :3] == pytest.approx(behind.matrix()[:3, :3], abs=1e-5)
 
 
 def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
