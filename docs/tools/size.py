@@ -28,7 +28,7 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16000,
-    "pipeline": 4660,
+    "pipeline": 4680,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
@@ -38,14 +38,14 @@ CEILINGS: Mapping[str, int] = {
     "ego": 2130,
     "timing": 2120,
     "simulation": 2010,
-    "live": 1740,
+    "live": 1750,
     "fleet": 1550,
-    "offline": 1200,
-    "config": 1230,
+    "offline": 1210,
+    "config": 1350,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 284, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 285, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
@@ -18,13 +19,16 @@ from pydantic import (
     PrivateAttr,
     ValidationError,
     create_model,
+    field_serializer,
     field_validator,
     model_validator,
 )
 
+from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.model.transform import bare
@@ -114,6 +118,12 @@ class TopicRule(OptionsModel):
         description="The frame in which xyz_m and the rotation are, in place of the rig's: one of "
         "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
     )
+    info_file: Path | CameraFile | None = Field(
+        None,
+        description="A camera's calibration as ROS's camera_calibration writes it: a YAML file, named from "
+        "the configuration's folder, or what is in it. It counts in place of CameraInfo messages. Set it "
+        "where these are missing or wrong.",
+    )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
         description="Quarter of a tiled 4K picture that the topic shows; the four tiles must carry equal "
@@ -198,6 +208,15 @@ class TopicRule(OptionsModel):
             raise ValueError("must be 9 to 16, or 0 to find it")
         return value
 
+    @field_validator("info_file", mode="plain")
+    @classmethod
+    def _calibrated(cls, value: object) -> CameraFile | None:
+        return camera_file(value)
+
+    @field_serializer("info_file")
+    def _written_out(self, value: CameraFile | None) -> dict[str, Any] | None:
+        return None if value is None else value.model_dump()
+
     @field_validator("topic", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
@@ -215,6 +234,8 @@ class TopicRule(OptionsModel):
 
     @model_validator(mode="after")
     def _one_place(self) -> TopicRule:
+        if self.info_file is not None and self.role is not Role.CAMERA:
+            raise ValueError("info_file is a camera's: give it to the entry with role: camera")
         if self.rpy_deg is not None and self.rotation_xyzw is not None:
             raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
         if self.mount_frame and not self.is_placed:
@@ -235,6 +256,11 @@ class TopicRule(OptionsModel):
     def is_placed(self) -> bool:
         """Whether the configuration says where the sensor is."""
         return any(each is not None for each in (self.xyz_m, self.rpy_deg, self.rotation_xyzw))
+
+    @property
+    def camera_info(self) -> CameraInfo | None:
+        """What the configuration says of the camera's intrinsics."""
+        return self.info_file.camera_info() if isinstance(self.info_file, CameraFile) else None
 
     @property
     def is_choice(self) -> bool:
@@ -702,6 +728,8 @@ MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
 
 def _implausible(value: Any, name: str = "", *, bounded: bool = False) -> Iterator[str]:  # noqa: ANN401 - of any field
     """A sentence for every number with which nothing can be calculated, wherever it is in a model."""
+    if isinstance(value, CameraFile):  # coefficients may be tiny; it is judged as CameraInfo is
+        return
     if isinstance(value, BaseModel):
         for part, info in type(value).model_fields.items():
             above = any(hasattr(each, "le") or hasattr(each, "lt") for each in info.metadata)

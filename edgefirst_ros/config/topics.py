@@ -13,6 +13,7 @@ import numpy as np
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
+from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
 from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
@@ -242,6 +243,12 @@ def placed(config: Config) -> dict[str, Transform]:
             frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
             found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
+
+
+def camera_infos(config: Config) -> dict[str, CameraInfo]:
+    """The calibration of cameras that the configuration has, by sensor."""
+    rules = config.topics.items()
+    return {sensor_of(entry, rule): info for entry, rule in rules if (info := rule.camera_info) is not None}
 
 
 def _turn(rule: TopicRule) -> tuple[float, float, float, float]:

@@ -41,6 +41,7 @@ class SampleContext:
         motion: of the whole drive, if it is known beforehand.
         before: trajectory of the sequence before, if it continues.
         placed: where sensors are by the configuration, by frame, whatever transforms say.
+        infos: calibration of cameras by the configuration, by sensor, whatever their CameraInfo says.
 
     Attributes:
         calibration: in force now.
@@ -59,6 +60,7 @@ class SampleContext:
         *,
         camera: str = "",
         placed: Mapping[str, Transform] = MappingProxyType({}),
+        infos: Mapping[str, CameraInfo] = MappingProxyType({}),
         has_ego: bool,
         odometry: bool,
         held_ns: int = 0,
@@ -69,8 +71,13 @@ class SampleContext:
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
-        self._placed = placed
-        self.calibration = replace(known, transforms={**known.transforms, **placed}) if placed else known
+        self._placed, self._infos = placed, infos
+        self.calibration = replace(
+            known,
+            transforms={**known.transforms, **placed},
+            camera_info=infos.get(camera, known.camera_info),
+            other_cameras={**known.other_cameras, **{n: infos[n] for n in infos if n != camera}},
+        )
         self.camera = camera
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
@@ -99,6 +106,8 @@ class SampleContext:
         one that fits: it belongs to pictures before or after a change of size.
         """
         datum, known = measurement.datum, self.calibration
+        if isinstance(datum, CameraInfo) and sensor in self._infos:
+            return None
         if isinstance(datum, CameraInfo) and self.camera not in {"", sensor}:
             self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: datum})
         elif isinstance(datum, CameraInfo):
@@ -159,6 +168,8 @@ class SampleContext:
             picture: width and height.
             coming: measurements received from after the change, in order of time.
         """
+        if self.camera in self._infos:
+            return self.calibration
         came = [] if self._other_info is None else [self._other_info]
         infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
         fitting = next((info for info in infos if _size(info) == picture), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, placed, sensor_of
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, camera_infos, placed, sensor_of
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
@@ -80,6 +80,7 @@ class SequenceRun:
             config.ego,
             camera=camera,
             placed=placed(config),
+            infos=camera_infos(config),
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,

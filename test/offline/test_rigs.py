@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pymap3d
 import pytest
+import yaml
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
@@ -158,6 +159,38 @@ def test_the_configuration_says_where_a_sensor_is_whatever_transforms_say(
     assert found.pose("rear_lidar", "rig") == pytest.approx(T_lidar_rig, abs=1e-6)
     assert found.pose("rear", "rig")[:3, 3] == pytest.approx(T_lidar_rig[:3, 3], abs=1e-6)
     assert found.pose("rear", "rig")[:3, :3] == pytest.approx(behind.matrix()[:3, :3], abs=1e-5)
+
+
+def saved(focal_px: float, width: int, height: int) -> dict[str, Any]:
+    """What ROS's camera_calibration writes, of pixels from the centre of the first."""
+    k = [focal_px, 0.0, width / 2 - 0.5, 0.0, focal_px, height / 2 - 0.5, 0.0, 0.0, 1.0]
+    return {
+        "image_width": width,
+        "image_height": height,
+        "camera_matrix": {"rows": 3, "cols": 3, "data": k},
+        "distortion_model": "plumb_bob",
+        "distortion_coefficients": {"rows": 1, "cols": 5, "data": [-0.25, 0.06, 0.0, 0.0, 1e-7]},
+    }
+
+
+def test_a_calibration_file_counts_in_place_of_camera_info(tmp_path: Path) -> None:
+    """Of the reference and of another camera; that of another size is scaled; the third has its messages."""
+    (tmp_path / "left.yaml").write_text(yaml.safe_dump(saved(500.0, 640, 360)), encoding="utf-8")
+    topics = TOPICS | {
+        "camera": {"info_file": saved(444.0, 640, 360)},
+        "left": TOPICS["left"] | {"info_file": str(tmp_path / "left.yaml")},
+    }
+    output, report = converted(tmp_path, topics=topics, formats=["ncore"])
+    found = sequence(output)
+    for camera, focal_px in (("camera_optical", 444.0), ("left_optical", 250.0), ("rear_optical", 316.8)):
+        model = found.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
+        assert model["focal_length"] == pytest.approx([focal_px] * 2)
+        assert model["principal_point"] == pytest.approx([side / 2 for side in model["resolution"]])
+        is_filed = camera != "rear_optical"
+        assert model["radial_coeffs"][:3] == ([-0.25, 0.06, 1e-7] if is_filed else [0.0, 0.0, 0.0])
+    assert report["sequences"][0]["calibration"]["camera"]["focal_px"] == [444.0, 444.0]
+    infos = ("/camera/info", "/left/info", "/rear/info")
+    assert all(report["topics"][topic]["refused"] == 0 for topic in infos)
 
 
 def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
