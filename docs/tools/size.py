@@ -28,12 +28,12 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16000,
-    "pipeline": 4680,
+    "pipeline": 4700,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
     "cli": 2720,
-    "model": 2610,
+    "model": 2690,
     "nodes": 2390,
     "ego": 2130,
     "timing": 2120,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1750,
     "fleet": 1550,
     "offline": 1210,
-    "config": 1350,
+    "config": 1360,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 285, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:

@@ -9,7 +9,15 @@ from itertools import islice
 from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, Route, TopicMap, full_type, refers_to
+from edgefirst_ros.config.topics import (
+    CONTEXT_ROLES,
+    OFTEN_OTHER,
+    TYPES,
+    Route,
+    TopicMap,
+    full_type,
+    refers_to,
+)
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sample import Role
 
@@ -196,8 +204,9 @@ def _similarity(topic: str, name: str) -> float:
 def likely_role(seen: ExistingTopic) -> Role | None:
     """The most likely role of a topic, by its type and the words in its name; None if there is none."""
     name, kind = seen.topic.lower(), full_type(seen.type)
-    if kind == TF:
-        return Role.TF if name.endswith("tf_static") else None
+    if kind in OFTEN_OTHER:
+        role, ending = OFTEN_OTHER[kind]
+        return role if name.endswith(ending) else None
     if kind in TYPES[Role.LIDAR_POINTS]:
         is_clustered, is_fused = "cluster" in name, "fusion" in name
         if "radar" in name:

@@ -308,6 +308,7 @@ MAIVIN_TOPICS: Mapping[str, TopicRule] = {
     "imu": _rule(Role.IMU, "imu", expected_hz=200.0, latency_ms=3.0),
     "gps": _rule(Role.GPS, "gps", latency_ms=120.0),
     "tf": _rule(Role.TF, "tf_static"),
+    "robot_description": _rule(Role.ROBOT_DESCRIPTION, "robot_description"),
     # A neighbouring frame's boxes are wrong labels, so a model pairs with its own frame: half of 1/30 s.
     "model": _rule(Role.MODEL, "model/output", tolerance_ms=16.0, latency_ms=70.0),
     "model_boxes2d": _rule(Role.MODEL, "model/boxes2d", tolerance_ms=16.0, latency_ms=70.0),

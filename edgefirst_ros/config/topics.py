@@ -18,7 +18,11 @@ from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
 from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
 
-TF = "tf2_msgs/msg/TFMessage"
+TF, TEXT = "tf2_msgs/msg/TFMessage", "std_msgs/msg/String"
+OFTEN_OTHER: Mapping[str, tuple[Role, str]] = {
+    TF: (Role.TF, "tf_static"), TEXT: (Role.ROBOT_DESCRIPTION, "robot_description"),
+}  # fmt: skip
+"""Types of which only topics with this ending have the role: transforms move, and texts say anything."""
 TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
 """Message types that a role may have; messages of other types are refused."""
 CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
@@ -41,6 +45,11 @@ def full_type(schema: str) -> str:
     """``pkg/msg/Type`` for a type that is given as that or as ``pkg/Type``; recorders write either."""
     package, _, name = schema.partition("/")
     return schema if "/" in name or not name else f"{package}/msg/{name}"
+
+
+def is_any_text(topic: str, kind: str) -> bool:
+    """Whether a topic of texts is none whose texts can be used."""
+    return kind == TEXT and not topic.endswith(OFTEN_OTHER[TEXT][1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
 from edgefirst_ros.model.transform import Transform, Transforms, bare, describe_change, makes_cycle
+from edgefirst_ros.model.urdf import RobotDescription
 
+MOST_SHOWN = 5
+"""Joints that a sentence names."""
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
 POSE_AT_LEAST_NS = 50_000_000
@@ -50,6 +53,7 @@ class SampleContext:
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
         moved: first change of each frame's transform, a sentence by frame.
+        told: sentences about calibration that came, to be said once.
         reference_topics: topics whose messages samples begin with.
         camera: the sensor whose pictures samples take.
     """
@@ -81,6 +85,9 @@ class SampleContext:
         self.camera = camera
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, str] = {}
+        self.told: list[str] = []
+        self._described: set[str] = set()
+        """Frames whose transform is the description's, as no other said one."""
         self._other_info: CameraInfo | None = None
         wait_ns = round(options.wait_s * 1e9)
         self._wait_ns = max(0, wait_ns - held_ns)
@@ -121,7 +128,25 @@ class SampleContext:
             self.calibration = replace(known, model_info=datum)
         elif isinstance(datum, Transforms):
             return self._place(datum)
+        elif isinstance(datum, RobotDescription):
+            self._describe(datum)
         return None
+
+    def _describe(self, robot: RobotDescription) -> None:
+        """What is fixed on the robot is where it says unless transforms do: those are of the real one."""
+        placed = dict(self.calibration.transforms)
+        known = {bare(child) for child in placed} - self._described
+        for transform in robot.transforms:
+            if bare(transform.child) not in known and not makes_cycle(transform, placed):
+                placed[transform.child] = transform
+                self._described.add(bare(transform.child))
+        if placed != self.calibration.transforms:
+            self.calibration = replace(self.calibration, transforms=placed)
+        if robot.moving:
+            self.told.append(
+                f"robot_description: of {', '.join(robot.moving[:MOST_SHOWN])}"
+                f"{', …' * (len(robot.moving) > MOST_SHOWN)} the place is not fixed, and not taken"
+            )
 
     def take_camera(self, sensor: str) -> None:
         """Samples take the pictures of this camera, as is known by now."""
@@ -145,12 +170,14 @@ class SampleContext:
                 refusal = "transform that makes a frame its own ancestor"
             elif (before := placed.get(transform.child)) != transform:
                 placed[transform.child] = transform
-                if before is not None and (change := describe_change(before, transform)):
+                is_described = bare(transform.child) in self._described
+                if before is not None and not is_described and (change := describe_change(before, transform)):
                     self.moved.setdefault(
                         transform.child,
                         f"{change}; the newest applies from then on, in formats with one place for it to "
                         "the whole sequence",
                     )
+            self._described.discard(bare(transform.child))
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)
         return refusal

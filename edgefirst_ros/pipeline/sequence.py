@@ -255,6 +255,9 @@ class SequenceRun:
         if refusal is not None:
             _release(envelope, Stage.REFUSED, refusal)
             return
+        notes = self._own(envelope).session.notes
+        notes += [text for text in self._context.told if text not in notes]
+        self._context.told.clear()
         if emission is not None:
             emission.measurement(envelope)
         _release(envelope, Stage.DECODED)

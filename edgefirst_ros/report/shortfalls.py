@@ -15,7 +15,7 @@ from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
 from edgefirst_ros.report.models import Account, Companion, Report, Sequence, Stream
 
-SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
+SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage", "/String")
 THINNED = "not needed for "
 """How earlier versions began the reason of a format that takes fewer samples on purpose."""
 TOLD_BELOW = 0.9

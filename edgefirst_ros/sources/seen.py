@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgefirst_ros.config.topics import is_any_text
 from edgefirst_ros.model.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -68,6 +69,11 @@ class SeenTopic:
     moving: set[str] = field(default_factory=set)
 
     @property
+    def can_be_decoded(self) -> bool:
+        """Whether something of it is of use, by its type and name."""
+        return can_decode(self.type) and not is_any_text(self.topic, self.type)
+
+    @property
     def hz(self) -> float:
         """Mean rate; 0 if it is not known."""
         span_ns = self.last_ns - self.first_ns
@@ -92,7 +98,7 @@ class SeenTopic:
         self.first_ns = self.first_ns or message.receive_ns
         self.last_ns = max(self.last_ns, message.receive_ns)
         self.count += 1
-        if self.sound >= MOST_DECODED or message.fault or not can_decode(self.type):
+        if self.sound >= MOST_DECODED or message.fault or not self.can_be_decoded:
             return
         try:
             stamp_ns, frame, datum = decode(message)

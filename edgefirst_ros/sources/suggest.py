@@ -18,9 +18,16 @@ import yaml
 from edgefirst_ros.config.hints import RAW_PACKETS, ExistingTopic, likely_role
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.config.names import is_pattern
-from edgefirst_ros.config.topics import TF, TYPES, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.config.topics import (
+    TF,
+    TYPES,
+    TopicMap,
+    choose_reference,
+    find_prefix,
+    full_type,
+    is_any_text,
+)
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.registry import can_decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
 from edgefirst_ros.model.transform import bare
@@ -108,7 +115,7 @@ class Look:
     @property
     def is_complete(self) -> bool:
         """Whether something came of every topic that can be used."""
-        return all(each.sound or not can_decode(each.type) for each in self.topics.values())
+        return all(each.sound or not each.can_be_decoded for each in self.topics.values())
 
     def suggestion(self, source: str) -> Suggestion:
         """A configuration for what was seen.
@@ -540,7 +547,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     reasons = {
         f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS.get(seen.type)}": seen.type
         in RAW_PACKETS,
-        f"{seen.type} is not used": not any(seen.type in kinds for kinds in TYPES.values()),
+        f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
+        or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
         "nothing came of it": not seen.count,
         f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),

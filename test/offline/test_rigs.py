@@ -17,10 +17,15 @@ from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
 from places import SHARED
+from recorded import record
+from scipy.spatial.transform import Rotation
+from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, Truth
@@ -191,6 +196,37 @@ def test_a_calibration_file_counts_in_place_of_camera_info(tmp_path: Path) -> No
     assert report["sequences"][0]["calibration"]["camera"]["focal_px"] == [444.0, 444.0]
     infos = ("/camera/info", "/left/info", "/rear/info")
     assert all(report["topics"][topic]["refused"] == 0 for topic in infos)
+
+
+def test_a_description_of_the_robot_places_what_no_transform_does(tmp_path: Path, truth: Truth) -> None:
+    """Of what both say the transforms count; the robot's description is sent once, at some time."""
+    mounts = {each.child: each for each in truth.world.mounts}
+    joints = [
+        f'<joint name="{child}" type="fixed"><parent link="base_link"/><child link="{child}"/>'
+        f'<origin xyz="{" ".join(map(str, mount.translation_m))}" rpy="{" ".join(map(str, rpy))}"/></joint>'
+        for child, mount in (mounts | {"lidar": mounts["rear_lidar"]}).items()
+        for rpy in [Rotation.from_quat(mount.rotation_xyzw).as_euler("xyz")]
+    ]
+    moving = '<joint name="pan" type="revolute"><parent link="base_link"/><child link="pan"/></joint>'
+    text = f"<robot>{''.join(joints)}{moving}</robot>"
+    sent: list[RawMessage] = []
+    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+        if message.topic != "/tf_static" or decode(message).datum.transforms[0].child == "lidar":  # type: ignore[attr-defined]
+            sent.append(message)
+        if message.topic == "/rear/points" and not any(each.topic.endswith("description") for each in sent):
+            data = encode("std_msgs/String", {"data": text})
+            sent.append(message._replace(topic="/robot_description", schema="std_msgs/msg/String", data=data))
+            sent[-1] = sent[-1]._replace(definition="string data")
+    recording = record(tmp_path / "robot.mcap", sent)
+    config = build_config({"formats": ["ncore"], "topics": TOPICS, "host": HOST})
+    done = convert([recording], tmp_path / "out", config, dataset="d")
+    found = sequence(tmp_path / "out")
+    for sensor in ("camera_optical", "left_optical", "rear_optical", "rear_lidar", "lidar"):
+        assert found.pose(sensor, "rig") == pytest.approx(mounts[sensor].matrix(), abs=1e-5)
+    assert done.report["topics"]["/robot_description"]["decoded"] == 1
+    said = "robot_description: of pan (revolute) the place is not fixed, and not taken"
+    assert said in done.report["notes"]
+    assert not [each for each in done.report["warnings"] if "no transform" in each or "moved by" in each]
 
 
 def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
