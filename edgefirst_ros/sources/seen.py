@@ -16,6 +16,7 @@ from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.registry import can_decode, decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import Transform, Transforms, bare
+from edgefirst_ros.model.urdf import RobotDescription
 
 MOST_DECODED = 48
 """Messages of a topic that are decoded: enough for its frame, its size and its clock."""
@@ -163,6 +164,10 @@ def _see_transforms(seen: SeenTopic, message: Transforms) -> None:
             seen.moving.add(bare(each.child))
 
 
+def _see_description(seen: SeenTopic, robot: RobotDescription) -> None:
+    seen.pairs |= {bare(each.child): each for each in robot.transforms}
+
+
 _LOOKS: Mapping[type, Callable[[SeenTopic, Any], None]] = {
     VideoPacket: _see_packet,
     CompressedImage: _see_file,
@@ -173,4 +178,5 @@ _LOOKS: Mapping[type, Callable[[SeenTopic, Any], None]] = {
     NavSatFix: _see_fix,
     Odometry: _see_odometry,
     Transforms: _see_transforms,
+    RobotDescription: _see_description,
 }
