@@ -28,10 +28,10 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16000,
-    "pipeline": 4700,
+    "pipeline": 4770,
     "video": 4090,
     "sources": 3670,
-    "report": 3570,
+    "report": 3590,
     "cli": 2720,
     "model": 2690,
     "nodes": 2390,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 287, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:

@@ -21,8 +21,9 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
-from edgefirst_ros.model.transform import Transform, Transforms, bare, describe_change, makes_cycle
+from edgefirst_ros.model.transform import Transform, Transforms, bare, makes_cycle
 from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.pipeline.mounts import MovedFrame, follow
 
 MOST_SHOWN = 5
 """Joints that a sentence names."""
@@ -52,7 +53,7 @@ class SampleContext:
         final_ns: poses up to this time are final, or have been waited for long enough.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
-        moved: first change of each frame's transform, a sentence by frame.
+        moved: frames whose transform changed.
         told: sentences about calibration that came, to be said once.
         reference_topics: topics whose messages samples begin with.
         camera: the sensor whose pictures samples take.
@@ -84,7 +85,7 @@ class SampleContext:
         )
         self.camera = camera
         self.picture: tuple[int, int] | None = None
-        self.moved: dict[str, str] = {}
+        self.moved: dict[str, MovedFrame] = {}
         self.told: list[str] = []
         self._described: set[str] = set()
         """Frames whose transform is the description's, as no other said one."""
@@ -170,13 +171,8 @@ class SampleContext:
                 refusal = "transform that makes a frame its own ancestor"
             elif (before := placed.get(transform.child)) != transform:
                 placed[transform.child] = transform
-                is_described = bare(transform.child) in self._described
-                if before is not None and not is_described and (change := describe_change(before, transform)):
-                    self.moved.setdefault(
-                        transform.child,
-                        f"{change}; the newest applies from then on, in formats with one place for it to "
-                        "the whole sequence",
-                    )
+                if before is not None and bare(transform.child) not in self._described:
+                    follow(self.moved, before, transform)
             self._described.discard(bare(transform.child))
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)

@@ -28,6 +28,7 @@ from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger, Outcome, Stage
+from edgefirst_ros.pipeline.mounts import MovedFrame, without_rig
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES, Aligned
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats
@@ -62,6 +63,8 @@ class SequenceResult:
     mounting: Mounting | None
     calibration: Calibration
     """In force at its end."""
+    moved: Mapping[str, MovedFrame]
+    """Frames on the rig whose transform changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class Emission:
         self._images = images
         self._context = context
         self._calibration: Calibration | None = None
-        self._moved: list[str] = []
+        self._moved: dict[str, MovedFrame] = {}
         self._first: int | None = None
         """Number of its first frame; it counts them from there."""
         self.oldest_ns: int | None = None
@@ -306,7 +309,8 @@ class Emission:
         """What is learnt from now on is not the session's."""
         if self._calibration is None:
             self._calibration = self._context.calibration
-            self._moved, self._context.moved = list(self._context.moved.values()), {}
+            placed, rig = self._calibration.transforms, self.info.rig_frame
+            self._moved, self._context.moved = without_rig(self._context.moved, placed, rig), {}
 
     def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.
@@ -319,7 +323,7 @@ class Emission:
         self.stop()
         session, trajectory, name = self.session, self._context.trajectory, self.info.name
         session.current = None
-        said = (*(() if goes_on else trajectory.notes), *self._moved)
+        said = (*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values()))
         session.notes += [f"{name}: {note}" for note in said]
         result = SequenceResult(
             self.info,
@@ -333,6 +337,7 @@ class Emission:
             self._context.reference_topics,
             trajectory.mounting,
             self._calibration or Calibration(),
+            self._moved,
         )
         session.done.append(SequenceSummary(name, result, tuple(findings), reason))
 

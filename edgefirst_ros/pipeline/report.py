@@ -25,6 +25,7 @@ from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.pipeline.emission import SequenceResult, SequenceSummary
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, Ledger, frequent
+from edgefirst_ros.pipeline.mounts import mounts
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
@@ -242,6 +243,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         },
         "streams": streams(run),
         "calibration": calibration(run.calibration),
+        "mounts": [*mounts(run.moved, run.calibration.transforms, run.stats.values())],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,20 @@ from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
 from places import SHARED
 from recorded import record
+from robots import instead_of
 from scipy.spatial.transform import Rotation
 from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import MoreSensor
@@ -227,6 +232,56 @@ def test_a_description_of_the_robot_places_what_no_transform_does(tmp_path: Path
     said = "robot_description: of pan (revolute) the place is not fixed, and not taken"
     assert said in done.report["notes"]
     assert not [each for each in done.report["warnings"] if "no transform" in each or "moved by" in each]
+
+
+def test_a_mount_that_moves_is_found_and_graded_and_odometry_is_none(tmp_path: Path) -> None:
+    """A lidar on a head that turns by 30 degrees, beside the rig's own way in the frame of odometry."""
+    sent: list[RawMessage] = []
+    swings = 0
+    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+        is_tf = message.topic == "/tf_static"
+        if is_tf and decode(message).datum.transforms[0].child == "rear_lidar":  # type: ignore[attr-defined]
+            continue
+        sent.append(message)
+        if message.topic == "/rear/points":
+            half = math.radians(15.0) * math.sin(swings / 5) ** 2
+            stamp = {"sec": message.receive_ns // 10**9, "nanosec": message.receive_ns % 10**9}
+            made = [
+                {
+                    "header": {"stamp": stamp, "frame_id": parent},
+                    "child_frame_id": child,
+                    "transform": {
+                        "translation": {"x": x},
+                        "rotation": {"z": math.sin(angle), "w": math.cos(angle)},
+                    },
+                }
+                for parent, child, x, angle in (
+                    ("odom", "base_link", 0.5 * swings, 0.0),
+                    ("base_link", "head", 0.25, half),
+                    ("head", "rear_lidar", 0.1, 0.0),
+                )
+            ]
+            sent.append(instead_of(message, "/tf", "tf2_msgs/TFMessage", {"transforms": made}))
+            swings += 1
+    recording = record(tmp_path / "robot.mcap", sent)
+    topics = TOPICS | {"tf_of_mounts": {"role": "tf", "topic": "/tf"}}
+    config = build_config({"formats": ["ncore"], "topics": topics, "host": HOST})
+    done = convert([recording], tmp_path / "out", config, dataset="d")
+    (mount,) = done.report["sequences"][0]["mounts"]
+    widest_deg = max(30.0 * math.sin(at / 5) ** 2 for at in range(swings))
+    assert mount == {
+        "frame": "head",
+        "parent": "base_link",
+        "moved_m": 0.0,
+        "turned_deg": pytest.approx(widest_deg, abs=0.01),
+        "topics": ["/rear/points"],
+    }
+    verdict = judge(parsed(done.report))
+    (found,) = (each for each in verdict.findings if each.code is Code.MOUNT_MOVES)
+    assert "rear/points on a mount that moves: head by up to 30 degrees and 0 m in base_link" in found.text
+    assert found.severity is Severity.WARNING
+    assert verdict.grade == "fair"
+    assert not [each for each in done.report["notes"] if "base_link moved" in each]
 
 
 def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:

@@ -17,6 +17,9 @@ from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
+from edgefirst_ros.pipeline.mounts import mounts as mounts_of
+from edgefirst_ros.pipeline.mounts import without_rig
+from edgefirst_ros.timing.gaps import StreamStats
 
 CONFIG = build_config({"ego": {"smoothing": "lag"}})
 NAN = float("nan")
@@ -67,6 +70,30 @@ def test_a_description_that_changes_is_taken_and_makes_no_circle() -> None:
     here.learn(measured(described(("base_link", "camera", 1.0)), name="tf"))
     here.learn(measured(described(("base_link", "camera", 2.0), ("camera", "base_link", 1.0)), name="tf"))
     assert {child: t.translation_m[0] for child, t in here.calibration.transforms.items()} == {"camera": 2.0}
+
+
+def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> None:
+    """Which are those that carry the rig; a place that was corrected once is no mount that moves."""
+    here = context()
+    for step in (0.0, 0.3, -0.1, 0.2):
+        here.learn(measured(mounts(("odom", "base_link", 9 * step), ("base_link", "arm", step)), name="tf"))
+    here.learn(measured(mounts(("arm", "lidar", 1.0), ("base_link", "camera", 1.0)), name="tf"))
+    here.learn(measured(mounts(("base_link", "camera", 2.0)), name="tf"))
+    placed = here.calibration.transforms
+    moved = without_rig(here.moved, placed, "/base_link")
+    assert moved.keys() == {"arm", "camera"}
+    assert moved["arm"].said.startswith(
+        "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; the"
+    )
+    assert moved["camera"].said.startswith("camera moved by 1 m and 0 degrees in base_link; the newest")
+    streams = [
+        StreamStats("/points", frame_id="lidar", role="lidar_points"),
+        StreamStats("/image", frame_id="camera", role="camera"),
+        StreamStats("/imu", frame_id="arm", role="imu"),
+    ]
+    assert [*mounts_of(moved, placed, streams)] == [
+        {"frame": "arm", "parent": "base_link", "moved_m": 0.3, "turned_deg": 0.0, "topics": ["/points"]}
+    ]
 
 
 def odometry(x_m: float) -> Odometry:
