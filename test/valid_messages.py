@@ -45,7 +45,13 @@ BOX = {
 }
 MASK = {"height": 2, "width": 3, "length": 2, "mask": bytes(range(12)), "boxed": True}
 
+URDF = """<?xml version="1.0"?>
+<robot name="r"><link name="base_link"/><link name="lidar"/>
+<joint name="mount" type="fixed"><origin xyz="1 0 2" rpy="0 0 0.5"/>
+<parent link="base_link"/><child link="lidar"/></joint></robot>"""
+
 VALUES: dict[str, dict[str, Any]] = {
+    "std_msgs/String": {"data": URDF},
     "foxglove_msgs/CompressedVideo": {
         "timestamp": STAMP,
         "frame_id": "cam",

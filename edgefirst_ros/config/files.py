@@ -205,6 +205,7 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
             the configuration refuses; every fault begins with its name.
     """
     values = _own_values(path, notes)
+    _from_folder(values, path.parent)
     if notes is not None:
         notes += [f"{path}: {text}" for text in renamed(values)]
     try:
@@ -212,6 +213,14 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
     return values
+
+
+def _from_folder(values: Mapping[str, Any], folder: Path) -> None:
+    """Name the files that entries name by their place in the configuration's folder from anywhere."""
+    topics = values.get("topics")
+    for entry in topics.values() if isinstance(topics, dict) else ():
+        if isinstance(entry, dict) and entry.get("info_file") and isinstance(entry["info_file"], str):
+            entry["info_file"] = str(folder / entry["info_file"])
 
 
 def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from itertools import islice
 from typing import Any
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, Route, TopicMap, full_type, refers_to
+from edgefirst_ros.config.topics import (
+    CONTEXT_ROLES,
+    OFTEN_OTHER,
+    TYPES,
+    Route,
+    TopicMap,
+    full_type,
+    refers_to,
+)
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sample import Role
 
@@ -22,12 +30,20 @@ MOST_COMPARED = 256
 RAW_PACKETS = {
     "velodyne_msgs/msg/VelodyneScan": "velodyne_pointcloud",
     "ouster_sensor_msgs/msg/PacketMsg": "ouster_ros",
+    "ouster_msgs/msg/PacketMsg": "ros2_ouster",
     "ouster_ros/msg/PacketMsg": "ouster_ros",
-    "pandar_msgs/msg/PandarScan": "hesai_ros_driver",
+    "pandar_msgs/msg/PandarScan": "nebula_ros",
+    "nebula_msgs/msg/NebulaPackets": "nebula_ros",
     "hesai_ros_driver/msg/UdpFrame": "hesai_ros_driver",
     "rslidar_msg/msg/RslidarPacket": "rslidar_sdk",
 }
 """Types of a lidar's network packets, and the ROS driver that makes clouds of them."""
+OWN_CLOUDS = {
+    "livox_ros_driver2/msg/CustomMsg": "livox_ros_driver2 (xfer_format: 0)",
+    "livox_ros_driver/msg/CustomMsg": "livox_ros_driver (xfer_format: 0)",
+    "livox_interfaces/msg/CustomMsg": "livox_ros2_driver (xfer_format: 0)",
+}
+"""Types of a maker's own for clouds, and the ROS driver that sends usual ones instead."""
 _STAND_IN: Mapping[Role, Role] = {
     Role.ODOMETRY: Role.GPS, Role.GPS: Role.ODOMETRY, Role.IMU: Role.ODOMETRY,
 }  # fmt: skip
@@ -146,13 +162,9 @@ def _alternative(
     """Topics of other names that the role could use; None if there are none."""
     free = list(free)
     (entry, rule), *_ = entries.items()
-    packets = next((each for each in free if full_type(each.type) in RAW_PACKETS), None)
+    packets = next((each for each in free if packet_advice(each.type)), None)
     if packets is not None and rule.role is Role.LIDAR_POINTS:
-        kind = full_type(packets.type)
-        text = (
-            f"{packets.topic} has a lidar's raw packets ({kind}), which only its driver reads: run "
-            f"{RAW_PACKETS[kind]} on them and record its sensor_msgs/msg/PointCloud2"
-        )
+        text = f"{packets.topic} has {packet_advice(packets.type)} ({full_type(packets.type)})"
         return Finding(Code.RAW_PACKETS, text, (rule.topic, packets.topic))
     is_wanted = is_reference or not config.named.isdisjoint(entries)
     ranked: list[tuple[float, str, str]] = []
@@ -171,6 +183,17 @@ def _alternative(
     text += ", …" * (len(ranked) > SHOWN) + (" is there" if len(shown) == 1 else " are there")
     text += f"; topics.{entry}.topic is {rule.topic}{_other_prefix(config, rule, shown[0][1])}"
     return Finding(Code.OTHER_NAME, text, (rule.topic, *(topic for _, topic, _ in shown)))
+
+
+def packet_advice(schema: str) -> str:
+    """What a topic of a lidar's own messages holds, and what to do; empty of any other type."""
+    kind, record = full_type(schema), "record its sensor_msgs/msg/PointCloud2"
+    if kind in RAW_PACKETS:
+        driver = RAW_PACKETS[kind]
+        return f"a lidar's raw packets, which only its driver reads: run {driver} on them and {record}"
+    if kind in OWN_CLOUDS:
+        return f"points in a message of the lidar's maker: run {OWN_CLOUDS[kind]} and {record}"
+    return ""
 
 
 def _other_prefix(config: Config, rule: TopicRule, topic: str) -> str:
@@ -196,8 +219,9 @@ def _similarity(topic: str, name: str) -> float:
 def likely_role(seen: ExistingTopic) -> Role | None:
     """The most likely role of a topic, by its type and the words in its name; None if there is none."""
     name, kind = seen.topic.lower(), full_type(seen.type)
-    if kind == TF:
-        return Role.TF if name.endswith("tf_static") else None
+    if kind in OFTEN_OTHER:
+        role, ending = OFTEN_OTHER[kind]
+        return role if name.endswith(ending) else None
     if kind in TYPES[Role.LIDAR_POINTS]:
         is_clustered, is_fused = "cluster" in name, "fusion" in name
         if "radar" in name:

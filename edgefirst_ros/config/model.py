@@ -8,24 +8,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
     PrivateAttr,
     ValidationError,
     create_model,
+    field_serializer,
     field_validator,
     model_validator,
 )
 
+from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
 from edgefirst_ros.model.sample import Role
+from edgefirst_ros.model.transform import bare
 from edgefirst_ros.timing.finding import Choice, Rule
 
 ALL = "all"
@@ -42,6 +48,16 @@ Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 Vector = tuple[Length, Length, Length]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
+
+
+def _of_length_one(value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    length = math.hypot(*value)
+    if not abs(length - 1) <= _MOST_OFF_UNIT:
+        raise ValueError(f"expected a quaternion of length 1, found one of {length:.4g}: give x, y, z, w")
+    return value
+
+
+Quaternion = Annotated[tuple[float, float, float, float], AfterValidator(_of_length_one)]
 Required = Literal["", "auto", "always", "never"]
 Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
@@ -116,6 +132,23 @@ class TopicRule(_OfCamera):
         None,
         description="Roll, pitch and yaw of the sensor in the rig's frame, of a camera those of its body, "
         "which looks along x. Set it with xyz_m.",
+    )
+    rotation_xyzw: Quaternion | None = Field(
+        None,
+        description="In place of rpy_deg: the quaternion that a transform would have, of a camera that of "
+        "its optical frame, which looks along z. Set it where a calibration gives you one.",
+    )
+    mount_frame: str = Field(
+        "",
+        max_length=256,
+        description="The frame in which xyz_m and the rotation are, in place of the rig's: one of "
+        "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
+    )
+    info_file: Path | CameraFile | None = Field(
+        None,
+        description="A camera's calibration as ROS's camera_calibration writes it: a YAML file, named from "
+        "the configuration's folder, or what is in it. It counts in place of CameraInfo messages. Set it "
+        "where these are missing or wrong.",
     )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
@@ -201,6 +234,15 @@ class TopicRule(_OfCamera):
             raise ValueError("must be 9 to 16, or 0 to find it")
         return value
 
+    @field_validator("info_file", mode="plain")
+    @classmethod
+    def _calibrated(cls, value: object) -> CameraFile | None:
+        return camera_file(value)
+
+    @field_serializer("info_file")
+    def _written_out(self, value: CameraFile | None) -> dict[str, Any] | None:
+        return None if value is None else value.model_dump()
+
     @field_validator("topic", "with", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
@@ -215,6 +257,16 @@ class TopicRule(_OfCamera):
         for name in filter(is_pattern, names):
             compiled(name)
         return " ".join(names)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> TopicRule:
+        if self.info_file is not None and self.role is not Role.CAMERA:
+            raise ValueError("info_file is a camera's: give it to the entry with role: camera")
+        if self.rpy_deg is not None and self.rotation_xyzw is not None:
+            raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
+        if self.mount_frame and not self.is_placed:
+            raise ValueError("mount_frame places nothing by itself: give xyz_m, where the sensor is in it")
+        return self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,7 +286,12 @@ class TopicRule(_OfCamera):
     @property
     def is_placed(self) -> bool:
         """Whether the configuration says where the sensor is."""
-        return self.xyz_m is not None or self.rpy_deg is not None
+        return any(each is not None for each in (self.xyz_m, self.rpy_deg, self.rotation_xyzw))
+
+    @property
+    def camera_info(self) -> CameraInfo | None:
+        """What the configuration says of the camera's intrinsics."""
+        return self.info_file.camera_info() if isinstance(self.info_file, CameraFile) else None
 
     @property
     def is_choice(self) -> bool:
@@ -282,6 +339,7 @@ MAIVIN_TOPICS: Mapping[str, TopicRule] = {
     "imu": _rule(Role.IMU, "imu", expected_hz=200.0, latency_ms=3.0),
     "gps": _rule(Role.GPS, "gps", latency_ms=120.0),
     "tf": _rule(Role.TF, "tf_static"),
+    "robot_description": _rule(Role.ROBOT_DESCRIPTION, "robot_description"),
     # A neighbouring frame's boxes are wrong labels, so a model pairs with its own frame: half of 1/30 s.
     "model": _rule(Role.MODEL, "model/output", tolerance_ms=16.0, latency_ms=70.0),
     "model_boxes2d": _rule(Role.MODEL, "model/boxes2d", tolerance_ms=16.0, latency_ms=70.0),
@@ -345,7 +403,7 @@ class EgoOptions(OptionsModel):
         description="The rig moves only in the direction it points, as a car does. Set false if it may move "
         "sideways, as boats, drones or mecanum wheels do.",
     )
-    rig_from_imu_xyzw: tuple[float, float, float, float] | None = Field(
+    rig_from_imu_xyzw: Quaternion | None = Field(
         None,
         description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
         "axes are the same. Set it to what a warning suggests if IMU and course disagree.",
@@ -357,13 +415,6 @@ class EgoOptions(OptionsModel):
         "wait if its pose is already known. Raise it for better live poses; lower it to have samples on disk "
         "sooner.",
     )
-
-    @field_validator("rig_from_imu_xyzw")
-    @classmethod
-    def _unit(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if value is not None and abs(math.hypot(*value) - 1) > _MOST_OFF_UNIT:
-            raise ValueError(f"expected a quaternion of length 1, found one of {math.hypot(*value):.4g}")
-        return value
 
 
 class OverloadOptions(OptionsModel):
@@ -681,6 +732,22 @@ class Settings(OptionsModel):
         return self
 
     @model_validator(mode="after")
+    def _on_the_rig(self) -> Settings:
+        """No placed sensor is, over others, mounted on itself."""
+        placed = ((rule.sensor or name, rule) for name, rule in self.topics.items() if rule.is_placed)
+        parents = {bare(sensor): bare(rule.mount_frame) for sensor, rule in placed}
+        for sensor in parents:
+            way = [sensor]
+            while (above := parents.get(way[-1], "")) and above not in way:
+                way.append(above)
+            if above == sensor:
+                raise ValueError(
+                    f"topics.{sensor}.mount_frame: {' is mounted on '.join([*way, sensor])}; name a frame "
+                    "that leads to the rig's"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _one_selection(self) -> Settings:
         given = {"rate_hz": self.rate_hz > 0, "every_n": self.every_n > 1, "keyframes": self.keyframes}
         chosen = [name for name, is_given in given.items() if is_given]
@@ -710,6 +777,8 @@ MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
 
 def _implausible(value: Any, name: str = "", *, bounded: bool = False) -> Iterator[str]:  # noqa: ANN401 - of any field
     """A sentence for every number with which nothing can be calculated, wherever it is in a model."""
+    if isinstance(value, CameraFile):  # coefficients may be tiny; it is judged as CameraInfo is
+        return
     if isinstance(value, BaseModel):
         for part, info in type(value).model_fields.items():
             above = any(hasattr(each, "le") or hasattr(each, "lt") for each in info.metadata)

@@ -13,11 +13,16 @@ import numpy as np
 
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
+from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
-from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles
+from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
 
-TF = "tf2_msgs/msg/TFMessage"
+TF, TEXT = "tf2_msgs/msg/TFMessage", "std_msgs/msg/String"
+OFTEN_OTHER: Mapping[str, tuple[Role, str]] = {
+    TF: (Role.TF, "tf_static"), TEXT: (Role.ROBOT_DESCRIPTION, "robot_description"),
+}  # fmt: skip
+"""Types of which only topics with this ending have the role: transforms move, and texts say anything."""
 TYPES: Mapping[Role, tuple[str, ...]] = {role: tuple(sensor.decoders) for role, sensor in SENSORS.items()}
 """Message types that a role may have; messages of other types are refused."""
 CONTEXT_ROLES = roles_of(SensorKind.CALIBRATION)
@@ -42,6 +47,11 @@ def full_type(schema: str) -> str:
     """``pkg/msg/Type`` for a type that is given as that or as ``pkg/Type``; recorders write either."""
     package, _, name = schema.partition("/")
     return schema if "/" in name or not name else f"{package}/msg/{name}"
+
+
+def is_any_text(topic: str, kind: str) -> bool:
+    """Whether a topic of texts is none whose texts can be used."""
+    return kind == TEXT and not topic.endswith(OFTEN_OTHER[TEXT][1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +277,25 @@ def placed(config: Config) -> dict[str, Transform]:
     found: dict[str, Transform] = {}
     for entry, rule in config.topics.items():
         if rule.is_placed:
-            turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
-            axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
-            x, y, z, w = map(float, quaternion_of(turn @ axes))
-            frame = sensor_of(entry, rule)
-            found[frame] = Transform(config.rig_frame, frame, rule.xyz_m or (0.0, 0.0, 0.0), (x, y, z, w))
+            frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
+            found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
+
+
+def camera_infos(config: Config) -> dict[str, CameraInfo]:
+    """The calibration of cameras that the configuration has, by sensor."""
+    rules = config.topics.items()
+    return {sensor_of(entry, rule): info for entry, rule in rules if (info := rule.camera_info) is not None}
+
+
+def _turn(rule: TopicRule) -> tuple[float, float, float, float]:
+    """How a placed sensor is turned in the frame that it is mounted in."""
+    if rule.rotation_xyzw is not None and (given := unit(rule.rotation_xyzw)) is not None:
+        return given
+    turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
+    axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
+    x, y, z, w = map(float, quaternion_of(turn @ axes))
+    return x, y, z, w
 
 
 def _likeness(one: str, other: str) -> tuple[int, float]:

@@ -9,15 +9,15 @@ from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TF, TYPES, full_type
+from edgefirst_ros.config.topics import CONTEXT_ROLES, OFTEN_OTHER, TYPES, full_type
 from edgefirst_ros.formats.crashsafe.sync import LOST, is_in_place, sync_file, sync_path
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.errors import DecodeError, WriteError
 from edgefirst_ros.model.registry import decode
-from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.sources.records import FAULT
-from edgefirst_ros.sources.session import END, SESSION, STRING, RecordedSession
+from edgefirst_ros.sources.session import END, SESSION, RecordedSession
 
 PROFILE = "ros2"
 CHUNK_BYTES = 4 << 20
@@ -30,7 +30,7 @@ _INDEX_BYTES, _OFFSET_BYTES, _CHANNEL_BYTES = 128, 16, 1024
 MAX_CHANNELS = 4096
 MAX_KEPT = 256
 """Limit of latched messages: more than the topics and frames of any rig."""
-_LATCHED_TYPES = frozenset(kind for role in CONTEXT_ROLES for kind in TYPES[role]) - {TF}
+_LATCHED_TYPES = frozenset(kind for role in CONTEXT_ROLES for kind in TYPES[role])
 _Key = tuple[str, str, tuple[str, ...]]
 
 
@@ -160,7 +160,7 @@ class RecordingFile:
         channel = self._channels.get(key)
         if channel is None:
             offered = self._offered.get(message.topic) or qos_text(
-                latched=message.topic.endswith("tf_static")
+                latched=message.topic.endswith(tuple(end for _, end in OFTEN_OTHER.values()))
             )
             about = {QOS: offered} | ({FAULT: message.fault} if message.fault else {})
             channel = self._channels[key] = self._writer.register_channel(
@@ -184,8 +184,6 @@ class RecordingFile:
 
 
 def _own_definition(schema: str) -> str:
-    if schema == STRING:
-        return "string data\n"
     try:
         return definition(schema)
     except KeyError:
@@ -197,7 +195,8 @@ class Latched:
 
     def __init__(self, config: Config) -> None:
         rules = config.topics.values()
-        static = [name for rule in rules if rule.role is Role.TF for name in rule.plain_names]
+        roles = {role for role, _ in OFTEN_OTHER.values()}
+        static = [name for rule in rules if rule.role in roles for name in rule.plain_names]
         self._static = {f"/{name.strip('/')}" for name in static}
         self._kept: dict[_Key, RawMessage] = {}
 
@@ -218,8 +217,8 @@ class Latched:
         return list(self._kept.values())
 
     def _is_latched(self, topic: str, kind: str) -> bool:
-        if kind == TF:  # moving transforms have the same type
-            return topic.endswith("tf_static") or topic in self._static
+        if kind in OFTEN_OTHER:
+            return topic.endswith(OFTEN_OTHER[kind][1]) or topic in self._static
         return kind in _LATCHED_TYPES
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, full_type, placed
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, camera_infos, full_type, placed
 from edgefirst_ros.formats.crashsafe.sync import LOST
 from edgefirst_ros.live.recorder import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
@@ -262,7 +262,13 @@ class Pause:
         self._pipeline.end_source(Reason.PAUSED)
         known, camera = self._pipeline.calibration, self._pipeline.camera
         self._context = SampleContext(
-            config.ego, camera=camera, placed=placed(config), has_ego=False, odometry=False, known=known
+            config.ego,
+            camera=camera,
+            placed=placed(config),
+            infos=camera_infos(config),
+            has_ego=False,
+            odometry=False,
+            known=known,
         )
 
     @property

@@ -11,6 +11,7 @@ _FIELDS = {
     "builtin_interfaces/Time": "int32 sec\nuint32 nanosec\n",
     "builtin_interfaces/Duration": "int32 sec\nuint32 nanosec\n",
     "std_msgs/Header": "builtin_interfaces/Time stamp\nstring frame_id\n",
+    "std_msgs/String": "string data\n",
     "geometry_msgs/Vector3": "float64 x\nfloat64 y\nfloat64 z\n",
     "geometry_msgs/Point": "float64 x\nfloat64 y\nfloat64 z\n",
     "geometry_msgs/Quaternion": "float64 x 0\nfloat64 y 0\nfloat64 z 0\nfloat64 w 1\n",

@@ -70,13 +70,18 @@ def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
     return False
 
 
+def change_of(before: Transform, after: Transform) -> tuple[float, float]:
+    """How far a frame moved, in metres, and by how many degrees it turned."""
+    cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))
+    moved_m = math.dist(before.translation_m, after.translation_m)
+    return moved_m, math.degrees(2 * math.acos(min(1.0, cosine)))
+
+
 def describe_change(before: Transform, after: Transform) -> str:
     """How a frame's pose changed, as a sentence; empty if it changed by rounding only."""
     if bare(before.parent) != bare(after.parent):
         return f"the parent of {after.child} changed from {before.parent} to {after.parent}"
-    moved_m = math.dist(before.translation_m, after.translation_m)
-    cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))
-    turned_deg = math.degrees(2 * math.acos(min(1.0, cosine)))
+    moved_m, turned_deg = change_of(before, after)
     if moved_m < _ROUNDING_M and turned_deg < _ROUNDING_DEG:
         return ""
     return f"{after.child} moved by {moved_m:.3g} m and {turned_deg:.3g} degrees in {after.parent}"

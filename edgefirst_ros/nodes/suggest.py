@@ -14,7 +14,6 @@ from rclpy.utilities import remove_ros_args
 
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.registry import can_decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.graph import RosGraph, receiving_qos
 from edgefirst_ros.sources.suggest import Look
@@ -49,7 +48,7 @@ class Listener:
             kind = full_type(kinds[0])
             self.look.expect(topic, kind)
             message_class = self._graph.message_class(kind)
-            if message_class is None or not can_decode(kind):
+            if message_class is None or not self.look.topics[topic].can_be_decoded:
                 continue
             qos = receiving_qos(DEPTH, latched=any(offer.latched for offer in offers))
             self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)

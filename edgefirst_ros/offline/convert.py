@@ -18,6 +18,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     CONTEXT_ROLES,
     TopicMap,
+    camera_infos,
     camera_of,
     choose_reference,
     find_prefix,
@@ -59,7 +60,14 @@ def calibration_before(
     found = {name: routes.route(name) for name in names}
     wanted = {name for name, route in found.items() if route is not None and route.rule.role in CONTEXT_ROLES}
     camera = camera_of(config, choose_reference(config, names, routes)[1], routes)
-    context = SampleContext(config.ego, camera=camera, placed=placed(config), has_ego=False, odometry=False)
+    context = SampleContext(
+        config.ego,
+        camera=camera,
+        placed=placed(config),
+        infos=camera_infos(config),
+        has_ego=False,
+        odometry=False,
+    )
     for raw in sorted(drive.latched(wanted), key=lambda message: message.receive_ns):
         route = routes.route(raw.topic, full_type(raw.schema))
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:

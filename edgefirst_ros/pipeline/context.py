@@ -21,8 +21,12 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
-from edgefirst_ros.model.transform import Transform, Transforms, bare, describe_change, makes_cycle
+from edgefirst_ros.model.transform import Transform, Transforms, bare, makes_cycle
+from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.pipeline.mounts import MovedFrame, follow
 
+MOST_SHOWN = 5
+"""Joints that a sentence names."""
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
 POSE_AT_LEAST_NS = 50_000_000
@@ -41,6 +45,7 @@ class SampleContext:
         motion: of the whole drive, if it is known beforehand.
         before: trajectory of the sequence before, if it continues.
         placed: where sensors are by the configuration, by frame, whatever transforms say.
+        infos: calibration of cameras by the configuration, by sensor, whatever their CameraInfo says.
 
     Attributes:
         calibration: in force now.
@@ -48,7 +53,8 @@ class SampleContext:
         final_ns: poses up to this time are final, or have been waited for long enough.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
-        moved: first change of each frame's transform, a sentence by frame.
+        moved: frames whose transform changed.
+        told: sentences about calibration that came, to be said once.
         reference_topics: topics whose messages samples begin with.
         camera: the sensor whose pictures samples take.
     """
@@ -59,6 +65,7 @@ class SampleContext:
         *,
         camera: str = "",
         placed: Mapping[str, Transform] = MappingProxyType({}),
+        infos: Mapping[str, CameraInfo] = MappingProxyType({}),
         has_ego: bool,
         odometry: bool,
         held_ns: int = 0,
@@ -69,11 +76,19 @@ class SampleContext:
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
-        self._placed = placed
-        self.calibration = replace(known, transforms={**known.transforms, **placed}) if placed else known
+        self._placed, self._infos = placed, infos
+        self.calibration = replace(
+            known,
+            transforms={**known.transforms, **placed},
+            camera_info=infos.get(camera, known.camera_info),
+            other_cameras={**known.other_cameras, **{n: infos[n] for n in infos if n != camera}},
+        )
         self.camera = camera
         self.picture: tuple[int, int] | None = None
-        self.moved: dict[str, str] = {}
+        self.moved: dict[str, MovedFrame] = {}
+        self.told: list[str] = []
+        self._described: set[str] = set()
+        """Frames whose transform is the description's, as no other said one."""
         self._other_info: CameraInfo | None = None
         wait_ns = round(options.wait_s * 1e9)
         self._wait_ns = max(0, wait_ns - held_ns)
@@ -99,6 +114,8 @@ class SampleContext:
         one that fits: it belongs to pictures before or after a change of size.
         """
         datum, known = measurement.datum, self.calibration
+        if isinstance(datum, CameraInfo) and sensor in self._infos:
+            return None
         if isinstance(datum, CameraInfo) and self.camera not in {"", sensor}:
             self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: datum})
         elif isinstance(datum, CameraInfo):
@@ -112,7 +129,25 @@ class SampleContext:
             self.calibration = replace(known, model_info=datum)
         elif isinstance(datum, Transforms):
             return self._place(datum)
+        elif isinstance(datum, RobotDescription):
+            self._describe(datum)
         return None
+
+    def _describe(self, robot: RobotDescription) -> None:
+        """What is fixed on the robot is where it says unless transforms do: those are of the real one."""
+        placed = dict(self.calibration.transforms)
+        known = {bare(child) for child in placed} - self._described
+        for transform in robot.transforms:
+            if bare(transform.child) not in known and not makes_cycle(transform, placed):
+                placed[transform.child] = transform
+                self._described.add(bare(transform.child))
+        if placed != self.calibration.transforms:
+            self.calibration = replace(self.calibration, transforms=placed)
+        if robot.moving:
+            self.told.append(
+                f"robot_description: of {', '.join(robot.moving[:MOST_SHOWN])}"
+                f"{', …' * (len(robot.moving) > MOST_SHOWN)} the place is not fixed, and not taken"
+            )
 
     def take_camera(self, sensor: str) -> None:
         """Samples take the pictures of this camera, as is known by now."""
@@ -136,12 +171,9 @@ class SampleContext:
                 refusal = "transform that makes a frame its own ancestor"
             elif (before := placed.get(transform.child)) != transform:
                 placed[transform.child] = transform
-                if before is not None and (change := describe_change(before, transform)):
-                    self.moved.setdefault(
-                        transform.child,
-                        f"{change}; the newest applies from then on, in formats with one place for it to "
-                        "the whole sequence",
-                    )
+                if before is not None and bare(transform.child) not in self._described:
+                    follow(self.moved, before, transform)
+            self._described.discard(bare(transform.child))
         if placed != self.calibration.transforms:
             self.calibration = replace(self.calibration, transforms=placed)
         return refusal
@@ -159,6 +191,8 @@ class SampleContext:
             picture: width and height.
             coming: measurements received from after the change, in order of time.
         """
+        if self.camera in self._infos:
+            return self.calibration
         came = [] if self._other_info is None else [self._other_info]
         infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
         fitting = next((info for info in infos if _size(info) == picture), None)

@@ -19,6 +19,7 @@ from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Stage
+from edgefirst_ros.pipeline.mounts import MovedFrame, without_rig
 from edgefirst_ros.pipeline.samples import Frame, Pictures, Samples
 from edgefirst_ros.pipeline.session import SequenceResult, SequenceSummary, Session
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
@@ -63,7 +64,7 @@ class Emission:
         self.samples = Samples(info, config, session, self._pictures, context)
         self.cameras: dict[str, Samples] = {}
         self._calibration: Calibration | None = None
-        self._moved: list[str] = []
+        self._moved: dict[str, MovedFrame] = {}
         self._unposed: deque[Delivery[Observation]] = deque()
         """Measurements that wait for their pose, where they are wanted only with one."""
         self._unposed_bytes = 0
@@ -204,7 +205,8 @@ class Emission:
         """What is learnt from now on is not the session's."""
         if self._calibration is None:
             self._calibration = self._context.calibration
-            self._moved, self._context.moved = list(self._context.moved.values()), {}
+            placed, rig = self._calibration.transforms, self.info.rig_frame
+            self._moved, self._context.moved = without_rig(self._context.moved, placed, rig), {}
 
     def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.
@@ -217,7 +219,7 @@ class Emission:
         self.stop()
         session, trajectory, name = self.session, self._context.trajectory, self.info.name
         session.current = None
-        said = (*(() if goes_on else trajectory.notes), *self._moved)
+        said = (*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values()))
         session.notes += [f"{name}: {note}" for note in said]
         topics = self._context.reference_topics
         result = SequenceResult(
@@ -228,6 +230,7 @@ class Emission:
             self.content,
             trajectory.mounting,
             self._calibration or Calibration(),
+            self._moved,
         )
         session.done.append(SequenceSummary(name, result, tuple(findings), reason))
 

@@ -24,6 +24,7 @@ from edgefirst_ros.model.reasons import Code, Finding, Severity, code_of
 from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, FrameCounts, Ledger, frequent
+from edgefirst_ros.pipeline.mounts import mounts
 from edgefirst_ros.pipeline.session import CameraResult, SequenceResult, SequenceSummary
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
@@ -235,6 +236,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
         },
         "streams": streams(run),
         "calibration": calibration(run.calibration),
+        "mounts": [*mounts(run.moved, run.calibration.transforms, run.stats.values())],
     }
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, placed, sensor_of
+from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, camera_infos, placed, sensor_of
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
@@ -83,6 +83,7 @@ class SequenceRun:
             config.ego,
             camera=camera,
             placed=placed(config),
+            infos=camera_infos(config),
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,
@@ -267,6 +268,9 @@ class SequenceRun:
         if refusal is not None:
             _release(envelope, Stage.REFUSED, refusal)
             return
+        notes = self._own(envelope).session.notes
+        notes += [text for text in self._context.told if text not in notes]
+        self._context.told.clear()
         if emission is not None:
             emission.measurement(envelope)
         _release(envelope, Stage.DECODED)

@@ -133,7 +133,7 @@ TOGETHER_S = 1.0
 MOST_LOSSES = 1000
 MANY_PAUSES = 8
 """More of one topic are said together."""
-NOT_JUDGED = frozenset({"camera_info", "radar_info", "model_info", "tf", ""})
+NOT_JUDGED = frozenset({"camera_info", "radar_info", "model_info", "tf", "robot_description", ""})
 """Roles that may be sent only now and then."""
 Kind = Literal["pause", "beginning", "end", "absent"]
 

@@ -212,6 +212,16 @@ class Calibration(_Part):
     transforms: Annotated[list[FrameTransform], Field(max_length=256)] = []
 
 
+class Mount(_Part):
+    """A frame that moved with sensors on it, how far from where it was at first, and their topics."""
+
+    frame: Name
+    parent: Name
+    moved_m: Real
+    turned_deg: Real
+    topics: Annotated[list[Name], Field(max_length=256)] = []
+
+
 class Frames(_Part):
     """Frames of a sequence: the reference's, or those of a camera beside it."""
 
@@ -242,6 +252,7 @@ class Sequence(Frames):
     streams: Annotated[dict[Name, Stream], Field(max_length=1024)] | None = None
     track: Track | None = None
     calibration: Calibration | None = None
+    mounts: Annotated[list[Mount], Field(max_length=1024)] = []
 
     def frame_of(self, role: str) -> str:
         """Frame id of a role's sensor, of several the one that most samples have; empty if unknown."""

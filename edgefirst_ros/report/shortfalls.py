@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
+from functools import partial
 
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
-from edgefirst_ros.report.models import Account, Companion, Frames, Report, Sequence, Stream
+from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
 
-SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage")
+SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage", "/String")
 THINNED = "not needed for "
 """How earlier versions began the reason of a format that takes fewer samples on purpose."""
 TOLD_BELOW = 0.9
@@ -184,6 +185,12 @@ MOST_FOR_POSES = 0.5
 """Pictures and clouds are of use without a position, so that its lack alone makes no drive poor."""
 
 
+PLACED_DEG, PLACED_M = 0.5, 0.02
+"""What reconstruction asks of a sensor's place; what moves by less is as good as fixed."""
+MOVES_SHARE = 0.11
+"""What such a sensor measured is there, at a wrong place in some formats: no such drive is good."""
+
+
 def sequence_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of each sequence, named with it."""
     for sequence in report.sequences:
@@ -193,6 +200,19 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
             yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
+        yield from map(partial(_mount, sequence.name), sequence.mounts)
+
+
+def _mount(name: str, mount: Mount) -> Finding:
+    is_small = mount.turned_deg < PLACED_DEG and mount.moved_m < PLACED_M
+    topics = ", ".join(topic.strip("/") for topic in mount.topics)
+    how_far = f"by up to {mount.turned_deg:.3g} degrees and {mount.moved_m:.3g} m in {mount.parent}"
+    text = (
+        f"{name}: {topics} on a mount that moves: {mount.frame} {how_far}; formats with one place for a "
+        "sensor have its last"
+    )
+    severity = Severity.NOTE if is_small else Severity.WARNING
+    return Finding(Code.MOUNT_MOVES, text, tuple(mount.topics), MOVES_SHARE, severity)
 
 
 def _samples(sequence: Sequence, frames: Frames) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import TopicMap, find_prefix, full_type
+from edgefirst_ros.config.topics import TopicMap, find_prefix, full_type, is_any_text
 from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.model.registry import can_decode, decode
 from edgefirst_ros.model.sample import RawMessage
@@ -106,7 +106,7 @@ def summarise(recording: Recording, config: Config, messages: Iterable[RawMessag
             use = "" if route is None or route.replaced_by else route.rule.role.value
             stats = topics[message.topic] = TopicStats(schema, use)
         stats.add(message)
-        if message.fault or not can_decode(schema):
+        if message.fault or not can_decode(schema) or is_any_text(message.topic, schema):
             stats.undecodable += bool(message.fault)
             continue
         try:

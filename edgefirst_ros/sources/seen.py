@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgefirst_ros.config.topics import is_any_text
 from edgefirst_ros.model.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -15,6 +16,7 @@ from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.registry import can_decode, decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import Transform, Transforms, bare
+from edgefirst_ros.model.urdf import RobotDescription
 
 MOST_DECODED = 48
 """Messages of a topic that are decoded: enough for its frame, its size and its clock."""
@@ -68,6 +70,11 @@ class SeenTopic:
     moving: set[str] = field(default_factory=set)
 
     @property
+    def can_be_decoded(self) -> bool:
+        """Whether something of it is of use, by its type and name."""
+        return can_decode(self.type) and not is_any_text(self.topic, self.type)
+
+    @property
     def hz(self) -> float:
         """Mean rate; 0 if it is not known."""
         span_ns = self.last_ns - self.first_ns
@@ -92,7 +99,7 @@ class SeenTopic:
         self.first_ns = self.first_ns or message.receive_ns
         self.last_ns = max(self.last_ns, message.receive_ns)
         self.count += 1
-        if self.sound >= MOST_DECODED or message.fault or not can_decode(self.type):
+        if self.sound >= MOST_DECODED or message.fault or not self.can_be_decoded:
             return
         try:
             stamp_ns, frame, datum = decode(message)
@@ -157,6 +164,10 @@ def _see_transforms(seen: SeenTopic, message: Transforms) -> None:
             seen.moving.add(bare(each.child))
 
 
+def _see_description(seen: SeenTopic, robot: RobotDescription) -> None:
+    seen.pairs |= {bare(each.child): each for each in robot.transforms}
+
+
 _LOOKS: Mapping[type, Callable[[SeenTopic, Any], None]] = {
     VideoPacket: _see_packet,
     CompressedImage: _see_file,
@@ -167,4 +178,5 @@ _LOOKS: Mapping[type, Callable[[SeenTopic, Any], None]] = {
     NavSatFix: _see_fix,
     Odometry: _see_odometry,
     Transforms: _see_transforms,
+    RobotDescription: _see_description,
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgefirst_ros.config.topics import TYPES, full_type
+from edgefirst_ros.config.topics import TEXT, TYPES, full_type
 from edgefirst_ros.model.camera import CameraInfo, plausible_camera_info
 from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.radar import RadarInfo
@@ -27,7 +27,6 @@ END = "edgefirst_ros.end"
 """Name of the metadata record at its end, missing after a kill."""
 RESUMED = "/edgefirst_ros/resumed"
 """Topic of the markers at which a session was resumed after a pause; the pause itself is not recorded."""
-STRING = "std_msgs/msg/String"
 _CDR = b"\0\1\0\0"
 LAYOUT = "1"
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
@@ -36,7 +35,7 @@ REPEATED = 0
 session's own messages count on from there in order of receipt."""
 RAW = "sensor_msgs/msg/Image"
 """Raw pictures, at hundreds of megabytes per second, are recorded only if ``record_topics`` names them."""
-_USABLE = frozenset(kind for kinds in TYPES.values() for kind in kinds) - {RAW}
+_USABLE = frozenset(kind for kinds in TYPES.values() for kind in kinds) - {RAW, TEXT}
 _RADAR = ("center_frequency", "frequency_sweep", "range_toggle", "detection_sensitivity")
 _ROUNDING = 1e-9
 _SHAPES: Mapping[str, tuple[int, ...]] = {"k": (3, 3), "r": (3, 3), "p": (3, 4)}
@@ -94,7 +93,7 @@ class RecordedSession:
 def resumed_message(sequence: str, known: Calibration) -> RawMessage:
     """A std_msgs/String that marks where a sequence of this name begins after a pause."""
     text = json.dumps({"sequence": sequence, "calibration": _calibration_text(known)}).encode() + b"\0"
-    return RawMessage(RESUMED, STRING, _CDR + struct.pack("<I", len(text)) + text, 0, 0, 0)
+    return RawMessage(RESUMED, TEXT, _CDR + struct.pack("<I", len(text)) + text, 0, 0, 0)
 
 
 def resumed_of(message: RawMessage) -> tuple[str, Calibration] | None:

@@ -15,12 +15,20 @@ from typing import Any
 
 import yaml
 
-from edgefirst_ros.config.hints import RAW_PACKETS, ExistingTopic, likely_role
+from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.config.names import is_pattern
-from edgefirst_ros.config.topics import TF, TYPES, TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.config.topics import (
+    TEXT,
+    TF,
+    TYPES,
+    TopicMap,
+    choose_reference,
+    find_prefix,
+    full_type,
+    is_any_text,
+)
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.registry import can_decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
 from edgefirst_ros.model.transform import bare
@@ -40,6 +48,8 @@ SIDEWAYS_SHARE = 0.2
 WORLD = frozenset({"map", "odom", "world", "earth", "global"})
 """Frames that do not move with the robot (REP 105): what is in them was made of sensors' data."""
 RIGS = ("base_link", "base_footprint")
+PLACED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
+"""Roles of what is mounted somewhere."""
 NOISE = re.compile(
     f"{ENCODING.pattern}|cam(era)?s?|lidars?|radars?|points?|cloud|pointcloud2?|sensing|sensors?|data|drivers?|"
     "topic|ros|rt|scan|perception|targets|fix|gnss|gps|imu|detections|ex|output"
@@ -110,7 +120,7 @@ class Look:
     @property
     def is_complete(self) -> bool:
         """Whether something came of every topic that can be used."""
-        return all(each.sound or not can_decode(each.type) for each in self.topics.values())
+        return all(each.sound or not each.can_be_decoded for each in self.topics.values())
 
     def suggestion(self, source: str) -> Suggestion:
         """A configuration for what was seen.
@@ -149,8 +159,15 @@ class _Chooser:
         self._entries: list[_Entry] = []
         self._left_out: dict[str, str] = {}
         self._reference = ""
-        static = [each for each in topics.values() if _is_static(each)]
+        # Transforms count before the robot's description.
+        static = sorted(filter(_is_static, topics.values()), key=lambda each: each.type != TEXT)
         self._parents = {child: bare(t.parent) for each in static for child, t in each.pairs.items()}
+        self._moving = {
+            child: (bare(each.pairs[child].parent), each.topic)
+            for each in topics.values()
+            for child in each.moving
+            if child not in self._parents
+        }
         self._rig = ""
         self._devices = devices_of((t.topic, t.type) for t in topics.values())
         self._own = {} if self._devices else self._own_routes()
@@ -434,9 +451,27 @@ class _Chooser:
         yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
 
     def _placed(self, frame: str, role: Role) -> str:
-        if role is Role.ODOMETRY or not self._parents or self._rig in self._ancestors(frame):
+        if role is Role.ODOMETRY or self._is_connected(frame):
             return ""
-        return f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg"
+        top = self._ancestors(frame)[-1]
+        if top in self._moving:
+            parent, topic = self._moving[top]
+            return f", on a mount that moves ({top} in {parent}, {topic}), which is not followed"
+        return f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg" if self._parents else ""
+
+    def _is_connected(self, frame: str) -> bool:
+        """Whether transforms connect a frame with the rig, in whichever direction."""
+        above = {*self._ancestors(frame)}
+        return not above.isdisjoint(self._ancestors(self._rig))
+
+    def _unplaced(self) -> Iterator[str]:
+        """A line for each sensor of which nothing says where it is."""
+        for entry in self._entries:
+            role, frame = entry.rule["role"], entry.seen.frame
+            if role in PLACED and not self._is_connected(frame):
+                looking = ", looking ahead" if role is Role.CAMERA else ""
+                named = f"frame {visible(frame)}" if frame else "no frame"
+                yield f"{entry.name} ({named}): at the rig's origin{looking}"
 
     def _ancestors(self, frame: str) -> list[str]:
         found = [frame]
@@ -489,6 +524,9 @@ class _Chooser:
         if self._own:
             text.append("# By their names, as of a Maivin or Raivin:")
             text += [f"#   {visible(name)}: {role.value}" for name, role in sorted(self._own.items())]
+        if unplaced := [*self._unplaced()]:
+            text.append(f"# No transform leads to {visible(self._rig or RIGS[0])}, so it is assumed of:")
+            text += [f"#   {line}" for line in unplaced]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries} | self._own
         self._left_out = {name: why for name, why in self._left_out.items() if name not in used}
         if self._left_out:
@@ -554,9 +592,9 @@ class _Names:
 def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     """What a topic can be used as, or why it cannot be used."""
     reasons = {
-        f"a lidar's raw packets, which only its driver reads: run {RAW_PACKETS.get(seen.type)}": seen.type
-        in RAW_PACKETS,
-        f"{seen.type} is not used": not any(seen.type in kinds for kinds in TYPES.values()),
+        packet_advice(seen.type): bool(packet_advice(seen.type)),
+        f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
+        or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
         "nothing came of it": not seen.count,
         f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),

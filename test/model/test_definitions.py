@@ -35,7 +35,7 @@ def test_dependencies_follow_once_each() -> None:
 
 def test_unknown_types_have_none() -> None:
     with pytest.raises(KeyError):
-        definition("std_msgs/String")
+        definition("std_msgs/Bool")
 
 
 def test_short_names() -> None:

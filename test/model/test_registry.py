@@ -20,7 +20,7 @@ def test_both_spellings_are_known() -> None:
     for schema in DECODERS:
         assert can_decode(schema)
         assert can_decode(schema.replace("/", "/msg/"))
-    assert len(DECODERS) == 21
+    assert len(DECODERS) == 22
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_both_spellings_are_known() -> None:
     [
         "edgefirst_msgs/msg/DmaBuffer",
         "edgefirst_msgs/CameraFrame",
-        "std_msgs/msg/String",
+        "std_msgs/msg/Bool",
         "PointCloud2",
         "other_msgs/msg/PointCloud2",
         "",
@@ -45,7 +45,7 @@ def test_useless_types_say_why() -> None:
     with pytest.raises(DecodeError, match="useless outside the device"):
         decode(raw("edgefirst_msgs/msg/DmaBuffer", b""))
     with pytest.raises(DecodeError, match="no decoder for this type"):
-        decode(raw("std_msgs/msg/String", b""))
+        decode(raw("std_msgs/msg/Bool", b""))
 
 
 def test_decoding_gives_stamp_frame_and_datum() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pymap3d
 import pytest
+import yaml
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
 from places import SHARED
+from recorded import record
+from robots import instead_of
+from scipy.spatial.transform import Rotation
+from wire_encoder import encode
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
@@ -23,8 +29,13 @@ from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.reasons import Code, Severity
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import MoreSensor
@@ -143,21 +154,139 @@ def test_the_configuration_says_where_a_sensor_is_whatever_transforms_say(
     tmp_path: Path, truth: Truth
 ) -> None:
     """As its body stands, of a camera as well; what is of the same sensor is there, too."""
-    left, lidar = TOPICS["left"], TOPICS["rear_lidar"]
+    left, rear, lidar = TOPICS["left"], TOPICS["rear"], TOPICS["rear_lidar"]
+    behind = next(each for each in truth.world.mounts if each.child == "rear_optical")
+    place = {"xyz_m": [0.0, 0.0, 0.0], "rotation_xyzw": behind.rotation_xyzw, "mount_frame": "/rear_lidar"}
     topics = TOPICS | {
         "left": left | {"xyz_m": [1.0, 0.5, 1.6], "rpy_deg": [0.0, 0.0, 60.0]},
+        "rear": rear | place,
         "rear_lidar": lidar | {"xyz_m": [-2.0, 0.25, 3.0]},
         "lidar_points": {"sensor": "rear_lidar"},
     }
     output, _ = converted(tmp_path, topics=topics, formats=["ncore"])
     found = sequence(output)
-    assert found.instances("cameras") == ["camera_optical", "left", "rear_optical"]
+    assert found.instances("cameras") == ["camera_optical", "left", "rear"]
     mount = next(each for each in truth.world.mounts if each.child == "left_optical")
     assert found.pose("left", "rig") == pytest.approx(mount.matrix(), abs=1e-5)
     assert found.instances("lidars") == ["rear_lidar", "rear_lidar_2"]
     T_lidar_rig = np.eye(4)
     T_lidar_rig[:3, 3] = (-2.0, 0.25, 3.0)
     assert found.pose("rear_lidar", "rig") == pytest.approx(T_lidar_rig, abs=1e-6)
+    assert found.pose("rear", "rig")[:3, 3] == pytest.approx(T_lidar_rig[:3, 3], abs=1e-6)
+    assert found.pose("rear", "rig")[:3, :3] == pytest.approx(behind.matrix()[:3, :3], abs=1e-5)
+
+
+def saved(focal_px: float, width: int, height: int) -> dict[str, Any]:
+    """What ROS's camera_calibration writes, of pixels from the centre of the first."""
+    k = [focal_px, 0.0, width / 2 - 0.5, 0.0, focal_px, height / 2 - 0.5, 0.0, 0.0, 1.0]
+    return {
+        "image_width": width,
+        "image_height": height,
+        "camera_matrix": {"rows": 3, "cols": 3, "data": k},
+        "distortion_model": "plumb_bob",
+        "distortion_coefficients": {"rows": 1, "cols": 5, "data": [-0.25, 0.06, 0.0, 0.0, 1e-7]},
+    }
+
+
+def test_a_calibration_file_counts_in_place_of_camera_info(tmp_path: Path) -> None:
+    """Of the reference and of another camera; that of another size is scaled; the third has its messages."""
+    (tmp_path / "left.yaml").write_text(yaml.safe_dump(saved(500.0, 640, 360)), encoding="utf-8")
+    topics = TOPICS | {
+        "camera": {"info_file": saved(444.0, 640, 360)},
+        "left": TOPICS["left"] | {"info_file": str(tmp_path / "left.yaml")},
+    }
+    output, report = converted(tmp_path, topics=topics, formats=["ncore"])
+    found = sequence(output)
+    for camera, focal_px in (("camera_optical", 444.0), ("left_optical", 250.0), ("rear_optical", 316.8)):
+        model = found.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
+        assert model["focal_length"] == pytest.approx([focal_px] * 2)
+        assert model["principal_point"] == pytest.approx([side / 2 for side in model["resolution"]])
+        is_filed = camera != "rear_optical"
+        assert model["radial_coeffs"][:3] == ([-0.25, 0.06, 1e-7] if is_filed else [0.0, 0.0, 0.0])
+    assert report["sequences"][0]["calibration"]["camera"]["focal_px"] == [444.0, 444.0]
+    infos = ("/camera/info", "/left/info", "/rear/info")
+    assert all(report["topics"][topic]["refused"] == 0 for topic in infos)
+
+
+def test_a_description_of_the_robot_places_what_no_transform_does(tmp_path: Path, truth: Truth) -> None:
+    """Of what both say the transforms count; the robot's description is sent once, at some time."""
+    mounts = {each.child: each for each in truth.world.mounts}
+    joints = [
+        f'<joint name="{child}" type="fixed"><parent link="base_link"/><child link="{child}"/>'
+        f'<origin xyz="{" ".join(map(str, mount.translation_m))}" rpy="{" ".join(map(str, rpy))}"/></joint>'
+        for child, mount in (mounts | {"lidar": mounts["rear_lidar"]}).items()
+        for rpy in [Rotation.from_quat(mount.rotation_xyzw).as_euler("xyz")]
+    ]
+    moving = '<joint name="pan" type="revolute"><parent link="base_link"/><child link="pan"/></joint>'
+    text = f"<robot>{''.join(joints)}{moving}</robot>"
+    sent: list[RawMessage] = []
+    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+        if message.topic != "/tf_static" or decode(message).datum.transforms[0].child == "lidar":  # type: ignore[attr-defined]
+            sent.append(message)
+        if message.topic == "/rear/points" and not any(each.topic.endswith("description") for each in sent):
+            data = encode("std_msgs/String", {"data": text})
+            sent.append(message._replace(topic="/robot_description", schema="std_msgs/msg/String", data=data))
+            sent[-1] = sent[-1]._replace(definition="string data")
+    recording = record(tmp_path / "robot.mcap", sent)
+    config = build_config({"formats": ["ncore"], "topics": TOPICS, "host": HOST})
+    done = convert([recording], tmp_path / "out", config, dataset="d")
+    found = sequence(tmp_path / "out")
+    for sensor in ("camera_optical", "left_optical", "rear_optical", "rear_lidar", "lidar"):
+        assert found.pose(sensor, "rig") == pytest.approx(mounts[sensor].matrix(), abs=1e-5)
+    assert done.report["topics"]["/robot_description"]["decoded"] == 1
+    said = "robot_description: of pan (revolute) the place is not fixed, and not taken"
+    assert said in done.report["notes"]
+    assert not [each for each in done.report["warnings"] if "no transform" in each or "moved by" in each]
+
+
+def test_a_mount_that_moves_is_found_and_graded_and_odometry_is_none(tmp_path: Path) -> None:
+    """A lidar on a head that turns by 30 degrees, beside the rig's own way in the frame of odometry."""
+    sent: list[RawMessage] = []
+    swings = 0
+    for message in McapRecording(simulated(OPTIONS).mcap).messages():
+        is_tf = message.topic == "/tf_static"
+        if is_tf and decode(message).datum.transforms[0].child == "rear_lidar":  # type: ignore[attr-defined]
+            continue
+        sent.append(message)
+        if message.topic == "/rear/points":
+            half = math.radians(15.0) * math.sin(swings / 5) ** 2
+            stamp = {"sec": message.receive_ns // 10**9, "nanosec": message.receive_ns % 10**9}
+            made = [
+                {
+                    "header": {"stamp": stamp, "frame_id": parent},
+                    "child_frame_id": child,
+                    "transform": {
+                        "translation": {"x": x},
+                        "rotation": {"z": math.sin(angle), "w": math.cos(angle)},
+                    },
+                }
+                for parent, child, x, angle in (
+                    ("odom", "base_link", 0.5 * swings, 0.0),
+                    ("base_link", "head", 0.25, half),
+                    ("head", "rear_lidar", 0.1, 0.0),
+                )
+            ]
+            sent.append(instead_of(message, "/tf", "tf2_msgs/TFMessage", {"transforms": made}))
+            swings += 1
+    recording = record(tmp_path / "robot.mcap", sent)
+    topics = TOPICS | {"tf_of_mounts": {"role": "tf", "topic": "/tf"}}
+    config = build_config({"formats": ["ncore"], "topics": topics, "host": HOST})
+    done = convert([recording], tmp_path / "out", config, dataset="d")
+    (mount,) = done.report["sequences"][0]["mounts"]
+    widest_deg = max(30.0 * math.sin(at / 5) ** 2 for at in range(swings))
+    assert mount == {
+        "frame": "head",
+        "parent": "base_link",
+        "moved_m": 0.0,
+        "turned_deg": pytest.approx(widest_deg, abs=0.01),
+        "topics": ["/rear/points"],
+    }
+    verdict = judge(parsed(done.report))
+    (found,) = (each for each in verdict.findings if each.code is Code.MOUNT_MOVES)
+    assert "rear/points on a mount that moves: head by up to 30 degrees and 0 m in base_link" in found.text
+    assert found.severity is Severity.WARNING
+    assert verdict.grade == "fair"
+    assert not [each for each in done.report["notes"] if "base_link moved" in each]
 
 
 def samples(output: Path) -> dict[str, list[dict[str, Any]]]:

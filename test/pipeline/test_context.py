@@ -15,7 +15,11 @@ from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
+from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
+from edgefirst_ros.pipeline.mounts import mounts as mounts_of
+from edgefirst_ros.pipeline.mounts import without_rig
+from edgefirst_ros.timing.gaps import StreamStats
 
 CONFIG = build_config({"ego": {"smoothing": "lag"}})
 NAN = float("nan")
@@ -37,6 +41,59 @@ def info(width: int, focal: float) -> CameraInfo:
 def mounts(*pairs: tuple[str, str, float]) -> Transforms:
     found = tuple(Transform(parent, child, (x, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)) for parent, child, x in pairs)
     return Transforms(found, (0,) * len(found))
+
+
+def described(*pairs: tuple[str, str, float], moving: tuple[str, ...] = ()) -> RobotDescription:
+    return RobotDescription(mounts(*pairs).transforms, moving)
+
+
+def test_transforms_count_before_a_description_whichever_comes_first() -> None:
+    robot = described(("base_link", "camera", 1.0), ("base_link", "lidar", 2.0), moving=("pan (revolute)",))
+    for first, second in ((robot, mounts(("base_link", "lidar", 5.0))),) * 2:
+        for order in ((first, second), (second, first)):
+            here = context()
+            for datum in order:
+                assert here.learn(measured(datum, name="tf")) is None
+            found = here.calibration.transforms
+            assert {child: each.translation_m[0] for child, each in found.items()} == {
+                "camera": 1.0,
+                "lidar": 5.0,
+            }
+            assert not here.moved
+            assert here.told == ["robot_description: of pan (revolute) the place is not fixed, and not taken"]
+    here.learn(measured(mounts(("base_link", "lidar", 6.0)), name="tf"))
+    assert [*here.moved] == ["lidar"]
+
+
+def test_a_description_that_changes_is_taken_and_makes_no_circle() -> None:
+    here = context()
+    here.learn(measured(described(("base_link", "camera", 1.0)), name="tf"))
+    here.learn(measured(described(("base_link", "camera", 2.0), ("camera", "base_link", 1.0)), name="tf"))
+    assert {child: t.translation_m[0] for child, t in here.calibration.transforms.items()} == {"camera": 2.0}
+
+
+def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> None:
+    """Which are those that carry the rig; a place that was corrected once is no mount that moves."""
+    here = context()
+    for step in (0.0, 0.3, -0.1, 0.2):
+        here.learn(measured(mounts(("odom", "base_link", 9 * step), ("base_link", "arm", step)), name="tf"))
+    here.learn(measured(mounts(("arm", "lidar", 1.0), ("base_link", "camera", 1.0)), name="tf"))
+    here.learn(measured(mounts(("base_link", "camera", 2.0)), name="tf"))
+    placed = here.calibration.transforms
+    moved = without_rig(here.moved, placed, "/base_link")
+    assert moved.keys() == {"arm", "camera"}
+    assert moved["arm"].said.startswith(
+        "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; the"
+    )
+    assert moved["camera"].said.startswith("camera moved by 1 m and 0 degrees in base_link; the newest")
+    streams = [
+        StreamStats("/points", frame_id="lidar", role="lidar_points"),
+        StreamStats("/image", frame_id="camera", role="camera"),
+        StreamStats("/imu", frame_id="arm", role="imu"),
+    ]
+    assert [*mounts_of(moved, placed, streams)] == [
+        {"frame": "arm", "parent": "base_link", "moved_m": 0.3, "turned_deg": 0.0, "topics": ["/points"]}
+    ]
 
 
 def odometry(x_m: float) -> Odometry:

@@ -53,13 +53,22 @@ def test_the_raw_picture_is_there_where_the_compressed_one_is_configured() -> No
         ("velodyne_msgs/msg/VelodyneScan", "velodyne_pointcloud"),
         ("velodyne_msgs/VelodyneScan", "velodyne_pointcloud"),
         ("ouster_ros/msg/PacketMsg", "ouster_ros"),
-        ("pandar_msgs/msg/PandarScan", "hesai_ros_driver"),
+        ("ouster_sensor_msgs/msg/PacketMsg", "ouster_ros"),
+        ("ouster_msgs/msg/PacketMsg", "ros2_ouster"),
+        ("hesai_ros_driver/msg/UdpFrame", "hesai_ros_driver"),
+        ("pandar_msgs/msg/PandarScan", "nebula_ros"),
+        ("rslidar_msg/msg/RslidarPacket", "rslidar_sdk"),
     ],
 )
 def test_raw_packets_of_a_lidar_are_named_with_what_makes_clouds_of_them(kind: str, driver: str) -> None:
     (text,) = hints({}, {"/sensor/packets": kind}).values()
     assert text.startswith("/sensor/packets has a lidar's raw packets")
     assert f"run {driver} on them" in text
+
+
+def test_points_in_a_makers_own_message_are_named_with_what_sends_usual_ones() -> None:
+    (text,) = hints({}, {"/livox/lidar": "livox_ros_driver2/msg/CustomMsg"}).values()
+    assert text.startswith("/livox/lidar has points in a message of the lidar's maker: run livox_ros_driver2")
 
 
 @pytest.mark.parametrize(

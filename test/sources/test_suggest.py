@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import sys
@@ -16,7 +17,8 @@ import pytest
 import yaml
 from places import contents
 from recorded import record
-from robots import ROBOTS, Robot, drone
+from robots import ROBOTS, Robot, drone, instead_of
+from wire_encoder import encode
 from zenoh_loopback import PATIENT, await_condition, free_endpoint, started
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats" / "ncore"))
@@ -306,3 +308,69 @@ def test_names_that_lie_neither_end_a_comment_nor_reach_the_terminal() -> None:
     assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
     assert found.left_out[evil] == "no name that ROS allows"
     assert not {"\x1b", "\u202e"} & {*found.text, *found.summary}
+
+
+def text_message(like: RawMessage, topic: str, text: str) -> RawMessage:
+    data = encode("std_msgs/String", {"data": text})
+    return like._replace(topic=topic, schema="std_msgs/msg/String", data=data, definition="string data")
+
+
+URDF = """<robot name="r">
+<joint name="a" type="fixed"><parent link="base_footprint"/><child link="base_link"/></joint>
+<joint name="b" type="fixed"><parent link="base_footprint"/><child link="base_scan"/></joint>
+<joint name="c" type="revolute"><parent link="base_link"/><child link="camera_rgb_optical_frame"/></joint>
+</robot>"""
+
+
+def test_a_description_of_the_robot_is_used_and_what_it_does_not_place_is_listed() -> None:
+    """Other texts are not even looked at, so that they are not waited for."""
+    content = [each for each in made("turtlebot").content if each.topic != "/tf_static"]
+    content[:0] = [
+        text_message(content[0], "/robot_description", URDF),
+        text_message(content[0], "/rosout_text", "hello"),
+    ]
+    look = looked(content)
+    assert look.is_complete
+    found = look.suggestion("robot")
+    assert found.used["/robot_description"] is Role.ROBOT_DESCRIPTION
+    assert found.left_out["/rosout_text"] == "std_msgs/msg/String is not used"
+    head = "# No transform leads to base_footprint, so it is assumed of:\n"
+    listed = found.text.partition(head)[2].partition("\n# ")[0].splitlines()
+    assert listed == ["#   camera (frame camera_rgb_optical_frame): at the rig's origin, looking ahead"]
+    assert "frame base_scan," in found.text
+
+
+def test_without_any_transform_all_sensors_are_listed_as_assumed() -> None:
+    content = [each for each in made("turtlebot").content if each.topic != "/tf_static"]
+    found = looked(content).suggestion("robot")
+    listed = found.text.partition("so it is assumed of:\n")[2].splitlines()[:2]
+    assert [line.partition(":")[0] for line in listed] == [
+        "#   camera (frame camera_rgb_optical_frame)",
+        "#   lidar_points (frame base_scan)",
+    ]
+    assert "so it is assumed of" not in suggestion("nuscenes").text
+
+
+def test_a_mount_that_moves_is_named() -> None:
+    """Odometry's own transform is none."""
+    content: list[RawMessage] = []
+    for number, message in enumerate(made("turtlebot").content):
+        content.append(message)
+        if message.topic == "/scan":
+            pan = {
+                "header": {"stamp": {"sec": 1 + number}, "frame_id": "base_link"},
+                "child_frame_id": "base_scan",
+                "transform": {"rotation": {"z": math.sin(number / 99), "w": math.cos(number / 99)}},
+            }
+            content.append(instead_of(message, "/tf", "tf2_msgs/TFMessage", {"transforms": [pan]}))
+    found = looked(content).suggestion("robot")
+    assert "on a mount that moves (base_scan in base_link, /tf), which is not followed" in found.text
+    assert "odom" not in found.text.partition("mount that moves")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize("kind", ["ouster_sensor_msgs/msg/PacketMsg", "livox_ros_driver2/msg/CustomMsg"])
+def test_messages_of_a_lidars_own_are_left_out_with_the_driver_to_run(kind: str) -> None:
+    content = list(made("turtlebot").content)
+    content.append(content[-1]._replace(topic="/packets", schema=kind, data=b"\0\1\0\0"))
+    why = looked(content).suggestion("robot").left_out["/packets"]
+    assert re.search("run (ouster_ros|livox_ros_driver2)", why)

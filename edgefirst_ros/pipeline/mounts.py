@@ -1,0 +1,98 @@
+"""Frames whose transform changed in a sequence: how far they moved, and which sensors are on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgefirst_ros.model.transform import Transform, bare, change_of, describe_change
+from edgefirst_ros.timing.gaps import StreamStats
+
+ON_MOUNTS = frozenset({"camera", "lidar_points", "radar_targets", "radar_cube", "depth"})
+"""Roles of what measures from a place on the rig."""
+OFTEN = 3
+"""Changes that are no correction of a place, which comes once or twice, but a mount that moves."""
+
+
+@dataclass(slots=True)
+class MovedFrame:
+    """A frame that moved.
+
+    Attributes:
+        first: where it was at first.
+        text: what its first change was.
+        changes: how many there were.
+        moved_m: farthest from where it was at first; turned_deg likewise.
+    """
+
+    first: Transform
+    text: str
+    changes: int = 0
+    moved_m: float = 0.0
+    turned_deg: float = 0.0
+
+    def follow(self, transform: Transform) -> None:
+        """It is here now."""
+        moved_m, turned_deg = change_of(self.first, transform)
+        self.changes += 1
+        self.moved_m = max(self.moved_m, moved_m)
+        self.turned_deg = max(self.turned_deg, turned_deg)
+
+    @property
+    def said(self) -> str:
+        """A sentence for the user."""
+        change = self.text
+        if self.changes >= OFTEN:
+            change = (
+                f"{self.first.child} moved by up to {self.moved_m:.3g} m and {self.turned_deg:.3g} degrees "
+                f"in {self.first.parent}, in {self.changes:,} steps"
+            )
+        return (
+            f"{change}; the newest applies from then on, in formats with one place for it to the whole "
+            "sequence"
+        )
+
+
+def follow(moved: dict[str, MovedFrame], before: Transform, after: Transform) -> None:
+    """Take a change of a frame's transform."""
+    if (found := moved.get(after.child)) is not None:
+        found.follow(after)
+    elif change := describe_change(before, after):
+        found = moved[after.child] = MovedFrame(before, change)
+        found.follow(after)
+
+
+def without_rig(
+    moved: Mapping[str, MovedFrame], transforms: Mapping[str, Transform], rig_frame: str
+) -> dict[str, MovedFrame]:
+    """What moves on the rig: a frame that carries the rig is odometry's, in whose frame the rig moves."""
+    carrying = {*_way_up(rig_frame, transforms)}
+    return {child: each for child, each in moved.items() if bare(child) not in carrying}
+
+
+def mounts(
+    moved: Mapping[str, MovedFrame], transforms: Mapping[str, Transform], streams: Iterable[StreamStats]
+) -> Iterator[dict[str, Any]]:
+    """For the report: each frame that moves with sensors on it, how far, and these sensors' topics."""
+    sensors = (each for each in streams if each.role in ON_MOUNTS and each.frame_id)
+    ways = {each.topic: {*_way_up(each.frame_id, transforms)} for each in sensors}
+    for child, each in moved.items():
+        topics = sorted(topic for topic, way in ways.items() if bare(child) in way)
+        if topics and each.changes >= OFTEN:
+            yield {
+                "frame": bare(child),
+                "parent": bare(each.first.parent),
+                "moved_m": round(each.moved_m, 4),
+                "turned_deg": round(each.turned_deg, 3),
+                "topics": topics,
+            }
+
+
+def _way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:
+    """A frame and those that it hangs on."""
+    parents = {bare(child): bare(each.parent) for child, each in transforms.items()}
+    found = [bare(frame)]
+    while (above := parents.get(found[-1])) is not None and above not in found:
+        found.append(above)
+    return found
