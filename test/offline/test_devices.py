@@ -41,7 +41,7 @@ PLACES = {
     "right": ((0.0, -0.8, 1.6), -90.0),
     "rear": ((-1.5, 0.0, 1.6), 180.0),
 }
-SECONDS = 8.0
+SECONDS = 5.0
 SIGMA_RAD_S = 0.002
 """Of a usual gyroscope at 100 Hz."""
 
@@ -68,6 +68,7 @@ def options() -> DriveOptions:
         cube_hz=0.0,
         clock="realtime",
         gps_no_fix=0,
+        imu_hz=100.0,
         host=HOST,
         more=tuple(more),
     )
@@ -212,8 +213,8 @@ def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     ):
         times_us = np.array(sorted(begin for begin, _ in found.frames(f"{group}/{sensor}")))
         true_us = truth.true_ns(topic)[-len(times_us) :] // 1000
-        assert len(times_us) > 60
-        # The clock drifts by 20 ppm, which 8 s are too short to show.
+        assert len(times_us) > 35
+        # The clock drifts by 20 ppm, which 5 s are too short to show.
         assert np.abs(times_us - true_us).max() < 2_500
 
 
@@ -223,7 +224,7 @@ def test_only_one_devices_imu_tells_the_motion(rig: tuple[Path, dict[str, Any]])
         account = report["topics"][f"/{name}/imu"]
         reason = "the motion is that of another device; its clock is known by this"
         assert account["reasons"]["skipped"] == {reason: account["received"]}
-    assert report["topics"]["/front/imu"]["written"] > 1000
+    assert report["topics"]["/front/imu"]["written"] > 400
 
 
 def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]]) -> None:
@@ -232,7 +233,7 @@ def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]])
     assert {*sequence["companions"]} == {"/front/lidar/points"}
     for name, each in sequence["cameras"].items():
         assert {*each["companions"]} == {f"/{name}/lidar/points"}
-        assert each["sample"] > 60
+        assert each["sample"] > 35
 
 
 def test_live_equals_convert(tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_live_equals_convert(tmp_path: Path) -> None:
     for message in messages():
         live.put(message)
     (done,) = live.stop(120)
-    assert done.report["samples"] > 60
+    assert done.report["samples"] > 35
     (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
     convert([recording], tmp_path / "again", build_config(values | {"record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
