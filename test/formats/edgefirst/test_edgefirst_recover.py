@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -72,6 +73,27 @@ class Killed:
 def killed() -> Iterator[dict[str, Killed]]:
     with tempfile.TemporaryDirectory() as root:
         yield {container: Killed(Path(root, container), container) for container in CONTAINERS}
+
+
+def of_two_cameras(root: Path, count: int, container: str) -> EdgeFirstWriter:
+    """Samples of the rig's sequence and of another camera's by turns, with the same frame numbers."""
+    writer = EdgeFirstWriter(root, "ds", EdgeFirstOptions(container=container))  # type: ignore[arg-type]
+    left = replace(SEQUENCE, name=f"{SEQUENCE.name}-left", rig=SEQUENCE.name)
+    writer.begin(SEQUENCE)
+    writer.begin_camera(left)
+    for number in range(count):
+        sequence = left if number % 2 else SEQUENCE
+        writer.write(writer.prepare(full_sample(number // 2, sequence=sequence)))
+    return writer
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_of_several_cameras_each_has_what_was_committed(tmp_path: Path, container: str, count: int) -> None:
+    of_two_cameras(tmp_path / "killed", count, container).abort()
+    of_two_cameras(tmp_path / "whole", count, container).close()
+    recover(tmp_path / "killed" / "ds")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -358,6 +358,34 @@ def test_sequences_of_one_name_are_refused(tmp_path: Path) -> None:
     writer.abort()
 
 
+def test_a_cameras_sequence_goes_on_beside_that_of_the_rig(tmp_path: Path) -> None:
+    """Each has its own order and sizes; what both saw at one time is in one group; they end together."""
+    camera = replace(SEQUENCE, name="other", rig=SEQUENCE.name)
+    writer = EdgeFirstWriter(tmp_path, "ds", options(val_ratio=0.5, block_s=0.1))
+    writer.begin(SEQUENCE)
+    writer.begin_camera(camera)
+    depth = {
+        sequence: RawImage("16UC1", np.ones((4, width), np.uint16))
+        for sequence, width in ((SEQUENCE, 8), (camera, 9))
+    }
+    for frame in range(30):
+        for sequence, image in depth.items():
+            made = sample(frame, {Role.DEPTH: image}, sequence=sequence)
+            assert writer.write(writer.prepare(made)).left_out is None
+    with pytest.raises(OutputExists, match="other already"):
+        writer.begin_camera(camera)
+    writer.begin(SECOND)
+    with pytest.raises(WriteError, match="begin each sequence before its samples"):
+        writer.write(writer.prepare(sample(30, sequence=camera)))
+    writer.close()
+    rows = table(tmp_path).select("name", "frame", "group").to_dicts()
+    groups = {(row["name"], row["frame"]): row["group"] for row in rows}
+    assert len(groups) == 60
+    own = [groups[SEQUENCE.name, frame] for frame in range(30)]
+    assert own == [groups["other", frame] for frame in range(30)]
+    assert {*own} == {"train", "val"}
+
+
 def test_samples_must_come_in_order_and_of_the_sequence_begun(tmp_path: Path) -> None:
     writer = EdgeFirstWriter(tmp_path, "ds", options())
     with pytest.raises(WriteError, match="not being written"):
