@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16000,
+    "formats": 16420,
     "pipeline": 4660,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
-    "cli": 2720,
+    "cli": 2750,
     "model": 2610,
     "nodes": 2390,
     "ego": 2130,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 284, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 285, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:
