@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16420,
+    "formats": 16530,
     "pipeline": 4660,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
     "cli": 2750,
-    "model": 2610,
+    "model": 2620,
     "nodes": 2390,
     "ego": 2130,
     "timing": 2120,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1740,
     "fleet": 1550,
     "offline": 1200,
-    "config": 1190,
+    "config": 1240,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 285, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 73}
 
 
 def code_lines(path: Path) -> int:

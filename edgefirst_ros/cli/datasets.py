@@ -92,7 +92,7 @@ def check(
     probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
     one line per dataset. Nothing is written.
 
-    With --for each demand is a line: YES, NO with what to do, UNKNOWN where data cannot tell. NO is a warning.
+    With --for each demand is a line: YES, NO and what to do, UNKNOWN where data cannot tell. NO is a warning.
 
     A dataset that is still being written is not checked; a line names the process that writes it.
 

@@ -166,6 +166,27 @@ class CameraImage:
 
 
 @dataclass(frozen=True, slots=True)
+class Vehicle:
+    """What carries the sensors; what is None is unknown.
+
+    Attributes:
+        length_m: of its box, as are width and height.
+        width_m: without mirrors.
+        height_m: from the ground.
+        rear_axle_m: middle of the rear axle, on the ground, in the rig's frame.
+        rear_overhang_m: from the rear axle to the end.
+        platform: its kind, such as a name of the model.
+    """
+
+    length_m: float | None = None
+    width_m: float | None = None
+    height_m: float | None = None
+    rear_axle_m: tuple[float, float, float] | None = None
+    rear_overhang_m: float | None = None
+    platform: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceInfo:
     """A sequence.
 
@@ -174,12 +195,16 @@ class SequenceInfo:
         host: the device's host name.
         start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
         rig_frame: what the transforms call the rig.
+        vehicle: as configured.
+        pictures: all, or which were asked for.
     """
 
     name: str
     host: str
     start_ns: int
     rig_frame: str = "base_link"
+    vehicle: Vehicle = Vehicle()
+    pictures: str = "all"
 
 
 @dataclass(frozen=True, slots=True)

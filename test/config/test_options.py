@@ -31,6 +31,7 @@ from edgefirst_ros.simulation import DriveOptions
 HERE = Path(__file__).relative_to(REPOSITORY / "test")
 LIVE, OVERLOAD = "live/test_live_capture.py", "pipeline/test_overload.py"
 NCORE, PREPARED = "formats/ncore/write/test_ncore_writer.py", "formats/ncore/prepare/test_ncore_prepare.py"
+PROVENANCE = "formats/ncore/finish/test_ncore_provenance.py"
 L5KIT, PLACED = "formats/l5kit/write/test_l5_writer.py", "formats/l5kit/write/test_l5_placement.py"
 WRITER = "formats/edgefirst/test_edgefirst_writer.py"
 TESTED: Mapping[str, str] = {
@@ -88,6 +89,12 @@ TESTED: Mapping[str, str] = {
     "ncore.camera_readout_ms": f"{PREPARED}::test_a_rolling_shutter_makes_a_frame_of_its_readout",
     "ncore.assumed_camera_hfov_deg": "formats/ncore/finish/test_ncore_remarks.py::"
     "test_a_camera_without_calibration_has_the_field_of_view_that_is_assumed",
+    **{
+        f"vehicle.{name}": f"{HERE}::test_the_vehicle_is_the_one_that_is_configured"
+        for name in ("length_m", "width_m", "height_m", "rear_axle_m", "rear_overhang_m", "platform")
+    },
+    "ncore.stereo_pairs": f"{PROVENANCE}::test_stereo_pairs_are_those_that_are_named_or_certain",
+    "ncore.source": f"{PROVENANCE}::test_every_sequence_says_who_made_it_of_what",
     "ncore.at_picture_size": f"{PREPARED}::test_a_mask_is_enlarged_to_the_picture",
     "ncore.lidar_spread_ms": f"{PREPARED}::test_rays_are_spread_over_the_sweep_when_asked",
     "ncore.lidar_intensity_max": f"{PREPARED}::test_intensity_is_scaled_to_one",
@@ -273,6 +280,27 @@ def test_the_rig_and_the_host_are_what_they_are_called(runs: Runs) -> None:
     assert done.report["topics"]["/lidar/points"]["written_to"].keys() == {"ncore"}
     scenes = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().scenes
     assert set(scenes["host"]) == {"bob"}
+
+
+def test_the_vehicle_is_the_one_that_is_configured(runs: Runs) -> None:
+    told = {
+        "length_m": 4.5,
+        "width_m": 1.8,
+        "height_m": 1.6,
+        "platform": "van",
+        "rear_axle_m": [-1.3, 0.0, -0.4],
+        "rear_overhang_m": 0.9,
+    }
+    _, folder = runs.run("van", formats=["ncore"], vehicle=told, every_n=3)
+    (path,) = (folder.parents[1] / "ncore").glob("*/*.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    meta, (store, *_) = found["generic_meta_data"], found["component_stores"]
+    assert meta["platform_class"] == "van"
+    assert meta["vehicle-bbox"]["centroid"] == [1.35, 0.0, 0.8]
+    assert meta["vehicle-bbox"]["dim"] == [4.5, 1.8, 1.6]
+    assert meta["pictures"] == "one of 3"
+    poses = store["components"]["poses"]["default"]["generic_meta_data"]
+    assert poses["rig_origin"] == "middle of the rear axle on the ground"
 
 
 def test_every_option_has_a_test() -> None:

@@ -19,12 +19,10 @@ from PIL import Image
 from edgefirst_ros.formats.format import Findings, Point, Verdict
 from edgefirst_ros.formats.ncore.check.frames import Edge, Instance, known_poses, read_edges
 from edgefirst_ros.formats.ncore.finish.components import DEFAULT
+from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, STEREO_PAIRS, VEHICLE_BOX
 from edgefirst_ros.formats.ncore.poses import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
 from edgefirst_ros.model.transform import interpolated, product, quaternion_of
-
-RIG_ORIGIN = "rig_origin"
-"""In the poses' metadata: where the configuration puts the rig's origin."""
 
 MOST_TURN_DEG, MOST_MOVE_CM = 0.5, 2.5
 """Of the motion from one frame to the next: what NVIDIA's guide to data quality allows."""
@@ -161,8 +159,8 @@ def _rig_origin(sequence: Judged) -> Point:
     advice = "set vehicle.rear_axle_m: the rig's origin is the middle of the rear axle on the ground"
     if told := sequence.meta_of("poses").get(RIG_ORIGIN):
         return Point("rig_origin", "fulfilled", f"given: {told}", figures={RIG_ORIGIN: told})
-    box: Any = sequence.meta.get("vehicle-bbox")
-    if box is None:
+    box: Any = sequence.meta.get(VEHICLE_BOX)
+    if box is None or "rear_axle_m" in sequence.meta.get("vehicle_assumed", ()):
         return Point("rig_origin", "unknown", "assumed: nothing says where the origin is", advice)
     (x, y, z), (length, width, height) = box["centroid"], box["dim"]
     bottom_m = z - height / 2
@@ -445,7 +443,7 @@ def _rig_distance_m(sequence: Judged, cuboid: Mapping[str, Any]) -> float:
 
 def _stereo(sequence: Judged) -> Point:
     cameras = {each.name for each in sequence.of("cameras")}
-    pairs = sequence.meta.get("stereo_pairs") or []
+    pairs = sequence.meta.get(STEREO_PAIRS) or []
     unknown = sorted({str(pair.get(side)) for pair in pairs for side in ("left", "right")} - cameras)
     figures = {"pairs": len(pairs), "unknown": unknown}
     if unknown:

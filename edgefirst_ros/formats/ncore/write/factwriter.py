@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import cbor2
@@ -48,9 +50,10 @@ class FactWriter:
         facts: what the journal says so far, the same as if it were read; None if that became too much.
     """
 
-    def __init__(self, journal: FactJournal, rig_frame: str) -> None:
+    def __init__(self, journal: FactJournal, sequence: SequenceInfo) -> None:
         self._journal = journal
-        self._rig_frame = rig_frame
+        self._rig_frame = sequence.rig_frame
+        self._is_moved = sequence.vehicle.rear_axle_m is not None
         self._transforms: dict[str, Transform] = {}
         self._radar_info: RadarInfo | None = None
         self._classes: tuple[str, ...] = ()
@@ -92,6 +95,11 @@ class FactWriter:
             "store": options.store,
             "profile": options.profile,
             "rig_frame": self._rig_frame,
+            "vehicle": {key: told for key, told in asdict(sequence.vehicle).items() if told is not None},
+            "pictures": sequence.pictures,
+            "source": options.source,
+            "stereo_pairs": [*options.stereo_pairs.items()],
+            "converter_version": version("edgefirst_ros"),
             "pose_gap_us": round(POSE_GAP_MS * 1000),
             "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
@@ -167,7 +175,7 @@ class FactWriter:
 
     def name_of(self, frame_id: str) -> str:
         """What a coordinate frame is called in the pose graph."""
-        return node(frame_id, self._rig_frame)
+        return node(frame_id or self._rig_frame, "" if self._is_moved else self._rig_frame)
 
     def node(self, frame_id: str) -> int:
         """A coordinate frame that something refers to."""

@@ -84,7 +84,7 @@ class SequenceWriter:
         self._lidars = lidars
         self._scaled: set[Instance] = set()
         self.journal = _begin_journal(files)
-        self._fact_writer = FactWriter(self.journal, sequence.rig_frame)
+        self._fact_writer = FactWriter(self.journal, sequence)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._fact_writer.masks(masks.data)
         with disk_errors(files.folder):  # before any store, which would be of no use without it
