@@ -28,7 +28,7 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16530,
-    "pipeline": 4660,
+    "pipeline": 4670,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 73}
+MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 74}
 
 
 def code_lines(path: Path) -> int:

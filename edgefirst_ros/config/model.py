@@ -414,6 +414,11 @@ class Settings(OptionsModel):
         description="Which topics are used, as what, and how; each entry overrides single values of the "
         "default one of its name. Set it for any robot that is not a Maivin or Raivin.",
     )
+    class_names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Other names of a model's classes, by the label (or number) that it sends: in every "
+        "format, before l5kit.labels. Set it where your training or NuRec has other words.",
+    )
     reference: str = Field(
         "camera",
         description="Topic, entry of topics, or role that samples are aligned to. Choose lidar_points for a "
@@ -612,6 +617,13 @@ class Settings(OptionsModel):
         if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
             return ",".join(filter(None, names))
         return value
+
+    @field_validator("class_names", mode="before")
+    @classmethod
+    def _by_number(cls, names: object) -> object:
+        """YAML reads a number that is sent as a label as a number."""
+        is_named = isinstance(names, dict)
+        return {str(sent): name for sent, name in names.items()} if is_named else names  # type: ignore[attr-defined]
 
     @field_validator("record_topics")
     @classmethod

@@ -23,6 +23,9 @@ from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
+from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.assembly import Pipeline
@@ -38,6 +41,7 @@ TESTED: Mapping[str, str] = {
     "prefix": "config/test_topics.py::test_two_devices_are_ambiguous_until_one_is_chosen",
     "host": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
     "topics": "config/test_config.py::test_topics_overlay_the_maivins",
+    "class_names": f"{HERE}::test_classes_are_called_in_every_format_as_was_asked_for",
     "reference": "config/test_topics.py::test_the_reference_is_found_by_topic_entry_or_role",
     "rig_frame": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
     "rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
@@ -301,6 +305,29 @@ def test_the_vehicle_is_the_one_that_is_configured(runs: Runs) -> None:
     assert meta["pictures"] == "one of 3"
     poses = store["components"]["poses"]["default"]["generic_meta_data"]
     assert poses["rig_origin"] == "middle of the rear axle on the ground"
+
+
+def test_classes_are_called_in_every_format_as_was_asked_for(runs: Runs) -> None:
+    names, formats = {"car": "motorcycle"}, ["edgefirst", "ncore", "l5kit"]
+    _, folder = runs.run("classes", formats=formats, class_names=names)
+    written = Written(folder).table
+    found = set(map(str, written["label"].drop_nulls()))
+    assert "motorcycle" in found
+    assert "car" not in found
+    (sequence,) = (folder.parents[1] / "ncore").iterdir()
+    boxed = {
+        str(label)
+        for store in FORMATS["ncore"].read(sequence).values()
+        for key in store
+        if key.endswith("/boxes2d_label/.zarray")
+        for label in read_array(store.get, key.removesuffix("/.zarray")).tolist()
+    }
+    assert "motorcycle" in boxed
+    assert "car" not in boxed
+    agents = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().agents[:]
+    labels = set(agents["label_probabilities"].argmax(axis=1).tolist())
+    assert AgentLabel.MOTORCYCLE.index in labels
+    assert AgentLabel.CAR.index not in labels
 
 
 def test_every_option_has_a_test() -> None:

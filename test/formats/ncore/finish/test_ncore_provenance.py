@@ -30,7 +30,7 @@ from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.poses import inverse
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.detection import Detections, ModelInfo, relabelled
 from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo, Vehicle
 from edgefirst_ros.model.transform import Transform
 
@@ -174,8 +174,6 @@ def test_what_is_no_pair_is_refused(wrong: object) -> None:
 
 
 def test_labels_by_pixel_have_a_map_of_classes(tmp_path: Path) -> None:
-    from edgefirst_ros.model.detection import ModelInfo  # noqa: PLC0415
-
     info = ModelInfo("m", ("background", "person", "car"))
     known = replace(CALIBRATION, model_info=info)
     every = [
@@ -187,3 +185,13 @@ def test_labels_by_pixel_have_a_map_of_classes(tmp_path: Path) -> None:
     maps = {name: meta.get("label-class-string-id-map") for name, meta in metas.items()}
     assert maps["segmentation.semantic@camera_optical"] == {"background": 0, "person": 1, "car": 2}
     assert maps["depth.z@camera_optical"] is None
+
+
+def test_names_of_classes_are_changed_where_they_are_decoded() -> None:
+    names = {"car": "automobile", "3": "bus"}
+    assert relabelled(ModelInfo("m", ("car", "dog")), names) == ModelInfo("m", ("automobile", "dog"))
+    boxes = Detections((box(1, 2, 3, "car"), box(1, 2, 3, "3"), box(1, 2, 3, "dog")), ())
+    told = relabelled(boxes, names)
+    assert isinstance(told, Detections)
+    assert [each.label for each in told.boxes] == ["automobile", "bus", "dog"]
+    assert relabelled(CAMERA_INFO, names) is CAMERA_INFO
