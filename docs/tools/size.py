@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16530,
-    "pipeline": 4670,
+    "formats": 16540,
+    "pipeline": 4690,
     "video": 4090,
     "sources": 3640,
     "report": 3570,
     "cli": 2750,
-    "model": 2620,
+    "model": 2630,
     "nodes": 2390,
     "ego": 2130,
     "timing": 2120,
@@ -41,7 +41,7 @@ CEILINGS: Mapping[str, int] = {
     "live": 1740,
     "fleet": 1550,
     "offline": 1200,
-    "config": 1240,
+    "config": 1270,
     "api": 280,
     PLAIN: 70,
 }

@@ -213,10 +213,11 @@ class Calibration:
 
     Attributes:
         camera_info: of the camera that samples take, or of the one whose picture it goes with.
-        radar_info: of the radar.
+        radar_info: of the radar, the newest of any; of a scan or cube that of its own radar.
         model_info: of the model.
         transforms: by child frame.
         other_cameras: of the other cameras, by sensor.
+        radars: settings of every radar, by sensor.
     """
 
     camera_info: CameraInfo | None = None
@@ -224,6 +225,7 @@ class Calibration:
     model_info: ModelInfo | None = None
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     other_cameras: Mapping[str, CameraInfo] = field(default_factory=dict)
+    radars: Mapping[str, RadarInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,8 +334,8 @@ def instance_meta(instance: Instance, facts: Facts) -> Json:
     meta: Json = {key: known[key] for key in ("topic", "frame_id") if key in known} | known.get("meta", {})
     if instance[0] == "camera_labels" and instance[1].startswith(SEGMENTATION) and facts.classes:
         meta["label-class-string-id-map"] = {name: index for index, name in enumerate(facts.classes)}
-    if instance[0] == "radars" and facts.radar_info:
-        meta["radar_info"] = facts.radar_info
+    if instance[0] == "radars" and (info := facts.radar_infos.get(instance[1], facts.radar_info)):
+        meta["radar_info"] = info
     return meta | facts.meta.get(instance, {})
 
 

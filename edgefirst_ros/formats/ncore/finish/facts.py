@@ -54,7 +54,8 @@ class Facts:
         camera_info: latest CameraInfo by camera.
         lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
         classes: of the model on the device.
-        radar_info: latest radar settings.
+        radar_info: latest radar settings, of a journal that does not say of which radar.
+        radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
         origin: latitude, longitude and altitude of the ENU origin.
@@ -80,6 +81,7 @@ class Facts:
     camera_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
     radar_info: Json = field(default_factory=dict)
+    radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
     origin: tuple[float, float, float] | None = None
@@ -172,6 +174,9 @@ class Facts:
 
     def _take_radar_info(self, value: Json) -> None:
         self.radar_info = value
+
+    def _take_radar_settings(self, value: list[Any]) -> None:
+        self.radar_infos[value[0]] = value[1]
 
     def _take_origin(self, value: list[float]) -> None:
         latitude_deg, longitude_deg, altitude_m = value

@@ -55,7 +55,7 @@ class FactWriter:
         self._rig_frame = sequence.rig_frame
         self._is_moved = sequence.vehicle.rear_axle_m is not None
         self._transforms: dict[str, Transform] = {}
-        self._radar_info: RadarInfo | None = None
+        self._radar_infos: dict[str, RadarInfo] = {}
         self._classes: tuple[str, ...] = ()
         self._seen_info: dict[str, CameraInfo] = {}
         self._camera_info: dict[str, Json] = {}
@@ -115,7 +115,7 @@ class FactWriter:
                 self._record("mask", [camera, name, png])
 
     def calibration(self, calibration: Calibration) -> int:
-        """Transforms, radar settings and classes of the model that changed."""
+        """Transforms and classes of the model that changed."""
         written = 0
         if calibration.transforms != self._transforms:
             known = self._transforms
@@ -123,9 +123,6 @@ class FactWriter:
             self._transforms = dict(calibration.transforms)
             rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
             written += self._record("transforms", rows)
-        if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
-            self._radar_info = calibration.radar_info
-            written += self._record("radar_info", radar_info_meta(calibration.radar_info))
         info = calibration.model_info
         if info is not None and info.labels != self._classes:
             self._classes = info.labels
@@ -142,6 +139,13 @@ class FactWriter:
             return 0
         self._camera_info[name] = found
         return self._record("camera_info", [name, found])
+
+    def radar(self, name: str, info: RadarInfo | None) -> int:
+        """The settings in force of a radar."""
+        if info is None or self._radar_infos.get(name) == info:
+            return 0
+        self._radar_infos[name] = info
+        return self._record("radar_settings", [name, radar_info_meta(info)])
 
     def instance(self, component: str, name: str, facts: Json) -> int:
         """What a new instance is."""
