@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16540,
+    "formats": 16590,
     "pipeline": 4690,
     "video": 4090,
     "sources": 3640,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 286, "rooms": 17, "arrows": 64, "floors": 8, "options": 74}
+MOST = {"modules": 287, "rooms": 17, "arrows": 64, "floors": 8, "options": 75}
 
 
 def code_lines(path: Path) -> int:

@@ -98,6 +98,8 @@ TESTED: Mapping[str, str] = {
         for name in ("length_m", "width_m", "height_m", "rear_axle_m", "rear_overhang_m", "platform")
     },
     "ncore.stereo_pairs": f"{PROVENANCE}::test_stereo_pairs_are_those_that_are_named_or_certain",
+    "ncore.cuboids_of_boxes2d": "formats/ncore/finish/test_ncore_flat_cuboids.py::"
+    "test_cuboids_are_not_guessed_where_better_is_known_or_nothing",
     "ncore.source": f"{PROVENANCE}::test_every_sequence_says_who_made_it_of_what",
     "ncore.at_picture_size": f"{PREPARED}::test_a_mask_is_enlarged_to_the_picture",
     "ncore.lidar_spread_ms": f"{PREPARED}::test_rays_are_spread_over_the_sweep_when_asked",

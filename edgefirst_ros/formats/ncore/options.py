@@ -138,6 +138,11 @@ class NCoreOptions(OptionsModel):
         description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube. Turn "
         "it on if you train on raw radar.",
     )
+    cuboids_of_boxes2d: bool = Field(
+        default=True,
+        description="Where there are no 3-D boxes, cuboids are made of the model's 2-D boxes that have a "
+        "track and a distance. Turn it off if their places are too poor for you.",
+    )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
         description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "

@@ -18,7 +18,7 @@ from PIL import Image
 
 from edgefirst_ros.formats.format import Findings, Point, Verdict
 from edgefirst_ros.formats.ncore.check.frames import Edge, Instance, known_poses, read_edges
-from edgefirst_ros.formats.ncore.finish.components import DEFAULT
+from edgefirst_ros.formats.ncore.finish.components import BASIS, DEFAULT
 from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, STEREO_PAIRS, VEHICLE_BOX
 from edgefirst_ros.formats.ncore.poses import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
@@ -401,6 +401,8 @@ def _cuboids(sequence: Judged) -> Iterator[Point]:
     single = sum(len(each) == 1 for each in tracks.values())
     near = sum(_rig_distance_m(sequence, each) < NEAR_RIG_M for each in seen)
     found = f"{len(seen)} in {len(tracks)} tracks, {single} seen once, {near} nearer than {NEAR_RIG_M:g} m"
+    if basis := sequence.meta_of("cuboids").get(BASIS):
+        found = f"{found}; {basis}"
     figures = {"cuboids": len(seen), "tracks": len(tracks), "seen_once": single, "near": near}
     fits = bool(tracks) and single < len(tracks) and set(sources) == {LOADED_SOURCE}
     advice = "" if fits else "record a model's 3-D boxes with tracks"

@@ -289,9 +289,12 @@ def _cuboids(facts: Facts) -> Component:
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
     columns["heading_basis"] = headings
     columns[MESSAGES] = messages_us.astype(np.uint64)
-    return CUBOIDS_META | {MESSAGES: MESSAGES_META}, records, columns
+    meta = CUBOIDS_META | {MESSAGES: MESSAGES_META}
+    return (meta | {BASIS: FLAT} if boxes is facts.flat else meta), records, columns
 
 
+BASIS = "basis"
+FLAT = "2-D boxes with a track, each along the ray through its middle, at the distance that came with it"
 MESSAGES = "messages_timestamps_us"
 MESSAGES_META = (
     "times of all messages of 3-D boxes, those without boxes too: what has no observation at such a time was "
