@@ -443,6 +443,8 @@ def test_the_poorest_sequence_opens(official: Read, tmp_path: Path) -> None:
         write(tmp_path, [camera(START_NS, calibration=nothing), lidar(START_NS, calibration=nothing)])
     )
     assert found["poses"]["meta"] == {
+        "calibration_type": "edgefirst_ros:assumed",
+        "egomotion_type": "edgefirst_ros:assumed",
         "assumed_extrinsics": ["camera_optical", "lidar"],
         "rig_world": {"position": "assumed", "rotation": "assumed"},
     }
