@@ -5,7 +5,6 @@ Sources: NVIDIA's conventions of NCore, its guide to NuRec's data quality, and i
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from edgefirst_ros.formats.format import Findings, Point, Verdict
 from edgefirst_ros.formats.ncore.check.frames import Edge, Instance, known_poses, read_edges
 from edgefirst_ros.formats.ncore.finish.components import BASIS, DEFAULT
 from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, STEREO_PAIRS, VEHICLE_BOX
 from edgefirst_ros.formats.ncore.poses import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL
+from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES
 from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.transform import interpolated, product, quaternion_of
 
 MOST_TURN_DEG, MOST_MOVE_CM = 0.5, 2.5
@@ -151,7 +151,7 @@ def _masked(masks: Instance, camera: str) -> float | None:
     group = f"cameras/{camera}"
     if "ego" not in masks.attributes(group).get("mask_names", []):
         return None
-    with Image.open(io.BytesIO(masks.array(f"{group}/ego").item())) as image:
+    with open_picture(masks.array(f"{group}/ego").item()) as image:
         return float(np.count_nonzero(np.asarray(image.convert("L")))) / (image.width * image.height)
 
 
@@ -376,7 +376,7 @@ def _rays(lidar: Instance, times: Times) -> tuple[float, float, float]:
     wanted = np.linspace(0, len(times) - 1, min(_SWEEPS, len(times))).astype(int)
     spreads, lates = [], []
     for start_us, end_us in times[wanted].tolist():
-        at_us = lidar.array(f"frames/{end_us}/ray_bundle/timestamp_us", "iu").astype(np.int64)
+        at_us = lidar.array(f"frames/{end_us}/ray_bundle/timestamp_us", "iu", MOST_RAY_BYTES).astype(np.int64)
         if len(at_us):
             spreads.append(int(at_us.max() - at_us.min()))
             lates.append(int(at_us.min()) - start_us)
