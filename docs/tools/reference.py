@@ -271,7 +271,7 @@ def page() -> str:
     """The whole page."""
     fields = Config.model_fields
     own = [name for name, each in FORMATS.items() if type(each).__module__.startswith("edgefirst_ros.")]
-    blocks: dict[str, Any] = {name: fields[name].annotation for name in ("ego", "overload", *own)}
+    blocks: dict[str, Any] = {name: fields[name].annotation for name in ("ego", "vehicle", "overload", *own)}
     takers = [f"`{name}`" for name, each in commands() if any("--config" in p.opts for p in each)]
     lines = [HEAD.replace("COMMANDS", ", ".join(takers)), "## General", "", *table(rows(Config))]
     lines += ["## Topics", "", TOPICS, *table(rows(TopicRule, "topics.NAME."))]

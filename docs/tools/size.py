@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16000,
-    "pipeline": 4770,
+    "formats": 16590,
+    "pipeline": 4690,
     "video": 4090,
-    "sources": 3670,
-    "report": 3590,
-    "cli": 2720,
-    "model": 2690,
+    "sources": 3640,
+    "report": 3570,
+    "cli": 2750,
+    "model": 2630,
     "nodes": 2390,
     "ego": 2130,
     "timing": 2120,
     "simulation": 2010,
     "live": 1750,
     "fleet": 1550,
-    "offline": 1210,
-    "config": 1370,
+    "offline": 1200,
+    "config": 1270,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 287, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 287, "rooms": 17, "arrows": 64, "floors": 8, "options": 75}
 
 
 def code_lines(path: Path) -> int:

@@ -16,6 +16,7 @@ from edgefirst_ros.cli.options import NoReport
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, page_beside, print_error
 from edgefirst_ros.cli.terminal import LINE_EVERY_S, make_console, print_line, say
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import ConfigError, DatasetNotFound
 
 
 def recover(
@@ -72,6 +73,13 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Headers and checksums only: decode no picture, cloud or mask.")
     ] = False,
+    user: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="NAME", help="Also what this program, such as nurec, asks of datasets."
+        ),
+    ] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Check every dataset at or below PATH, of any format: complete, undamaged and consistent.
@@ -84,9 +92,11 @@ def check(
     probabilities. NCore: container, index, metadata, times, unit rays, pose tree. Prints what is wrong, then
     one line per dataset. Nothing is written.
 
+    With --for each demand is a line: YES, NO and what to do, UNKNOWN where data cannot tell. NO is a warning.
+
     A dataset that is still being written is not checked; a line names the process that writes it.
 
-    Exit codes: 0 sound; 1 errors, or still being written; 2 no dataset there.
+    Exit codes: 0 sound; 1 errors, with --strict warnings, or still being written; 2 no dataset there.
 
     [bold]Examples[/]
 
@@ -95,6 +105,8 @@ def check(
       edgefirst-ros check out/edgefirst/monday --quick
 
       edgefirst-ros check out/ncore --official /opt/ncore/bin/python
+
+      edgefirst-ros check out/ncore --for nurec
     """
     err, sound, unasked = make_console(stderr=True), True, dict[str, None]()
     _print_format_faults(err)
@@ -102,11 +114,13 @@ def check(
         from edgefirst_ros.formats.datasets import check as run_checks
         from edgefirst_ros.formats.format import Look
 
-        look = Look(quick, _Passed(err, quiet=quiet))
+        _refuse_unknown(user)
+        look, looked = Look(quick, _Passed(err, quiet=quiet), user), False
         for result in run_checks(path, official_python=official, look=look):
             say(result.text)
             sys.stdout.flush()
-            sound &= result.ok
+            sound &= result.ok and not (strict and result.warnings)
+            looked |= user in FORMATS[result.format].users
             if official is None and (package := FORMATS[result.format].official):
                 unasked[package] = None
         for package in unasked:
@@ -115,8 +129,16 @@ def check(
                 f"note: {package}, the format's own reader, was not asked; --official PYTHON asks it, too, "
                 "where PYTHON is an interpreter that has it",
             )
+        if user and not looked:
+            raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
     if not sound:
         raise typer.Exit(EXIT_POOR)
+
+
+def _refuse_unknown(user: str) -> None:
+    known = sorted({name for each in FORMATS.values() for name in each.users})
+    if user and user not in known:
+        raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(known)}"])
 
 
 class _Passed:

@@ -417,6 +417,49 @@ class EgoOptions(OptionsModel):
     )
 
 
+class VehicleOptions(OptionsModel):
+    """What carries the sensors; formats that have a place for it say so."""
+
+    length_m: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="Length of the vehicle, with width and height NCore's vehicle-bbox. Give all three if "
+        "a simulator is to drive it.",
+    )
+    width_m: float | None = Field(
+        None, gt=0, le=100, description="Width without mirrors. Give it with the length."
+    )
+    height_m: float | None = Field(
+        None, gt=0, le=100, description="Height above the ground. Give it with the length."
+    )
+    rear_axle_m: Vector | None = Field(
+        None,
+        description="Middle of the rear axle, on the ground, in the frame rig_frame: x ahead, y left, z up. "
+        "NCore's rig has its origin there: sensors and trajectory are moved to it. Unset: rig_frame is the "
+        "rig. Set it for NuRec.",
+    )
+    rear_overhang_m: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="From the rear axle to the end of the vehicle. Unset: a fifth of its length, which is "
+        "said. Give what a data sheet says.",
+    )
+    platform: str = Field(
+        "",
+        max_length=64,
+        description="Kind of the vehicle, NCore's platform_class. Set it where several kinds drive for you.",
+    )
+
+    def faults(self) -> Iterator[str]:
+        """A sentence if it has some sides only."""
+        sides = {"length_m": self.length_m, "width_m": self.width_m, "height_m": self.height_m}
+        missing = [name for name, value in sides.items() if value is None]
+        if 0 < len(missing) < len(sides):
+            yield f"vehicle: {', '.join(missing)} must be given, too"
+
+
 class OverloadOptions(OptionsModel):
     """What a live capture does when it cannot keep up."""
 
@@ -452,6 +495,11 @@ class Settings(OptionsModel):
         default_factory=lambda: dict(MAIVIN_TOPICS),
         description="Which topics are used, as what, and how; each entry overrides single values of the "
         "default one of its name. Set it for any robot that is not a Maivin or Raivin.",
+    )
+    class_names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Other names of a model's classes, by the label (or number) that it sends: in every "
+        "format, before l5kit.labels. Set it where your training or NuRec has other words.",
     )
     reference: str = Field(
         "camera",
@@ -595,6 +643,7 @@ class Settings(OptionsModel):
         description="Dataset formats to write. Name those that your training reads: one run writes them all.",
     )
     ego: EgoOptions = EgoOptions()
+    vehicle: VehicleOptions = VehicleOptions()
     overload: OverloadOptions = OverloadOptions()
 
     def options(self, of: type[Format[FormatOptions]] | Format[FormatOptions]) -> FormatOptions:
@@ -606,6 +655,16 @@ class Settings(OptionsModel):
     def chosen_formats(self) -> list[Format[Any]]:
         """The chosen formats, in the order of ``FORMATS``."""
         return [each for name, each in FORMATS.items() if name in self.formats]
+
+    @property
+    def pictures(self) -> str:
+        """Which pictures are asked for, in words."""
+        chosen = {
+            f"at most {self.rate_hz:g} a second": self.rate_hz > 0,
+            f"one of {self.every_n}": self.every_n > 1,
+            "key frames": self.keyframes,
+        }
+        return next((words for words, is_chosen in chosen.items() if is_chosen), "all")
 
     @property
     def sample_roles(self) -> frozenset[Role]:
@@ -650,6 +709,13 @@ class Settings(OptionsModel):
         if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
             return ",".join(filter(None, names))
         return value
+
+    @field_validator("class_names", mode="before")
+    @classmethod
+    def _by_number(cls, names: object) -> object:
+        """YAML reads a number that is sent as a label as a number."""
+        is_named = isinstance(names, dict)
+        return {str(sent): name for sent, name in names.items()} if is_named else names  # type: ignore[attr-defined]
 
     @field_validator("record_topics")
     @classmethod
@@ -806,7 +872,7 @@ def build_config(values: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
-    if faults := [*_implausible(config)]:
+    if faults := [*_implausible(config)] or [*config.vehicle.faults()]:
         raise ConfigError(faults)
     config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
     return config

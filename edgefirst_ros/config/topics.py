@@ -35,6 +35,12 @@ OF_PICTURES = LABEL_ROLES | {Role.BOXES_3D, Role.DEPTH}
 """Roles whose messages are of one camera's pictures, and say nothing of another's."""
 OPTICAL_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 """Of a camera that looks along x: z ahead, x right (REP 103)."""
+_OF_SENSOR: Mapping[Role, Role] = {
+    Role.CAMERA_INFO: Role.CAMERA,
+    Role.RADAR_INFO: Role.RADAR_TARGETS,
+    Role.RADAR_CUBE: Role.RADAR_TARGETS,
+}
+"""Roles whose messages are of a sensor that another topic is named after."""
 MAX_UNUSED = 64
 """Topics without a use that are counted one by one; the rest is counted as ``OTHER_TOPICS``."""
 OTHER_TOPICS = "(other topics)"
@@ -146,12 +152,15 @@ class TopicMap:
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
         self._placed = {sensor_of(entry, rule) for entry, rule in config.topics.items() if rule.is_placed}
-        self._cameras = [
-            (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
-            for entry, rule in config.topics.items()
-            for name in rule.names
-            if rule.role is Role.CAMERA
-        ]
+        self._described = {
+            role: [
+                (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
+                for entry, rule in config.topics.items()
+                for name in rule.names
+                if rule.role is role
+            ]
+            for role in set(_OF_SENSOR.values())
+        }
         for entry, rule in config.topics.items():
             for place, name in enumerate(rule.names):
                 self._add(name, _Match(entry, rule, place))
@@ -175,16 +184,17 @@ class TopicMap:
         return Route(topic, match.entry, match.rule, replaced_by, sensor, frame)
 
     def _sensor(self, topic: str, match: _Match) -> str:
-        """Of a CameraInfo the camera whose name is most like its own.
+        """Of a CameraInfo the camera whose name is most like its own; likewise of a RadarInfo and a cube.
 
-        The device's own cameras, which other robots do not have, count for the device's own CameraInfo first.
+        The device's own sensors, which other robots do not have, count for the device's own messages first.
         """
         rule = match.rule
-        if rule.sensor or rule.role is not Role.CAMERA_INFO or not self._cameras:
+        described = self._described.get(_OF_SENSOR.get(rule.role, rule.role), ())
+        if rule.sensor or rule.is_placed or rule.role not in _OF_SENSOR or not described:
             return sensor_of(match.entry, rule)
         is_own = MAIVIN_TOPICS.get(match.entry) == rule
         name = topic if is_pattern(rule.names[match.place]) else rule.names[match.place]
-        return max(self._cameras, key=lambda each: (each[1] == is_own, *_likeness(name, each[2])))[0]
+        return max(described, key=lambda each: (each[1] == is_own, *_likeness(name, each[2])))[0]
 
     def has_chosen(self, entry: str) -> bool:
         """Whether an entry that several topics may match has taken one."""

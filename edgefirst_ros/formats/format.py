@@ -250,6 +250,28 @@ class CheckFinding:
     what: str
 
 
+Verdict = Literal["fulfilled", "not fulfilled", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a user of datasets asks of one, and what it has.
+
+    Attributes:
+        name: of the point.
+        verdict: unknown is what the data cannot tell, and what does not concern the dataset.
+        found: what the dataset has.
+        advice: what to do; may be empty.
+        figures: what was found, as plain values by name.
+    """
+
+    name: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """How thoroughly a check looks, and whom it tells how far it is.
@@ -257,13 +279,16 @@ class Look:
     Attributes:
         quick: at headers and checksums only; pictures, clouds and masks are not decoded.
         passed: gets how many bytes were looked at since it was called last.
+        user: whose demands it looks at as well, one of ``Format.users``; empty for nobody's.
     """
 
     quick: bool = False
     passed: Callable[[int], None] = lambda _: None
+    user: str = ""
 
 
 EVERYTHING = Look()
+_SAID: Mapping[Verdict, str] = {"fulfilled": "YES", "not fulfilled": "NO", "unknown": "UNKNOWN"}
 
 
 @dataclass(slots=True)
@@ -274,10 +299,12 @@ class Findings:
         kept: findings in the order in which they were made.
         counts: how many of each level there were.
         look: what was asked for.
+        points: what the user of ``look`` asks; each that is not fulfilled counts as a warning.
     """
 
     look: Look = field(default_factory=Look)
     kept: list[CheckFinding] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
     counts: Counter[Level] = field(default_factory=Counter)
     _kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
@@ -292,6 +319,11 @@ class Findings:
     def note(self, where: str, kind: str, detail: str = "") -> None:
         """Add a note."""
         self._add("note", where, kind, detail)
+
+    def judge(self, point: Point) -> None:
+        """Add a point."""
+        self.points.append(point)
+        self.counts["warning"] += point.verdict == "not fulfilled"
 
     def at(self, where: str) -> Callable[[float, str, str], None]:
         """Adds errors by their time in seconds: ``where@time``, kind, detail."""
@@ -338,6 +370,7 @@ class Check:
         warnings: how many warnings there were.
         counts: what it holds, by kind.
         busy: what to say of a dataset that a process is writing, and that was not looked at; else empty.
+        points: what the user asks for whom it was looked at.
     """
 
     format: str
@@ -347,6 +380,7 @@ class Check:
     warnings: int
     counts: Mapping[str, int]
     busy: str = ""
+    points: tuple[Point, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -359,6 +393,9 @@ class Check:
         if self.busy:
             return visible(f"BUSY: {self.format}/{self.name} is {self.busy}")
         lines = [f"{finding.level.upper():7} {finding.where}: {finding.what}" for finding in self.findings]
+        for point in self.points:
+            advice = f" ({point.advice})" if point.advice else ""
+            lines.append(visible(f"{_SAID[point.verdict]:7} {point.name}: {point.found}{advice}"))
         held = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         verdict = "OK" if self.ok else "FAIL"
         found = f"{self.errors} errors, {self.warnings} warnings"
@@ -369,7 +406,13 @@ class Check:
 def concluded(format_name: str, name: str, findings: Findings, counts: Mapping[str, int]) -> Check:
     """The result made from the findings."""
     return Check(
-        format_name, name, tuple(findings.kept), findings.counts["error"], findings.counts["warning"], counts
+        format_name,
+        name,
+        tuple(findings.kept),
+        findings.counts["error"],
+        findings.counts["warning"],
+        counts,
+        points=tuple(findings.points),
     )
 
 
@@ -523,6 +566,7 @@ class Format(ABC, Generic[Options]):
         by_camera: whether it takes samples of every camera, see ``ByCamera``.
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
+        users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
     """
 
     name: str
@@ -532,6 +576,7 @@ class Format(ABC, Generic[Options]):
     moved: Mapping[str, str] = {}
     by_camera = False
     visible_by: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
 
     @abstractmethod
     def writer(self, options: Options, target: Target) -> Writer:

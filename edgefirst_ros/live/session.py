@@ -16,6 +16,7 @@ from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, camera_infos, f
 from edgefirst_ros.formats.crashsafe.sync import LOST
 from edgefirst_ros.live.recorder import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
+from edgefirst_ros.model.detection import relabelled
 from edgefirst_ros.model.errors import DecodeError, OutputBusy, OutputExists
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
@@ -258,6 +259,7 @@ class Pause:
         self._pipeline = job.pipeline
         self._host = host
         self._sequence = sequence
+        self._class_names = config.class_names
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(Reason.PAUSED)
         known, camera = self._pipeline.calibration, self._pipeline.camera
@@ -301,7 +303,7 @@ class Pause:
             message.receive_ns,
             message.arrival,
             decoded.frame_id,
-            decoded.datum,
+            relabelled(decoded.datum, self._class_names),
         )
         wrong = self._context.learn(measurement, route.sensor)
         if wrong is not None:

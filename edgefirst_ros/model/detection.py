@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,16 @@ class ModelInfo:
 
     name: str
     labels: tuple[str, ...]
+
+
+def relabelled(datum: object, names: Mapping[str, str]) -> object:
+    """Boxes or a model's labels with other names, by the ones that were sent; anything else as it is."""
+    if isinstance(datum, Detections):
+        boxes = (replace(box, label=names.get(box.label, box.label)) for box in datum.boxes)
+        return replace(datum, boxes=tuple(boxes))
+    if isinstance(datum, ModelInfo):
+        return replace(datum, labels=tuple(names.get(label, label) for label in datum.labels))
+    return datum
 
 
 @decoder_of("edgefirst_msgs/Model")

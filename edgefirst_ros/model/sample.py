@@ -166,6 +166,27 @@ class CameraImage:
 
 
 @dataclass(frozen=True, slots=True)
+class Vehicle:
+    """What carries the sensors; what is None is unknown.
+
+    Attributes:
+        length_m: of its box, as are width and height.
+        width_m: without mirrors.
+        height_m: from the ground.
+        rear_axle_m: middle of the rear axle, on the ground, in the rig's frame.
+        rear_overhang_m: from the rear axle to the end.
+        platform: its kind, such as a name of the model.
+    """
+
+    length_m: float | None = None
+    width_m: float | None = None
+    height_m: float | None = None
+    rear_axle_m: tuple[float, float, float] | None = None
+    rear_overhang_m: float | None = None
+    platform: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceInfo:
     """A sequence.
 
@@ -174,6 +195,8 @@ class SequenceInfo:
         host: the device's host name.
         start_ns: time at which it begins, in nanoseconds since 1970 of the recording's clock.
         rig_frame: what the transforms call the rig.
+        vehicle: as configured.
+        pictures: all, or which were asked for.
         rig: name of the rig's own sequence, where this one is of a camera beside the reference.
     """
 
@@ -181,6 +204,8 @@ class SequenceInfo:
     host: str
     start_ns: int
     rig_frame: str = "base_link"
+    vehicle: Vehicle = Vehicle()
+    pictures: str = "all"
     rig: str = ""
 
 
@@ -190,10 +215,11 @@ class Calibration:
 
     Attributes:
         camera_info: of the camera that samples take, or of the one whose picture it goes with.
-        radar_info: of the radar.
+        radar_info: of the radar, the newest of any; of a scan or cube that of its own radar.
         model_info: of the model.
         transforms: by child frame.
         other_cameras: of the other cameras, by sensor.
+        radars: settings of every radar, by sensor.
     """
 
     camera_info: CameraInfo | None = None
@@ -201,6 +227,7 @@ class Calibration:
     model_info: ModelInfo | None = None
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     other_cameras: Mapping[str, CameraInfo] = field(default_factory=dict)
+    radars: Mapping[str, RadarInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def calibration_before(
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
             continue
         try:
-            decoded = decoded_for(route.rule, raw)
+            decoded = decoded_for(route.rule, raw, config.class_names)
         except DecodeError:
             continue
         if decoded is not None:

@@ -124,7 +124,7 @@ class SampleContext:
             else:
                 self.calibration = replace(known, camera_info=datum)
         elif isinstance(datum, RadarInfo):
-            self.calibration = replace(known, radar_info=datum)
+            self.calibration = replace(known, radar_info=datum, radars={**known.radars, sensor: datum})
         elif isinstance(datum, ModelInfo):
             self.calibration = replace(known, model_info=datum)
         elif isinstance(datum, Transforms):
@@ -183,6 +183,13 @@ class SampleContext:
         if self.camera in {"", camera}:
             return self.calibration
         return replace(self.calibration, camera_info=self.calibration.other_cameras.get(camera))
+
+    def calibration_of_radar(self, radar: str) -> Calibration:
+        """The calibration with a radar's own settings."""
+        known = self.calibration
+        if not known.radars or [*known.radars] == [radar]:
+            return known
+        return replace(known, radar_info=known.radars.get(radar))
 
     def calibration_for(self, picture: tuple[int, int] | None, coming: Iterable[Measurement]) -> Calibration:
         """The calibration with a CameraInfo that fits pictures of another size, if there is one.

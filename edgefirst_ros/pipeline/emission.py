@@ -113,6 +113,8 @@ class Emission:
         if role is Role.CAMERA:
             calibration = context.calibration_of(envelope.route.sensor)
             picture = envelope.whole_size or picture
+        elif role in {Role.RADAR_TARGETS, Role.RADAR_CUBE}:
+            calibration = context.calibration_of_radar(envelope.route.sensor)
         make = partial(_observation, role, envelope, calibration, picture)
         delivery: Delivery[Observation] = Delivery(make, (envelope,), image=image, takers=takers)
         if fanout.needs_pose:

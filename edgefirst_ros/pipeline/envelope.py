@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from edgefirst_ros.config.model import TopicRule
 from edgefirst_ros.config.topics import TYPES, Route
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.cdr import Stamped
+from edgefirst_ros.model.detection import relabelled
 from edgefirst_ros.model.navigation import Imu, odometry_of
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import radar_cloud
@@ -162,13 +164,22 @@ def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, 
 _RADARS = frozenset({Role.RADAR_TARGETS, Role.RADAR_CLUSTERS})
 
 
-def decoded_for(rule: TopicRule, raw: RawMessage) -> Stamped[Datum] | None:
+def decoded_for(
+    rule: TopicRule, raw: RawMessage, class_names: Mapping[str, str] = MappingProxyType({})
+) -> Stamped[Datum] | None:
     """A message decoded for its role; None for transforms between other frames than the rule's.
+
+    Args:
+        rule: of its topic.
+        raw: the message.
+        class_names: of labels as sent, which have these names from here on.
 
     Raises:
         DecodeError: why it cannot be used.
     """
     decoded: Stamped[Datum] = decoder(raw.schema)(raw.data, raw.definition)
+    if class_names:
+        decoded = decoded._replace(datum=relabelled(decoded.datum, class_names))
     if rule.role in _RADARS and isinstance(decoded.datum, PointCloud):
         return decoded._replace(datum=radar_cloud(decoded.datum, rule.fields))
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):

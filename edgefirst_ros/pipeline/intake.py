@@ -435,7 +435,7 @@ class Intake:
             return
         rule = route.rule
         try:
-            decoded = decoded_for(rule, raw)
+            decoded = decoded_for(rule, raw, self._config.class_names)
         except DecodeError as error:
             ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return

@@ -10,7 +10,7 @@ from itertools import chain, count
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo, Vehicle
 from edgefirst_ros.model.untrusted import sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
@@ -188,7 +188,9 @@ class Sequencer:
         taken = {each.name for each in session.done}
         names = chain([name], (f"{name}_{number}" for number in count(2)))
         free = next(each for each in names if each not in taken)
-        info = SequenceInfo(free, session.host, time_ns, self._config.rig_frame)
+        config = self._config
+        vehicle = Vehicle(**config.vehicle.model_dump())
+        info = SequenceInfo(free, session.host, time_ns, config.rig_frame, vehicle, config.pictures)
         session.fanout.begin(info)
         return info
 

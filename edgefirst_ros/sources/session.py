@@ -139,8 +139,9 @@ def _file_name(name: str) -> str:
 def _calibration_text(known: Calibration) -> str:
     # JSON keeps every number exactly.
     values = asdict(known)
-    if not known.other_cameras:  # which sessions of one camera never had
-        del values["other_cameras"]
+    for name in ("other_cameras", "radars"):
+        if not values[name]:  # which earlier sessions never had
+            del values[name]
     return json.dumps(values, default=_plain, ensure_ascii=False)
 
 
@@ -161,13 +162,16 @@ def _calibration(values: Mapping[str, Any]) -> Calibration:
     info, radar, model = (values[name] for name in ("camera_info", "radar_info", "model_info"))
     return Calibration(
         None if info is None else _camera_info(info),
-        None
-        if radar is None
-        else RadarInfo(**{n: _text(radar[n]) for n in _RADAR}, cube=bool(radar["cube"])),
+        None if radar is None else _radar_info(radar),
         None if model is None else ModelInfo(_text(model["name"]), tuple(map(_text, model["labels"]))),
         {made.child: made for made in map(_transform, values["transforms"].values())},
         {_text(name): _camera_info(info) for name, info in values.get("other_cameras", {}).items()},
+        {_text(name): _radar_info(info) for name, info in values.get("radars", {}).items()},
     )
+
+
+def _radar_info(values: Mapping[str, Any]) -> RadarInfo:
+    return RadarInfo(**{name: _text(values[name]) for name in _RADAR}, cube=bool(values["cube"]))
 
 
 def _camera_info(values: Mapping[str, Any]) -> CameraInfo:

@@ -364,3 +364,18 @@ def test_a_lost_chunk_of_an_l5kit_dataset_is_not_silent(drive: Path, tmp_path: P
     (dataset / "frames" / "0").unlink()
     for command in (("show",), ("split", "-o", tmp_path / "p"), ("merge", "-o", tmp_path / "m")):
         assert "is missing, its rows read as zero" in run("l5kit", *command, dataset)[2]
+
+
+def test_what_nurec_asks_is_checked_of_ncore_alone(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}), dataset="d")
+    code, told, _ = run("check", tmp_path, "--for", "nurec", "--quick")
+    assert code == 0
+    assert "\nNO      ego_masks: camera_optical none (give ncore.ego_masks" in told
+    assert run("check", tmp_path, "--for", "nurec", "--quick", "--strict")[0] == 1
+    assert run("check", tmp_path / "edgefirst", "--strict")[0] == 0
+    code, _, said = run("check", tmp_path / "edgefirst", "--for", "nurec")
+    assert code == 2
+    assert "holds no dataset that nurec takes" in said
+    code, _, said = run("check", tmp_path, "--for", "kitti")
+    assert code == 2
+    assert "'kitti' is not known; there are nurec" in said

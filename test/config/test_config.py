@@ -176,6 +176,8 @@ def test_configurations_are_shipped() -> None:
         ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
         ({"rate_hz": float("inf")}, "rate_hz: expected a finite number, found inf"),
         ({"rate_hz": -1}, "rate_hz: expected at least 0, found -1"),
+        ({"class_names": {"car": 3}}, "class_names.car: expected a text, found 3; put it in quotes"),
+        ({"vehicle": {"length_m": 4.5, "width_m": 2}}, "vehicle: height_m must be given, too"),
         ({"ego": {"max_position_sigma_m": 0}}, "ego.max_position_sigma_m: expected more than 0, found 0"),
         ({"jpeg_quality": 101}, "jpeg_quality: expected at most 100, found 101"),
         ({"every_n": 1.5}, "every_n: expected a whole number, found 1.5"),

@@ -23,6 +23,9 @@ from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
+from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.assembly import Pipeline
@@ -31,12 +34,14 @@ from edgefirst_ros.simulation import DriveOptions
 HERE = Path(__file__).relative_to(REPOSITORY / "test")
 LIVE, OVERLOAD = "live/test_live_capture.py", "pipeline/test_overload.py"
 NCORE, PREPARED = "formats/ncore/write/test_ncore_writer.py", "formats/ncore/prepare/test_ncore_prepare.py"
+PROVENANCE = "formats/ncore/finish/test_ncore_provenance.py"
 L5KIT, PLACED = "formats/l5kit/write/test_l5_writer.py", "formats/l5kit/write/test_l5_placement.py"
 WRITER = "formats/edgefirst/test_edgefirst_writer.py"
 TESTED: Mapping[str, str] = {
     "prefix": "config/test_topics.py::test_two_devices_are_ambiguous_until_one_is_chosen",
     "host": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
     "topics": "config/test_config.py::test_topics_overlay_the_maivins",
+    "class_names": f"{HERE}::test_classes_are_called_in_every_format_as_was_asked_for",
     "reference": "config/test_topics.py::test_the_reference_is_found_by_topic_entry_or_role",
     "rig_frame": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
     "rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
@@ -88,6 +93,14 @@ TESTED: Mapping[str, str] = {
     "ncore.camera_readout_ms": f"{PREPARED}::test_a_rolling_shutter_makes_a_frame_of_its_readout",
     "ncore.assumed_camera_hfov_deg": "formats/ncore/finish/test_ncore_remarks.py::"
     "test_a_camera_without_calibration_has_the_field_of_view_that_is_assumed",
+    **{
+        f"vehicle.{name}": f"{HERE}::test_the_vehicle_is_the_one_that_is_configured"
+        for name in ("length_m", "width_m", "height_m", "rear_axle_m", "rear_overhang_m", "platform")
+    },
+    "ncore.stereo_pairs": f"{PROVENANCE}::test_stereo_pairs_are_those_that_are_named_or_certain",
+    "ncore.cuboids_of_boxes2d": "formats/ncore/finish/test_ncore_flat_cuboids.py::"
+    "test_cuboids_are_not_guessed_where_better_is_known_or_nothing",
+    "ncore.source": f"{PROVENANCE}::test_every_sequence_says_who_made_it_of_what",
     "ncore.at_picture_size": f"{PREPARED}::test_a_mask_is_enlarged_to_the_picture",
     "ncore.lidar_spread_ms": f"{PREPARED}::test_rays_are_spread_over_the_sweep_when_asked",
     "ncore.lidar_intensity_max": f"{PREPARED}::test_intensity_is_scaled_to_one",
@@ -273,6 +286,50 @@ def test_the_rig_and_the_host_are_what_they_are_called(runs: Runs) -> None:
     assert done.report["topics"]["/lidar/points"]["written_to"].keys() == {"ncore"}
     scenes = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().scenes
     assert set(scenes["host"]) == {"bob"}
+
+
+def test_the_vehicle_is_the_one_that_is_configured(runs: Runs) -> None:
+    told = {
+        "length_m": 4.5,
+        "width_m": 1.8,
+        "height_m": 1.6,
+        "platform": "van",
+        "rear_axle_m": [-1.3, 0.0, -0.4],
+        "rear_overhang_m": 0.9,
+    }
+    _, folder = runs.run("van", formats=["ncore"], vehicle=told, every_n=3)
+    (path,) = (folder.parents[1] / "ncore").glob("*/*.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    meta, (store, *_) = found["generic_meta_data"], found["component_stores"]
+    assert meta["platform_class"] == "van"
+    assert meta["vehicle-bbox"]["centroid"] == [1.35, 0.0, 0.8]
+    assert meta["vehicle-bbox"]["dim"] == [4.5, 1.8, 1.6]
+    assert meta["pictures"] == "one of 3"
+    poses = store["components"]["poses"]["default"]["generic_meta_data"]
+    assert poses["rig_origin"] == "middle of the rear axle on the ground"
+
+
+def test_classes_are_called_in_every_format_as_was_asked_for(runs: Runs) -> None:
+    names, formats = {"car": "motorcycle"}, ["edgefirst", "ncore", "l5kit"]
+    _, folder = runs.run("classes", formats=formats, class_names=names)
+    written = Written(folder).table
+    found = set(map(str, written["label"].drop_nulls()))
+    assert "motorcycle" in found
+    assert "car" not in found
+    (sequence,) = (folder.parents[1] / "ncore").iterdir()
+    boxed = {
+        str(label)
+        for store in FORMATS["ncore"].read(sequence).values()
+        for key in store
+        if key.endswith("/boxes2d_label/.zarray")
+        for label in read_array(store.get, key.removesuffix("/.zarray")).tolist()
+    }
+    assert "motorcycle" in boxed
+    assert "car" not in boxed
+    agents = ChunkedDataset(folder.parents[1] / "l5kit" / "d.zarr").open().agents[:]
+    labels = set(agents["label_probabilities"].argmax(axis=1).tolist())
+    assert AgentLabel.MOTORCYCLE.index in labels
+    assert AgentLabel.CAR.index not in labels
 
 
 def test_every_option_has_a_test() -> None:

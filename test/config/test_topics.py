@@ -88,3 +88,22 @@ def test_types_may_lack_their_middle() -> None:
     assert full_type("sensor_msgs/Imu") == "sensor_msgs/msg/Imu"
     assert full_type("sensor_msgs/msg/Imu") == "sensor_msgs/msg/Imu"
     assert full_type("") == ""
+
+
+def test_settings_and_cubes_of_a_radar_are_of_the_one_that_is_named_like_them() -> None:
+    names = {
+        "rear_targets": {"role": "radar_targets", "topic": "/rear/radar/targets"},
+        "rear_info": {"role": "radar_info", "topic": "/rear/radar/info"},
+        "rear_cube": {"role": "radar_cube", "topic": "/rear/radar/cube"},
+        "side": {"role": "radar_info", "topic": "/side/info", "sensor": "rear_targets"},
+    }
+    routes = TopicMap(build_config({"topics": names}), "")
+    found = {
+        topic: route.sensor
+        for topic in ("radar/info", "radar/cube", "rear/radar/info", "rear/radar/cube", "side/info")
+        if (route := routes.route(f"/{topic}")) is not None
+    }
+    assert found == {
+        "radar/info": "radar_targets", "radar/cube": "radar_targets",
+        "rear/radar/info": "rear_targets", "rear/radar/cube": "rear_targets", "side/info": "rear_targets",
+    }  # fmt: skip

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.model.urdf import RobotDescription
@@ -121,6 +122,18 @@ def test_a_calibration_of_another_size_waits_for_pictures_of_that_size() -> None
     fitting = here.calibration_for((1280, 640), []).camera_info
     assert fitting is not None
     assert fitting.width == 1280
+
+
+def test_each_radar_has_its_own_settings() -> None:
+    here = context()
+    front, rear = (RadarInfo("medium", sweep, "off", "high", cube=True) for sweep in ("short", "long"))
+    assert here.calibration_of_radar("front").radar_info is None
+    here.learn(measured(front, name="radar_info"), "front")
+    assert here.calibration_of_radar("front") is here.calibration
+    assert here.calibration_of_radar("rear").radar_info is None
+    here.learn(measured(rear, name="radar_info"), "rear")
+    found = {name: here.calibration_of_radar(name).radar_info for name in ("front", "rear", "side")}
+    assert found == {"front": front, "rear": rear, "side": None}
 
 
 def test_transforms_add_up_and_a_change_is_told_once() -> None:

@@ -24,9 +24,8 @@ def known() -> Calibration:
         for schema in ("sensor_msgs/CameraInfo", "edgefirst_msgs/RadarInfo", "edgefirst_msgs/ModelInfo")
     )
     turn = (0.1, 0.2, 0.3, (1 - 0.14) ** 0.5)
-    return Calibration(
-        info, radar, model, {"camera": Transform("base_link", "camera", (1.5, 0.0, -0.1), turn)}
-    )
+    mounts = {"camera": Transform("base_link", "camera", (1.5, 0.0, -0.1), turn)}
+    return Calibration(info, radar, model, mounts, radars={"rear": radar})
 
 
 def recorded(calibration: Calibration) -> dict[str, str]:

@@ -29,6 +29,7 @@ class NCoreFormat(Format[NCoreOptions]):
     nothing = "nothing was written: no measurement could be stored"
     official = "nvidia-ncore"
     visible_by = ("*.json",)
+    users = ("nurec",)
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
         """Writes sequences into ``root/<sequence_id>/``."""

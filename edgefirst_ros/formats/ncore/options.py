@@ -79,6 +79,17 @@ class NCoreOptions(OptionsModel):
         description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
         "mask. Give one if the bonnet is in view, so that nobody trains on it.",
     )
+    stereo_pairs: dict[str, str] = Field(
+        default_factory=dict,
+        description="Pairs of cameras side by side: the right one's id by the left one's, or a list of pairs "
+        "[[left, right]]. Pairs whose CameraInfo has their baseline are found. Name yours if stereo matching "
+        "is to use them.",
+    )
+    source: Literal["real", "simulation"] = Field(
+        default="real",
+        description="Where the data are from. Set simulation where a simulator made them, so that readers "
+        "do not take them for the world's.",
+    )
     camera_readout_ms: float = Field(
         default=0.0,
         ge=0.0,
@@ -127,6 +138,11 @@ class NCoreOptions(OptionsModel):
         description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube. Turn "
         "it on if you train on raw radar.",
     )
+    cuboids_of_boxes2d: bool = Field(
+        default=True,
+        description="Where there are no 3-D boxes, cuboids are made of the model's 2-D boxes that have a "
+        "track and a distance. Turn it off if their places are too poor for you.",
+    )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
         description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
@@ -141,6 +157,23 @@ class NCoreOptions(OptionsModel):
         if len(set(ids.values())) != len(ids):
             raise ValueError(f"two topics have the same sensor id: {sorted(ids.values())}")
         return ids
+
+    @field_validator("stereo_pairs", mode="before")
+    @classmethod
+    def _by_left(cls, pairs: object) -> object:
+        if not isinstance(pairs, list | tuple):
+            return pairs
+        if any(not isinstance(pair, list | tuple) or len(pair) != 2 for pair in pairs):
+            raise ValueError("expected pairs of a left and a right camera")
+        return {str(left): str(right) for left, right in pairs}
+
+    @field_validator("stereo_pairs")
+    @classmethod
+    def _two_cameras(cls, pairs: dict[str, str]) -> dict[str, str]:
+        _check_names([*pairs, *pairs.values()])
+        if same := sorted(left for left, right in pairs.items() if left == right):
+            raise ValueError(f"{', '.join(same)} cannot be a pair by itself")
+        return pairs
 
     @field_validator("ego_masks")
     @classmethod

@@ -30,6 +30,9 @@ _LONGEST_KEY = 600
 _OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
 """Optical axes (x right, y down, z forward) in a frame with x forward, y left, z up (REP 103)."""
 
+REAR_AXLE = "middle of the rear axle"
+"""The rig's frame where a configuration puts its origin there; no frame of a robot has this name."""
+
 TransformRow = tuple[str, str, tuple[float, float, float], tuple[float, float, float, float]]
 """Parent, child, translation in metres, rotation x y z w."""
 
@@ -246,11 +249,18 @@ def _interpolated(known: Floats, values: Floats, wanted: Floats) -> Floats:
     return np.stack([np.interp(wanted, known, values[:, axis]) for axis in range(3)], axis=1)
 
 
-def rig_to_world(rows: Rows) -> tuple[npt.NDArray[np.float64], Pose]:
-    """T_rig_world (N, 4, 4), the first the identity, and T_world_enu, the first pose itself."""
+def rig_to_world(
+    rows: Rows, origin_m: Iterable[float] = (0.0, 0.0, 0.0)
+) -> tuple[npt.NDArray[np.float64], Pose]:
+    """T_rig_world (N, 4, 4), the first the identity, and T_world_enu, the first pose itself.
+
+    Args:
+        rows: poses of the frame that is located.
+        origin_m: of the rig, in that frame.
+    """
     poses = np.tile(np.eye(4), (len(rows), 1, 1))
     poses[:, :3, :3] = matrix_of(rows[:, 3:])
-    poses[:, :3, 3] = rows[:, :3]
+    poses[:, :3, 3] = rows[:, :3] + poses[:, :3, :3] @ np.array([*origin_m])
     T_world_enu = poses[0].copy()
     poses = inverse(T_world_enu) @ poses
     poses[:, 3] = (0.0, 0.0, 0.0, 1.0)

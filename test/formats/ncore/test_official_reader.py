@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.pointcloud import PointCloud
-from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role
+from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo, Vehicle
 
 SCRIPT = Path(__file__).with_name("official_conformance.py")
 START_US = START_NS // 1000
@@ -82,11 +83,12 @@ def write(
     kill: bool = False,
     own: bool = False,
     overwrite: bool = False,
+    info: SequenceInfo = SEQUENCE,
     **options: object,
 ) -> Path:
     components = [Velocity()] if own else ()
     writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, components=components)  # type: ignore[arg-type]
-    writer.begin(SEQUENCE)
+    writer.begin(info)
     for step in steps:
         if isinstance(step, EgoPose):
             writer.pose(step)
@@ -151,7 +153,15 @@ STEPS = list(drive(0.5))
 def test_sequence(driven: dict[str, Any]) -> None:
     assert driven["id"] == SEQUENCE.name
     assert driven["interval"] == [START_US, START_US + 490_001]
-    assert driven["generic_meta_data"] == {"host": "maivin", "name": SEQUENCE.name, "part": 0}
+    assert driven["generic_meta_data"] == {
+        "host": "maivin",
+        "name": SEQUENCE.name,
+        "part": 0,
+        "converter": "edgefirst_ros",
+        "converter_version": version("edgefirst_ros"),
+        "source": "real",
+        "pictures": "all",
+    }
 
 
 def test_cameras(driven: dict[str, Any]) -> None:
@@ -256,6 +266,32 @@ def test_poses_have_nurecs_types_and_lose_no_more_than_their_rounding(official: 
     on_earth = np.array(found["rig_ecef"])[[0, -1], :3, 3]
     expected = [(T_enu_ecef @ truth[time])[:3, 3] for time in (times[0], times[-1])]
     assert np.abs(on_earth - expected).max() < 1e-3
+
+
+def test_a_rig_at_the_rear_axle_is_a_way_from_where_it_would_be(
+    official: Read, ncore_python: Path, tmp_path: Path
+) -> None:
+    """NVIDIA's pose graph puts every sensor where it was; its box takes what is in the metadata."""
+    axle_m = (-1.3, 0.1, -0.4)
+    van = replace(SEQUENCE, vehicle=Vehicle(4.5, 1.8, 1.6, axle_m, 0.9))
+    plain = official(write(tmp_path / "plain", STEPS, radar_cube=True))["poses"]
+    folder = write(tmp_path / "moved", STEPS, info=van, radar_cube=True)
+    moved = official(folder)["poses"]
+    for each in ("lidar->rig", "camera_optical->rig", "radar->rig"):
+        off = np.array(moved["static"][each][1]) - plain["static"][each][1]
+        assert np.allclose(off[:3, 3], np.negative(axle_m), atol=1e-6)
+        assert np.allclose(off[:, :3], 0, atol=1e-6)
+    ways = np.array(moved["rig_ecef"])[:, :3, 3] - np.array(plain["rig_ecef"])[:, :3, 3]
+    turned = np.array(plain["rig_ecef"])[:, :3, :3] @ np.array(axle_m)
+    assert np.allclose(ways, turned, atol=1e-4)
+    script = tmp_path / "box.py"
+    script.write_text(
+        "import json, sys; from ncore.data import BBox3\n"
+        "box = json.load(open(sys.argv[1]))['generic_meta_data']['vehicle-bbox']\n"
+        "print(BBox3(**{name: tuple(value) for name, value in box.items()}).to_array().tolist())"
+    )
+    done = run_ncore(script, folder / f"{folder.name}.json", python=ncore_python)
+    assert json.loads(done.stdout) == pytest.approx([1.35, 0, 0.8, 4.5, 1.8, 1.6, 0, 0, 0]), done.stderr
 
 
 def test_labels(driven: dict[str, Any]) -> None:
@@ -407,6 +443,8 @@ def test_the_poorest_sequence_opens(official: Read, tmp_path: Path) -> None:
         write(tmp_path, [camera(START_NS, calibration=nothing), lidar(START_NS, calibration=nothing)])
     )
     assert found["poses"]["meta"] == {
+        "calibration_type": "edgefirst_ros:assumed",
+        "egomotion_type": "edgefirst_ros:assumed",
         "assumed_extrinsics": ["camera_optical", "lidar"],
         "rig_world": {"position": "assumed", "rotation": "assumed"},
     }

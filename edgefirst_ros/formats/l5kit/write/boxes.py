@@ -12,10 +12,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, image_plane, moved
+from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.options import L5KitOptions, label_rows
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, AgentLabel
+from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, CUT, along_rays, in_image_plane, not_placed
 from edgefirst_ros.formats.tracks.sizes import class_key
+from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.sample import Calibration, Measurement
@@ -114,12 +116,7 @@ def shown_by(best: PlacedDetections, more: PlacedDetections) -> npt.NDArray[np.b
     return near | same
 
 
-_EDGE_PX = 1.5
 _UNKNOWN_SIZE_M = (1.0, 1.0)
-
-
-CAMERA_FRAME = "camera_optical"
-"""What the device calls the frame of model boxes, whose messages may name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +151,17 @@ class Setting:
             if name not in {"", self.rig_frame} and matrix is not None:
                 return matrix
         return self.frame_pose(CAMERA_FRAME)
+
+    @property
+    def camera_info(self) -> CameraInfo:
+        """Of the picture that boxes are in.
+
+        Raises:
+            DecodeError: it is not known.
+        """
+        if self.calibration.camera_info is None:
+            raise DecodeError("no camera info to place boxes with")
+        return self.calibration.camera_info
 
     def class_name(self, label: str) -> str:
         """A box's class by name: fusion sends class numbers, which the model's labels translate."""
@@ -195,25 +203,21 @@ def boxes_of(measurement: Measurement) -> tuple[Box, ...]:
 
 
 def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
-    """2-D boxes with a distance, placed along the camera ray through the centre of the box.
+    """2-D boxes with a distance, see ``along_rays``.
 
-    ``distance_m`` is taken as the length of the straight line from the camera's optical centre to the
-    middle of the object. Width and height are what the box spans at that depth. Boxes that the left or
-    right edge of the picture cuts are refused unless ``cut_boxes`` keeps them.
+    Boxes that the left or right edge of the picture cuts are refused unless ``cut_boxes`` keeps them.
 
     Raises:
         DecodeError: the camera is not calibrated.
     """
-    plane, half = picture_boxes(flat, setting)
+    info = setting.camera_info
+    rays, optical, size = along_rays(flat.boxes, info)
     T_camera_base = setting.camera_pose(flat.frame_id)
-    rays = np.concatenate([plane, np.ones((len(plane), 1))], axis=1)
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    distance = np.nan_to_num(np.array([box.distance_m for box in flat.boxes], np.float64), posinf=0, neginf=0)
-    optical = rays * distance[:, None]
     direction = rays @ T_camera_base[:3, :3].T
     bearing = np.arctan2(direction[:, 1], direction[:, 0])
-    size = 2 * half * optical[:, 2:]
-    reasons = [_against(box, setting) for box in flat.boxes]
+    reasons = [not_placed(box, info) for box in flat.boxes]
+    if setting.options.cut_boxes != "refuse":
+        reasons = ["" if reason == CUT else reason for reason in reasons]
     return _placed(flat.boxes, (moved(T_camera_base, optical), bearing, size), reasons, setting)
 
 
@@ -241,31 +245,6 @@ def solid_middles(solid: Boxes, setting: Setting) -> Floats:
     axes = BoxAxes(solid.frame_id, is_optical(solid.frame_id))
     points = np.array([axes.centre_m(box) for box in solid.boxes], np.float64).reshape(-1, 3)
     return moved(setting.frame_pose(solid.frame_id), points)
-
-
-def picture_boxes(flat: Boxes, setting: Setting) -> tuple[Floats, Floats]:
-    """Middles and half sizes (N, 2) of a picture's boxes, as x / z and y / z in the optical frame.
-
-    Raises:
-        DecodeError: the camera's calibration is not known.
-    """
-    info = setting.calibration.camera_info
-    if info is None:
-        raise DecodeError("no camera info to place boxes with")
-    numbers = [(box.center_x, box.center_y, box.width, box.height) for box in flat.boxes]
-    center, size = np.split(np.array(numbers, np.float64).reshape(-1, 4), 2, axis=1)
-    middle, low, high = image_plane(info, np.stack([center, center - size / 2, center + size / 2]))
-    return middle, (high - low) / 2
-
-
-def _against(box: Box, setting: Setting) -> str:
-    """Why a box of the picture cannot be placed, empty if it can."""
-    if not 0 < box.distance_m < math.inf:
-        return "box without distance"
-    info, half = setting.calibration.camera_info, box.width / 2
-    margin = _EDGE_PX / info.picture_size[0] if info is not None else 0.0
-    cut = box.center_x - half < margin or box.center_x + half > 1 - margin
-    return "box cut by the picture's edge" if cut and setting.options.cut_boxes == "refuse" else ""
 
 
 def _without(place_m: Sequence[float], size_m: Sequence[float]) -> str:
@@ -316,7 +295,7 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
     result = [box if _tracked(box) else replace(box, track_id="") for box in solid.boxes]
     loose = [index for index, box in enumerate(result) if not box.track_id]
     try:
-        middles, half = picture_boxes(flat, setting)
+        middles, half = in_image_plane(flat.boxes, setting.camera_info)
         T_camera_base = setting.camera_pose(flat.frame_id)
     except DecodeError:
         return Boxes(tuple(result), solid.frame_id)

@@ -174,7 +174,7 @@ Edge = tuple[str, str]
 def check_poses(instance: Instance, findings: Findings) -> set[str]:
     """Check that every edge is a rigid transform, in order of time, and that all form one tree; its nodes."""
     edges = []
-    for edge, poses, times in _edges(instance, findings):
+    for edge, poses, times in read_edges(instance, findings):
         edges.append(edge)
         where = f"{instance.path}:{edge[0]}->{edge[1]}"
         _check_matrices(where, edge, poses, findings)
@@ -193,9 +193,10 @@ def check_poses(instance: Instance, findings: Findings) -> set[str]:
     return nodes
 
 
-def _edges(
+def read_edges(
     instance: Instance, findings: Findings
 ) -> Iterator[tuple[Edge, npt.NDArray[Any], npt.NDArray[np.int64] | None]]:
+    """Source and target, poses (N, 4, 4), and their times unless they are static."""
     for kind in ("static_poses", "dynamic_poses"):
         for key, value in instance.attributes(kind).items():
             where = f"{instance.path}:{displayed(key)}"
@@ -254,7 +255,7 @@ def _check_motion(
     findings: Findings,
 ) -> None:
     """Check that the rig moves as a vehicle can; assumed poses are exempt."""
-    moving, turning = (_known(instance, part, len(times)) for part in ("position", "rotation"))
+    moving, turning = (known_poses(instance, part, len(times)) for part in ("position", "rotation"))
     times_ns = times * 1000
     motion = Motion(POSE_NOISE_M, findings.at(where))
     motion.move(times_ns[moving], poses[moving, :3, 3])
@@ -262,7 +263,7 @@ def _check_motion(
     motion.finish()
 
 
-def _known(instance: Instance, part: str, count: int) -> npt.NDArray[np.intp]:
+def known_poses(instance: Instance, part: str, count: int) -> npt.NDArray[np.intp]:
     """Indices of the poses whose position or rotation is not assumed; poses of other writers do not say."""
     try:
         basis = instance.array(f"generic_data/{RIG}_{WORLD}_{part}_basis")

@@ -13,6 +13,7 @@ from typing import Any
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.ncore.check.components import check_components
 from edgefirst_ros.formats.ncore.check.frames import Instance
+from edgefirst_ros.formats.ncore.check.nurec import Judged, points
 from edgefirst_ros.formats.ncore.check.official import run_official
 from edgefirst_ros.formats.ncore.store.base import md5_of
 from edgefirst_ros.formats.ncore.store.files import FinishedStore, FinishedTar, Reading
@@ -54,6 +55,11 @@ def check_sequence(folder: Path, official_python: Path | None, look: Look = EVER
         counts = check_components(instances, findings)
         with reading(findings, f"{sequence_id}.json", "meta file"):
             _check_meta(folder / f"{sequence_id}.json", roots, findings)
+        if look.user and not findings.counts["error"]:
+            (root, *_) = roots.values()
+            with reading(findings, sequence_id, f"what {look.user} asks"):
+                for point in points(Judged(instances, root["generic_meta_data"])):
+                    findings.judge(point)
     if not findings.counts["error"]:
         run_official(folder / f"{sequence_id}.json", official_python, findings)
     return concluded("ncore", sequence_id, findings, counts)

@@ -15,6 +15,7 @@ from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model
+from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,
     BASES,
@@ -120,7 +121,7 @@ def _poses(
             frame_id = facts.instances.get((component, name), {}).get("frame_id", "")
             nodes[name] = (frame_id, component == "cameras")
     rig_frame = facts.sequence.get("rig_frame", "base_link")
-    edges, assumed = sensor_edges(facts.transforms.values(), rig_frame, nodes)
+    edges, assumed = sensor_edges(*placed_rig(facts), nodes)
     for name in assumed:
         frame_id, camera = nodes[name]
         looking = ", facing forward" if camera else ""
@@ -134,7 +135,9 @@ def _poses(
     _warn_of_poses(trajectory, last_us - first_us, facts, warn)
     if T_world_enu is not None and facts.origin is not None:
         static[WORLD, WORLD_GLOBAL] = enu_to_ecef(*facts.origin) @ T_world_enu
-    meta: Json = {"assumed_extrinsics": assumed} if assumed else {}
+    meta: Json = provenance(facts, len(assumed), len(edges))
+    if assumed:
+        meta["assumed_extrinsics"] = assumed
     arrays: Arrays = {}
     if trajectory is not None and dynamic:
         arrays = _pose_arrays(trajectory)
@@ -171,7 +174,7 @@ def _trajectory(
         return None, None
     covered = cover(filled(told), *span_us)
     kept = covered.taken(thin(covered, facts.sequence.get("pose_gap_us", 50_000)))
-    poses, T_world_enu = rig_to_world(kept.rows)
+    poses, T_world_enu = rig_to_world(kept.rows, rear_axle_m(facts) or (0.0, 0.0, 0.0))
     if len(kept.times_us) < 2:
         static[RIG, WORLD] = np.eye(4)
     else:
@@ -286,9 +289,12 @@ def _cuboids(facts: Facts) -> Component:
     columns: Arrays = {name: extra[:, index] for index, name in enumerate(cuboids.EXTRA)}
     columns["heading_basis"] = headings
     columns[MESSAGES] = messages_us.astype(np.uint64)
-    return CUBOIDS_META | {MESSAGES: MESSAGES_META}, records, columns
+    meta = CUBOIDS_META | {MESSAGES: MESSAGES_META}
+    return (meta | {BASIS: FLAT} if boxes is facts.flat else meta), records, columns
 
 
+BASIS = "basis"
+FLAT = "2-D boxes with a track, each along the ray through its middle, at the distance that came with it"
 MESSAGES = "messages_timestamps_us"
 MESSAGES_META = (
     "times of all messages of 3-D boxes, those without boxes too: what has no observation at such a time was "
@@ -297,6 +303,8 @@ MESSAGES_META = (
 
 
 COMPONENT_VERSION = "v1"
+SEGMENTATION = "segmentation."
+"""Labels of classes by pixel have names that begin so."""
 
 _TIMES_ARRAY = {"pcs": "pc_timestamps_us", "labels": "timestamps_us", "records": "timestamps_us"}
 
@@ -310,12 +318,6 @@ def root_attributes(sequence_id: str, interval_us: tuple[int, int], meta: Json, 
         "version": VERSION,
         "component_group_name": group_name,
     })  # fmt: skip
-
-
-def sequence_meta(facts: Facts) -> Json:
-    """The generic_meta_data that all stores of a sequence share."""
-    keys = ("host", "name", "part")
-    return {key: facts.sequence[key] for key in keys if key in facts.sequence}
 
 
 def instance_attributes(instance: Instance, version: str, meta: Json) -> Record:
@@ -333,8 +335,10 @@ def instance_meta(instance: Instance, facts: Facts) -> Json:
     """generic_meta_data of an instance: where it comes from, and what was said about it since."""
     known = facts.instances.get(instance, {})
     meta: Json = {key: known[key] for key in ("topic", "frame_id") if key in known} | known.get("meta", {})
-    if instance[0] == "radars" and facts.radar_info:
-        meta["radar_info"] = facts.radar_info
+    if instance[0] == "camera_labels" and instance[1].startswith(SEGMENTATION) and facts.classes:
+        meta["label-class-string-id-map"] = {name: index for index, name in enumerate(facts.classes)}
+    if instance[0] == "radars" and (info := facts.radar_infos.get(instance[1], facts.radar_info)):
+        meta["radar_info"] = info
     return meta | facts.meta.get(instance, {})
 
 

@@ -54,7 +54,8 @@ class Facts:
         camera_info: latest CameraInfo by camera.
         lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
         classes: of the model on the device.
-        radar_info: latest radar settings.
+        radar_info: latest radar settings, of a journal that does not say of which radar.
+        radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
         origin: latitude, longitude and altitude of the ENU origin.
@@ -63,7 +64,8 @@ class Facts:
         pose_rests: (N * 8,) what position and rotation rest on, indices of ``trajectory.BASES``, and their
             standard deviations, NaN where unknown.
         series: raw series by prefix.
-        cuboids: as they came.
+        solid: cuboids as they came.
+        flat: those of 2-D boxes.
         nothing_us: times of messages of 3-D boxes without any.
         boxes2d_span_us: first and last time of 2-D boxes.
         boxes2d: the 2-D boxes, if kept in memory; None if they must be read from the journal.
@@ -80,6 +82,7 @@ class Facts:
     camera_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
     radar_info: Json = field(default_factory=dict)
+    radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
     origin: tuple[float, float, float] | None = None
@@ -87,7 +90,8 @@ class Facts:
     poses: array[float] = field(default_factory=lambda: array("d"))
     pose_rests: array[float] = field(default_factory=lambda: array("d"))
     series: dict[str, Series] = field(default_factory=dict)
-    cuboids: CuboidTable = field(default_factory=CuboidTable)
+    solid: CuboidTable = field(default_factory=CuboidTable)
+    flat: CuboidTable = field(default_factory=CuboidTable)
     nothing_us: array[int] = field(default_factory=lambda: array("q"))
     boxes2d_span_us: tuple[int, int] | None = None
     boxes2d: list[FlatBoxes] | None = None
@@ -128,7 +132,14 @@ class Facts:
         numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
         numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
         generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
-        return 8 * numbers + self.cuboids.size + self._boxes2d_size + self._labels_size + generic
+        return (
+            8 * numbers + self.solid.size + self.flat.size + self._boxes2d_size + self._labels_size + generic
+        )
+
+    @property
+    def cuboids(self) -> CuboidTable:
+        """Those that the sequence has: of 2-D boxes only where nobody sent 3-D ones."""
+        return self.solid if len(self.solid) or self.nothing_us else self.flat
 
     def rig_poses(self) -> RigPoses:
         """The rig poses as recorded."""
@@ -173,6 +184,9 @@ class Facts:
     def _take_radar_info(self, value: Json) -> None:
         self.radar_info = value
 
+    def _take_radar_settings(self, value: list[Any]) -> None:
+        self.radar_infos[value[0]] = value[1]
+
     def _take_origin(self, value: list[float]) -> None:
         latitude_deg, longitude_deg, altitude_m = value
         self.origin = (latitude_deg, longitude_deg, altitude_m)
@@ -195,9 +209,10 @@ class Facts:
         series.values.extend(value[2:])
 
     def _take_cuboids(self, value: list[Any]) -> None:
-        node, observations, extra, kinds, tracked, optical = value
-        self.cuboids.add(node, observations, extra)
-        self.cuboids.mark(kinds, tracked, optical=optical)
+        _fill(self.solid, value)
+
+    def _take_flat_cuboids(self, value: list[Any]) -> None:
+        _fill(self.flat, value)
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)
@@ -213,6 +228,12 @@ class Facts:
 
     def _take_node(self, value: list[str]) -> None:
         self.nodes[value[0]] = value[1]
+
+
+def _fill(table: CuboidTable, value: list[Any]) -> None:
+    node, observations, extra, kinds, tracked, optical = value
+    table.add(node, observations, extra)
+    table.mark(kinds, tracked, optical=optical)
 
 
 def _joined(span: tuple[int, int] | None, time_us: int) -> tuple[int, int]:

@@ -32,7 +32,8 @@ class CameraModel:
 
 def camera_info_json(info: CameraInfo) -> Json:
     """The fields of a CameraInfo that intrinsics need, as comparable JSON."""
-    k = info.k
+    k, p = info.k, info.p
+    baseline = {"baseline_m": -float(p[0, 3] / p[0, 0])} if p[0, 3] and p[0, 0] > 0 else {}
     return {
         "size": [info.width, info.height],
         "model": info.distortion_model.lower(),
@@ -40,6 +41,7 @@ def camera_info_json(info: CameraInfo) -> Json:
         "k": [float(k[0, 0]), float(k[1, 1]), float(k[0, 2]), float(k[1, 2])],
         "binning": list(info.binning),
         "roi": None if info.roi is None else list(info.roi),
+        **baseline,
     }
 
 

@@ -24,7 +24,6 @@ from edgefirst_ros.formats.ncore.finish.components import (
     instance_records,
     instance_version,
     root_attributes,
-    sequence_meta,
 )
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.labels import (
@@ -35,6 +34,7 @@ from edgefirst_ros.formats.ncore.finish.labels import (
     settle_labels,
 )
 from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
+from edgefirst_ros.formats.ncore.finish.provenance import sequence_meta
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.poses import whole_camera
 from edgefirst_ros.formats.ncore.prepare.parts import Json
@@ -95,7 +95,7 @@ def complete_sequence(
     facts.lidar_models = (lidars or LidarModels.replayed(files.journal, stores)).finish()
     _attach_boxes(files, stores, facts, remarks)
     interval_us = (span[0], span[1] + 1)
-    meta = sequence_meta(facts)
+    meta = sequence_meta(facts, [name for component, name in instances if component == "cameras"])
     listed: dict[str, tuple[Callable[[], str], Json]] = {}
     for group, store in sorted(stores.items()):
         components = _close_instances(store, facts)

@@ -11,12 +11,14 @@ go to the journal as they come, and are put to their frames when the sequence is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Cuboids, FlatBoxes, Json
+from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, along_rays, not_placed
 from edgefirst_ros.formats.tracks.sizes import kind_of
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections
@@ -87,11 +89,41 @@ def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     measurement = observation.measurement
     if not isinstance(measurement.datum, Detections):
         raise DecodeError(f"message is {type(measurement.datum).__name__}, not boxes")
-    time_us = measurement.time_ns // 1000
     axes = BoxAxes.of(measurement.frame_id, observation.calibration.transforms)
+    return _in_space(measurement.datum.boxes, axes, observation)
+
+
+def placed_boxes(observation: Observation) -> Cuboids | None:
+    """The 2-D boxes of a message that have a track and a distance, along their rays; None without any.
+
+    The CameraInfo must be of the camera that the boxes are of: of several it is not known.
+    """
+    measurement, calibration = observation.measurement, observation.calibration
+    info, frame = calibration.camera_info, bare(measurement.frame_id) or CAMERA_FRAME
+    if info is None or calibration.other_cameras or frame not in map(bare, calibration.transforms):
+        return None
+    datum = measurement.datum
+    seen = datum.boxes if isinstance(datum, Detections) else ()
+    boxes = [box for box in seen if box.track_id and not not_placed(box, info)]
+    try:
+        _, places, sizes = along_rays(boxes, info)
+    except DecodeError:  # of a camera whose distortion has no inverse here
+        return None
+    solid = [
+        replace(box, center_x=x, center_y=y, distance_m=z, width=width, height=height)
+        for box, (x, y, z), (width, height) in zip(boxes, places.tolist(), sizes.tolist(), strict=True)
+    ]
+    found, _ = _in_space(solid, BoxAxes(frame, optical=True), observation)
+    return replace(found, flat=True) if found.observations else None
+
+
+def _in_space(
+    boxes: Sequence[Box], axes: BoxAxes, observation: Observation
+) -> tuple[Cuboids, tuple[str, ...]]:
+    time_us = observation.measurement.time_ns // 1000
     observations, extra, kinds, tracked, refused = [], [], [], [], set()
     labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
-    for index, box in enumerate(measurement.datum.boxes):
+    for index, box in enumerate(boxes):
         if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
             refused.add("box without extent or position")
             continue

@@ -111,6 +111,7 @@ class Cuboids:
         kinds: what kind of object each is, by the name of its class.
         tracked: False for a box that the device numbers anew in every message.
         optical: whether the frame is an optical one.
+        flat: they are 2-D boxes, placed by the distances that came with them.
     """
 
     frame_id: str
@@ -120,6 +121,7 @@ class Cuboids:
     kinds: tuple[str, ...]
     tracked: tuple[bool, ...]
     optical: bool
+    flat: bool = False
 
 
 @dataclass(frozen=True, slots=True)

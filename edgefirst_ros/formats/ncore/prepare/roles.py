@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.format import NO_FILE, NoPlace
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.boxes import cuboids_of, flat_boxes
+from edgefirst_ros.formats.ncore.prepare.boxes import cuboids_of, flat_boxes, placed_boxes
 from edgefirst_ros.formats.ncore.prepare.camera import camera_entry, depth_entry, mask_entries
 from edgefirst_ros.formats.ncore.prepare.lidar import lidar_entry
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Part, Prepared, SeriesValue
@@ -194,6 +194,8 @@ def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
         boxes, refused = flat_boxes(observation)
         yield boxes
         yield from refused
+        if options.cuboids_of_boxes2d and (placed := placed_boxes(observation)):
+            yield placed
     yield from mask_entries(observation, options)
 
 

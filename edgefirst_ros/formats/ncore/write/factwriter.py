@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import cbor2
@@ -36,7 +38,7 @@ SWEEP = "sweep"
 _KEPT_BYTES = 128_000_000
 """An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
 _LOOK_EVERY = 1024
-_OFTEN = {"pose", "row", "cuboids", "boxes2d", EARLY_LABEL}
+_OFTEN = {"pose", "row", "cuboids", "flat_cuboids", "boxes2d", EARLY_LABEL}
 """Frequent records, of which ``Facts`` keeps the same as if they were read back from CBOR."""
 
 
@@ -48,11 +50,12 @@ class FactWriter:
         facts: what the journal says so far, the same as if it were read; None if that became too much.
     """
 
-    def __init__(self, journal: FactJournal, rig_frame: str) -> None:
+    def __init__(self, journal: FactJournal, sequence: SequenceInfo) -> None:
         self._journal = journal
-        self._rig_frame = rig_frame
+        self._rig_frame = sequence.rig_frame
+        self._is_moved = sequence.vehicle.rear_axle_m is not None
         self._transforms: dict[str, Transform] = {}
-        self._radar_info: RadarInfo | None = None
+        self._radar_infos: dict[str, RadarInfo] = {}
         self._classes: tuple[str, ...] = ()
         self._seen_info: dict[str, CameraInfo] = {}
         self._camera_info: dict[str, Json] = {}
@@ -92,6 +95,11 @@ class FactWriter:
             "store": options.store,
             "profile": options.profile,
             "rig_frame": self._rig_frame,
+            "vehicle": {key: told for key, told in asdict(sequence.vehicle).items() if told is not None},
+            "pictures": sequence.pictures,
+            "source": options.source,
+            "stereo_pairs": [*options.stereo_pairs.items()],
+            "converter_version": version("edgefirst_ros"),
             "pose_gap_us": round(POSE_GAP_MS * 1000),
             "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
@@ -107,7 +115,7 @@ class FactWriter:
                 self._record("mask", [camera, name, png])
 
     def calibration(self, calibration: Calibration) -> int:
-        """Transforms, radar settings and classes of the model that changed."""
+        """Transforms and classes of the model that changed."""
         written = 0
         if calibration.transforms != self._transforms:
             known = self._transforms
@@ -115,9 +123,6 @@ class FactWriter:
             self._transforms = dict(calibration.transforms)
             rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
             written += self._record("transforms", rows)
-        if calibration.radar_info is not None and calibration.radar_info != self._radar_info:
-            self._radar_info = calibration.radar_info
-            written += self._record("radar_info", radar_info_meta(calibration.radar_info))
         info = calibration.model_info
         if info is not None and info.labels != self._classes:
             self._classes = info.labels
@@ -134,6 +139,13 @@ class FactWriter:
             return 0
         self._camera_info[name] = found
         return self._record("camera_info", [name, found])
+
+    def radar(self, name: str, info: RadarInfo | None) -> int:
+        """The settings in force of a radar."""
+        if info is None or self._radar_infos.get(name) == info:
+            return 0
+        self._radar_infos[name] = info
+        return self._record("radar_settings", [name, radar_info_meta(info)])
 
     def instance(self, component: str, name: str, facts: Json) -> int:
         """What a new instance is."""
@@ -167,7 +179,7 @@ class FactWriter:
 
     def name_of(self, frame_id: str) -> str:
         """What a coordinate frame is called in the pose graph."""
-        return node(frame_id, self._rig_frame)
+        return node(frame_id or self._rig_frame, "" if self._is_moved else self._rig_frame)
 
     def node(self, frame_id: str) -> int:
         """A coordinate frame that something refers to."""
@@ -219,6 +231,6 @@ class FactWriter:
         written = self.node(cuboids.frame_id)
         name = self.name_of(cuboids.frame_id)
         return written + self._record(
-            "cuboids",
+            "flat_cuboids" if cuboids.flat else "cuboids",
             [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],
         )

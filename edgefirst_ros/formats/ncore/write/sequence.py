@@ -84,7 +84,7 @@ class SequenceWriter:
         self._lidars = lidars
         self._scaled: set[Instance] = set()
         self.journal = _begin_journal(files)
-        self._fact_writer = FactWriter(self.journal, sequence.rig_frame)
+        self._fact_writer = FactWriter(self.journal, sequence)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
         self._fact_writer.masks(masks.data)
         with disk_errors(files.folder):  # before any store, which would be of no use without it
@@ -182,7 +182,7 @@ class SequenceWriter:
             case ComponentEntry():
                 outcome = self._entry(part, prepared)
             case Cube():
-                outcome = self._cube(part)
+                outcome = self._cube(part, prepared)
             case Cuboids():
                 outcome = self._fact_writer.cuboids(part)
             case FlatBoxes():
@@ -197,7 +197,7 @@ class SequenceWriter:
             case "cameras":
                 outcome = self._camera(entry, prepared)
             case "radars":
-                outcome = self._radar(entry, topic)
+                outcome = self._radar(entry, prepared)
             case "camera_labels":
                 outcome = self._label(entry, topic)
             case "lidars":
@@ -212,12 +212,12 @@ class SequenceWriter:
                 outcome = self._append(entry, safe_instance_name(entry.name), topic)
         return outcome
 
-    def _cube(self, cube: Cube) -> Outcome:
+    def _cube(self, cube: Cube, prepared: Prepared) -> Outcome:
         radar = self._names.radar(cube.topic, cube.frame_id, cube=True)
-        written = 0
+        written = self._fact_writer.radar(radar, prepared.calibration.radar_info)
         if ("radars", radar) not in self._registered:
             facts = {"topic": cube.topic, "frame_id": cube.frame_id, "meta": RADAR_META}
-            written = self._register(("radars", radar), facts)
+            written += self._register(("radars", radar), facts)
         return _sum(written, self._cubes.offer(radar, cube))
 
     def _camera(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
@@ -230,9 +230,11 @@ class SequenceWriter:
         written = self._fact_writer.camera(name, prepared.calibration.camera_info)
         return _sum(written, self._append(entry, name, prepared.topic))
 
-    def _radar(self, entry: ComponentEntry, topic: str) -> Outcome:
+    def _radar(self, entry: ComponentEntry, prepared: Prepared) -> Outcome:
+        topic = prepared.topic
         name = self._names.radar(topic, entry.frame_id)
-        written = self._cubes.before_scan(name, entry.end_us)
+        written = self._fact_writer.radar(name, prepared.calibration.radar_info)
+        written += self._cubes.before_scan(name, entry.end_us)
         outcome = self._append(entry, name, topic)
         if isinstance(outcome, int):
             written += self._cubes.after_scan(name, entry.end_us)

@@ -10,9 +10,9 @@ import pytest
 from l5_samples import CALIBRATION, CAMERA, OPTICAL, box, boxes, cloud, sample, write
 
 from edgefirst_ros.formats.l5kit import L5KitOptions
-from edgefirst_ros.formats.l5kit.geometry import image_plane
 from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
+from edgefirst_ros.formats.tracks.rays import image_plane
 from edgefirst_ros.model.sample import Calibration, Role, Sample
 from edgefirst_ros.model.transform import Transform, frame_in_base
 
