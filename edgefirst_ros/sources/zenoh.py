@@ -271,6 +271,8 @@ class ZenohSource:
         self._routes = TopicMap(config, "")
         wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
         self._patterns = [name for name in wanted if is_pattern(name)]
+        self._full = {name.strip("/") for name in wanted if name.startswith("/") and not is_pattern(name)}
+        """Keys of topics that entries name in full; to those they belong, whatever else matches them."""
         for name, role in wanted.items():
             on_sample = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
             for key in key_expressions(name, self._namespace):
@@ -319,6 +321,8 @@ class ZenohSource:
         name = "/" + topic.strip("/")
         if self._any and not topic.startswith("/"):
             key = str(sample.key_expr)
+            if key in self._full:
+                return
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = self._foreign("/" + key)
         data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
@@ -332,7 +336,7 @@ class ZenohSource:
         key = str(sample.key_expr)
         matches = ((each, self._name(each, key)) for each in self._patterns)
         first, name = next((match for match in matches if match[1] is not None), ("", None))
-        if name is None or first != pattern:
+        if name is None or first != pattern or key in self._full:
             return
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
