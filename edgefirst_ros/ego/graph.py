@@ -49,6 +49,8 @@ RISE_M_S, RISE = 0.15, 0.04
 """Motion upwards likewise: springs let the nose dip by two degrees."""
 STILL_M_S, STILL_RAD_S = 0.03, 0.002
 """Speed and angular rate of a vehicle that stands."""
+CREEPING_M_S, MOVING_SIGMAS = 0.1, 4.0
+"""Beyond three times that speed, and this many deviations, the estimate says that a vehicle moves."""
 UPRIGHT_RAD = math.radians(10)
 """Roll and pitch without an accelerometer; it stays for seconds, so each node tells less than the true 3°."""
 END = math.sqrt(2)
@@ -455,25 +457,33 @@ class Optimum:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
-            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
+            covariance, turned = self._covariance("x", nodes[index]), nodes[index].pose.rotation().matrix()
             row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
             row[3:] = np.diagonal(covariance)[:3]
         found = np.sqrt(np.maximum(found, 0.0))
         times = np.array([node.time_ns - nodes[0].time_ns for node in nodes])
         return np.stack([np.interp(times, times[told], column) for column in found.T], axis=1)
 
-    def _covariance(self, node: Node) -> Floats:
-        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
+    def moves(self, node: Node) -> bool:
+        """Whether a node's velocity cannot be that of a vehicle that stands."""
+        velocity = node.velocity_m_s
+        if float(np.linalg.norm(velocity)) < CREEPING_M_S:
+            return False
+        covariance = self._covariance("v", node) + np.eye(3) * STILL_M_S**2
+        return float(velocity @ np.linalg.solve(covariance, velocity)) > MOVING_SIGMAS**2
+
+    def _covariance(self, kind: str, node: Node) -> Floats:
+        """Of a node's velocity (3, 3), or pose (6, 6): rotation about, and position along the rig's axes."""
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
         try:
-            covariance: Floats = self._tree.marginalCovariance(key("x", node))
+            covariance: Floats = self._tree.marginalCovariance(key(kind, node))
         except RuntimeError:
-            return self._slow_covariance(node)
+            return self._slow_covariance(key(kind, node))
         return covariance
 
-    def _slow_covariance(self, node: Node) -> Floats:
-        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
+    def _slow_covariance(self, of: int) -> Floats:
+        """Of the variable of a key, where GTSAM's way, which squares, finds a matrix singular that is not.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """
@@ -481,9 +491,9 @@ class Optimum:
             linear = self._graph.linearize(self._values)
             self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
         zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
-        for axis in np.eye(6):
+        for axis in np.eye(len(zero.at(of))):
             unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
-            part.insert(key("x", node), axis)
+            part.insert(of, axis)
             unit.update(part)
             columns.append(self._net.backSubstituteTranspose(unit))
         return np.array([[one.dot(other) for other in columns] for one in columns])
@@ -491,7 +501,7 @@ class Optimum:
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
         up = node.pose.rotation().matrix()[2]
-        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
+        return math.sqrt(max(0.0, float(up @ self._covariance("x", node)[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.

@@ -356,9 +356,9 @@ class Motion:
                 for node in anew:
                     node.steady = wrong.index if node.steady == steady else node.steady
                 placed(anew)
-            changed = self._stand(first)
+            changed, freed = self._stand(optimum)
             changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and rounds == ROUNDS):
+            if not (refused or freed) and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -385,22 +385,26 @@ class Motion:
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
         return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
 
-    def _stand(self, first: int) -> bool:
-        """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
+    def _stand(self, optimum: Optimum) -> tuple[bool, bool]:
+        """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
+
+        Returns:
+            Whether anything changed, and whether a node was wrongly taken to stand, which bends the optimum.
+        """
+        changed = freed = False
         if self._receiver.datum is None:
-            return False  # nothing tells a steady drive from a stop
-        changed = False
-        nodes = self._nodes[first:]
-        for quiet, several in groupby(nodes, lambda node: node.segment is not None and node.segment.quiet):
+            return changed, freed  # nothing tells a steady drive from a stop
+        quietly = groupby(optimum.nodes, lambda node: node.segment is not None and node.segment.quiet)
+        for quiet, several in quietly:
             run = list(several)
             if quiet and len(run) >= 3:
                 span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
                 way = run[-1].pose.translation() - run[0].pose.translation()
                 standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
                 for each in run:
-                    changed = changed or each.standing != standing
-                    each.standing = standing
-        return changed
+                    stood, each.standing = each.standing, standing and not optimum.moves(each)
+                    changed, freed = changed or stood != each.standing, freed or stood > each.standing
+        return changed, freed
 
     def _drove(self, run: list[Node]) -> bool:
         """Whether the fixes of a quiet time tell of a steady drive."""

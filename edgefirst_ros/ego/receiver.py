@@ -184,7 +184,7 @@ class Receiver:
         # Those that are not first: two may be at one node.
         for each in sorted(recent, key=lambda each: id(each) in chosen):
             may = id(each) in chosen
-            if not each.told and (may != each.chosen or (may and not each.believed)):
+            if not (each.told or each.refused) and (may != each.chosen or (may and not each.believed)):
                 each.chosen = may
                 self._believe(each, believed=may)
 
