@@ -457,7 +457,7 @@ class Optimum:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
-            covariance, turned = self._covariance("x", nodes[index]), nodes[index].pose.rotation().matrix()
+            covariance, turned = self._covariance(nodes[index]), nodes[index].pose.rotation().matrix()
             row[:3] = np.einsum("ij,jk,ik->i", turned, covariance[3:, 3:], turned)
             row[3:] = np.diagonal(covariance)[:3]
         found = np.sqrt(np.maximum(found, 0.0))
@@ -469,28 +469,28 @@ class Optimum:
         velocity = node.velocity_m_s
         if float(np.linalg.norm(velocity)) < CREEPING_M_S:
             return False
-        covariance = self._covariance("v", node) + np.eye(3) * STILL_M_S**2
+        covariance = self._covariance(node, "v") + np.eye(3) * STILL_M_S**2
         return float(velocity @ np.linalg.solve(covariance, velocity)) > MOVING_SIGMAS**2
 
-    def _covariance(self, kind: str, node: Node) -> Floats:
+    def _covariance(self, node: Node, kind: str = "x") -> Floats:
         """Of a node's velocity (3, 3), or pose (6, 6): rotation about, and position along the rig's axes."""
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
         try:
             covariance: Floats = self._tree.marginalCovariance(key(kind, node))
         except RuntimeError:
-            return self._slow_covariance(key(kind, node))
+            return self._slow_covariance(node, kind)
         return covariance
 
-    def _slow_covariance(self, of: int) -> Floats:
-        """Of the variable of a key, where GTSAM's way, which squares, finds a matrix singular that is not.
+    def _slow_covariance(self, node: Node, kind: str = "x") -> Floats:
+        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """
         if self._net is None:
             linear = self._graph.linearize(self._values)
             self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
-        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
+        zero, columns, of = gtsam.VectorValues.Zero(self._net.optimize()), [], key(kind, node)
         for axis in np.eye(len(zero.at(of))):
             unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
             part.insert(of, axis)
@@ -501,7 +501,7 @@ class Optimum:
     def heading_sigma_rad(self, node: Node) -> float:
         """Of a node's rotation about the vertical."""
         up = node.pose.rotation().matrix()[2]
-        return math.sqrt(max(0.0, float(up @ self._covariance("x", node)[:3, :3] @ up)))
+        return math.sqrt(max(0.0, float(up @ self._covariance(node)[:3, :3] @ up)))
 
     def evidence(self, candidates: Sequence[Floats]) -> Iterator[float]:
         """How well slow errors of the fixes, standard deviations in metres (3,), explain them.
