@@ -464,36 +464,39 @@ class Optimum:
         times = np.array([node.time_ns - nodes[0].time_ns for node in nodes])
         return np.stack([np.interp(times, times[told], column) for column in found.T], axis=1)
 
-    def moves(self, node: Node) -> bool:
-        """Whether a node's velocity cannot be that of a vehicle that stands."""
-        velocity = node.velocity_m_s
+    def moves(self, node: Node, since: Node | None = None) -> bool:
+        """Whether the velocity of a node, or its change since another, cannot be zero as of what stands."""
+        velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
         if float(np.linalg.norm(velocity)) < CREEPING_M_S:
             return False
-        covariance = self._covariance(node, "v") + np.eye(3) * STILL_M_S**2
+        covariance = self._slow_covariance(key("v", node), None if since is None else key("v", since))
+        covariance = covariance + np.eye(3) * STILL_M_S**2
         return float(velocity @ np.linalg.solve(covariance, velocity)) > MOVING_SIGMAS**2
 
-    def _covariance(self, node: Node, kind: str = "x") -> Floats:
-        """Of a node's velocity (3, 3), or pose (6, 6): rotation about, and position along the rig's axes."""
+    def _covariance(self, node: Node) -> Floats:
+        """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
         if self._tree is None:
             self._tree = self._eliminated(self._graph.linearize(self._values))
         try:
-            covariance: Floats = self._tree.marginalCovariance(key(kind, node))
+            covariance: Floats = self._tree.marginalCovariance(key("x", node))
         except RuntimeError:
-            return self._slow_covariance(node, kind)
+            return self._slow_covariance(key("x", node))
         return covariance
 
-    def _slow_covariance(self, node: Node, kind: str = "x") -> Floats:
-        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
+    def _slow_covariance(self, of: int, less: int | None = None) -> Floats:
+        """Of a variable, or a difference of two, where GTSAM's way, which squares, may find a matrix singular.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """
         if self._net is None:
             linear = self._graph.linearize(self._values)
             self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
-        zero, columns, of = gtsam.VectorValues.Zero(self._net.optimize()), [], key(kind, node)
+        zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
         for axis in np.eye(len(zero.at(of))):
             unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
             part.insert(of, axis)
+            if less is not None:
+                part.insert(less, -axis)
             unit.update(part)
             columns.append(self._net.backSubstituteTranspose(unit))
         return np.array([[one.dot(other) for other in columns] for one in columns])

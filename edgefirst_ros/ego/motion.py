@@ -52,7 +52,8 @@ STEERS = 8
 """Times that a mounting is corrected at once: each halves what is left."""
 DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
-STANDING_M_S = 0.5
+STANDING_M_S, SPLIT_NODES = 0.5, 10
+"""Of a quiet time with this many nodes one half may have been driven, as before a stop."""
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
@@ -395,15 +396,23 @@ class Motion:
         if self._receiver.datum is None:
             return changed, freed  # nothing tells a steady drive from a stop
         quietly = groupby(optimum.nodes, lambda node: node.segment is not None and node.segment.quiet)
-        for quiet, several in quietly:
-            run = list(several)
-            if quiet and len(run) >= 3:
-                span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
-                way = run[-1].pose.translation() - run[0].pose.translation()
-                standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
-                for each in run:
-                    stood, each.standing = each.standing, standing and not optimum.moves(each)
-                    changed, freed = changed or stood != each.standing, freed or stood > each.standing
+        runs = [list(several) for quiet, several in quietly if quiet]
+        while runs:
+            run = runs.pop()
+            if len(run) < 3:
+                continue
+            span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
+            way = run[-1].pose.translation() - run[0].pose.translation()
+            standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
+            if standing and optimum.moves(run[-1], run[0]):
+                standing = False
+                if len(run) >= SPLIT_NODES:
+                    runs += [run[: len(run) // 2], run[len(run) // 2 :]]
+                    continue
+            standing = standing and not optimum.moves(run[-1])
+            for each in run:
+                stood, each.standing = each.standing, standing
+                changed, freed = changed or stood != standing, freed or stood > standing
         return changed, freed
 
     def _drove(self, run: list[Node]) -> bool:
