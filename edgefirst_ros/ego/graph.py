@@ -25,6 +25,8 @@ GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
 """Drift of these biases, rad/s/√s and m/s²/√s."""
 LEANING_RAD = math.radians(6)
 """Tilt from the forces on a vehicle that may brake or turn."""
+ASTRAY_RAD = math.radians(3)
+"""Where fixes disprove the motion, what had led it astray turned it, too."""
 HUBER = 3.0
 """Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
@@ -237,13 +239,13 @@ def _move(
     if before.steady != node.steady:
         force, rate = (walk * math.sqrt(max(dt, STEADY_NS / 1e9)) for walk in (FORCE_WALK, GYRO_WALK))
         if node.begins_again:
-            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 1e-4
+            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 0.1 * GYRO_BIAS_RAD_S
         walk = _model(*[force] * 3, *[rate] * 3)
         graph.add(gtsam.BetweenFactorConstantBias(key("b", before), key("b", node), _SAME, walk))
         graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, bound))
     if node.begins_again:
         turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
-        noise = _model(*[GYRO * math.sqrt(dt) + 0.05 * dt] * 3, *[LOOSE] * 3)
+        noise = _model(*[ASTRAY_RAD] * 3, *[LOOSE] * 3)
         graph.add(gtsam.BetweenFactorPose3(*poses, turned, noise))
         graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[FAST_M_S] * 3)))
         return
@@ -294,7 +296,7 @@ def _wander(
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
         wander_m = node.place.wander_m if sigma_m is None else sigma_m
-        if shown is None:
+        if shown is None or node.begins_again:
             first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:

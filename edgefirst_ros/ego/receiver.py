@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,8 +46,8 @@ DECLARED_WHITE, DECLARED_WANDER = 0.5, 0.85
 """Shares of a declared standard deviation: most of a receiver's error stays for a minute."""
 LEAST_M = 0.02
 """No declared standard deviation is taken to be smaller."""
-LEAST_FIXES = 6
-"""As many show their noise."""
+LEAST_FIXES, KEPT_FIXES = 6, 60
+"""As many show their noise; the second: those before the window."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +97,7 @@ class Receiver:
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
         """Those of the last epoch."""
+        self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
         self._past_ns: list[int] = []
         """Of believed fixes that are not in the window any more."""
         self._judged: list[JudgedFix] = []
@@ -303,6 +305,7 @@ class Receiver:
             for each in self._candidates
             if each.believed and not each.repeats and each.node.time_ns >= since_ns
         ]
+        known = [*self._kept, *known]
         told = [each for each in known if each.fix.sigma_m is not None]
         silent = [each for each in known if each.fix.sigma_m is None]
         changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
@@ -375,6 +378,7 @@ class Receiver:
         """Fixes before a time are not in the window any more."""
         past = [each for each in self._candidates if each.node.time_ns < before_ns]
         self._past_ns += [each.node.time_ns for each in past if each.believed]
+        self._kept += [each for each in past if each.believed and not each.repeats]
         del self._candidates[: len(past)]
 
     def forget(self, before_ns: int) -> None:
