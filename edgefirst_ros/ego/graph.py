@@ -13,7 +13,7 @@ import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats
-from edgefirst_ros.ego.inertia import GYRO, Segment
+from edgefirst_ros.ego.inertia import Segment
 
 ANY_RAD = math.pi / math.sqrt(3)
 """Standard deviation of an unknown heading."""
@@ -471,9 +471,9 @@ class Optimum:
         velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
         if float(np.linalg.norm(velocity)) < CREEPING_M_S:
             return False
-        covariance = self._slow_covariance(key("v", node), None if since is None else key("v", since))
-        covariance = covariance + np.eye(3) * STILL_M_S**2
-        return float(velocity @ np.linalg.solve(covariance, velocity)) > MOVING_SIGMAS**2
+        noise = self._slow_covariance(key("v", node), None if since is None else key("v", since))
+        ratios = np.linalg.solve(noise + np.eye(3) * STILL_M_S**2, velocity)
+        return float(velocity @ ratios) > MOVING_SIGMAS**2
 
     def _covariance(self, node: Node) -> Floats:
         """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
@@ -486,7 +486,7 @@ class Optimum:
         return covariance
 
     def _slow_covariance(self, of: int, less: int | None = None) -> Floats:
-        """Of a variable, or a difference of two, where GTSAM's way, which squares, may find a matrix singular.
+        """Of a variable or a difference of two; GTSAM's way, which squares, may find their matrix singular.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """

@@ -357,9 +357,9 @@ class Motion:
                 for node in anew:
                     node.steady = wrong.index if node.steady == steady else node.steady
                 placed(anew)
-            changed, freed = self._stand(optimum)
-            changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not (refused or freed) and not (changed and rounds == ROUNDS):
+            stood = self._stand(optimum)
+            changed = self._receiver.learn(self._nodes[first].time_ns) or bool(stood)
+            if not refused and False not in stood and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -386,34 +386,31 @@ class Motion:
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
         return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
 
-    def _stand(self, optimum: Optimum) -> tuple[bool, bool]:
+    def _stand(self, optimum: Optimum) -> set[bool]:
         """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
 
         Returns:
-            Whether anything changed, and whether a node was wrongly taken to stand, which bends the optimum.
+            What changed: nodes stand now, or do not any more, so that their optimum was bent.
         """
-        changed = freed = False
-        if self._receiver.datum is None:
-            return changed, freed  # nothing tells a steady drive from a stop
+        changed: set[bool] = set()
         quietly = groupby(optimum.nodes, lambda node: node.segment is not None and node.segment.quiet)
-        runs = [list(several) for quiet, several in quietly if quiet]
-        while runs:
-            run = runs.pop()
+        # Before the first fix nothing tells a steady drive from a stop.
+        runs = [list(several) for quiet, several in quietly if quiet and self._receiver.datum is not None]
+        for run in runs:
             if len(run) < 3:
                 continue
-            span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
             way = run[-1].pose.translation() - run[0].pose.translation()
-            standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
-            if standing and optimum.moves(run[-1], run[0]):
-                standing = False
-                if len(run) >= SPLIT_NODES:
-                    runs += [run[: len(run) // 2], run[len(run) // 2 :]]
-                    continue
-            standing = standing and not optimum.moves(run[-1])
+            mean_m_s = math.hypot(way[0], way[1]) / (run[-1].time_ns - run[0].time_ns) * 1e9
+            standing = mean_m_s < STANDING_M_S and not self._drove(run)
+            sped = standing and optimum.moves(run[-1], run[0])
+            if sped and len(run) >= SPLIT_NODES:
+                runs += [run[: len(run) // 2], run[len(run) // 2 :]]  # which come in their turn
+                continue
+            standing = standing and not (sped or optimum.moves(run[-1]))
+            changed |= {standing for each in run if each.standing != standing}
             for each in run:
-                stood, each.standing = each.standing, standing
-                changed, freed = changed or stood != standing, freed or stood > standing
-        return changed, freed
+                each.standing = standing
+        return changed
 
     def _drove(self, run: list[Node]) -> bool:
         """Whether the fixes of a quiet time tell of a steady drive."""

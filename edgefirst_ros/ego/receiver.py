@@ -10,15 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.ego.fixes import (
-    EPOCH_NS,
-    SAME_M,
-    Fix,
-    JudgedFix,
-    Vehicle,
-    drivable,
-    judged,
-)
+from edgefirst_ros.ego.fixes import EPOCH_NS, SAME_M, Fix, JudgedFix, Vehicle, drivable, judged
 from edgefirst_ros.ego.geometry import Floats, enu_axes
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.model.navigation import NavSatFix
@@ -97,9 +89,9 @@ class Receiver:
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
         """Those of the last epoch."""
-        self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
         self._past_ns: list[int] = []
-        """Of believed fixes that are not in the window any more."""
+        self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
+        """Times of believed fixes that are not in the window any more, and the last of these."""
         self._judged: list[JudgedFix] = []
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
@@ -300,12 +292,8 @@ class Receiver:
         Of fixes that declare their noise it is learnt by how many times it is larger, if it is. Changes of
         less than a share, ``least``, are none.
         """
-        known = [
-            each
-            for each in self._candidates
-            if each.believed and not each.repeats and each.node.time_ns >= since_ns
-        ]
-        known = [*self._kept, *known]
+        recent = [each for each in self._candidates if each.node.time_ns >= since_ns]
+        known = [*self._kept, *(each for each in recent if each.believed and not each.repeats)]
         told = [each for each in known if each.fix.sigma_m is not None]
         silent = [each for each in known if each.fix.sigma_m is None]
         changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
