@@ -48,7 +48,7 @@ def test_a_velocity_that_is_unsure_may_be_zero(white_m: float, sure: bool) -> No
     assert optimum.moves(nodes[-1]) is sure
     # How it changes the IMU knows all the same.
     assert not optimum.moves(nodes[-1], nodes[0])
-    nodes[-1].velocity_m_s = nodes[-1].velocity_m_s + (0.5, 0.0, 0.0)
+    nodes[-1].velocity_m_s = np.add(nodes[-1].velocity_m_s, (0.5, 0.0, 0.0))
     assert optimum.moves(nodes[-1], nodes[0])
 
 
