@@ -13,7 +13,7 @@ import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats
-from edgefirst_ros.ego.inertia import GYRO, Segment
+from edgefirst_ros.ego.inertia import Segment
 
 ANY_RAD = math.pi / math.sqrt(3)
 """Standard deviation of an unknown heading."""
@@ -25,6 +25,8 @@ GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
 """Drift of these biases, rad/s/√s and m/s²/√s."""
 LEANING_RAD = math.radians(6)
 """Tilt from the forces on a vehicle that may brake or turn."""
+ASTRAY_RAD = math.radians(3)
+"""Where fixes disprove the motion, what had led it astray turned it, too."""
 HUBER = 3.0
 """Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
@@ -49,6 +51,8 @@ RISE_M_S, RISE = 0.15, 0.04
 """Motion upwards likewise: springs let the nose dip by two degrees."""
 STILL_M_S, STILL_RAD_S = 0.03, 0.002
 """Speed and angular rate of a vehicle that stands."""
+CREEPING_M_S, MOVING_SIGMAS = 0.1, 4.0
+"""Beyond three times that speed, and this many deviations, the estimate says that a vehicle moves."""
 UPRIGHT_RAD = math.radians(10)
 """Roll and pitch without an accelerometer; it stays for seconds, so each node tells less than the true 3°."""
 END = math.sqrt(2)
@@ -235,13 +239,13 @@ def _move(
     if before.steady != node.steady:
         force, rate = (walk * math.sqrt(max(dt, STEADY_NS / 1e9)) for walk in (FORCE_WALK, GYRO_WALK))
         if node.begins_again:
-            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 1e-4
+            force, rate = force + 0.1 * FORCE_BIAS_M_S2, rate + 0.1 * GYRO_BIAS_RAD_S
         walk = _model(*[force] * 3, *[rate] * 3)
         graph.add(gtsam.BetweenFactorConstantBias(key("b", before), key("b", node), _SAME, walk))
         graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, bound))
     if node.begins_again:
         turned = gtsam.Pose3(segment.measured.deltaRij(), _ZERO)
-        noise = _model(*[GYRO * math.sqrt(dt) + 0.05 * dt] * 3, *[LOOSE] * 3)
+        noise = _model(*[ASTRAY_RAD] * 3, *[LOOSE] * 3)
         graph.add(gtsam.BetweenFactorPose3(*poses, turned, noise))
         graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[FAST_M_S] * 3)))
         return
@@ -292,7 +296,7 @@ def _wander(
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
         wander_m = node.place.wander_m if sigma_m is None else sigma_m
-        if shown is None:
+        if shown is None or node.begins_again:
             first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
@@ -462,6 +466,15 @@ class Optimum:
         times = np.array([node.time_ns - nodes[0].time_ns for node in nodes])
         return np.stack([np.interp(times, times[told], column) for column in found.T], axis=1)
 
+    def moves(self, node: Node, since: Node | None = None) -> bool:
+        """Whether the velocity of a node, or its change since another, cannot be zero as of what stands."""
+        velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
+        if float(np.linalg.norm(velocity)) < CREEPING_M_S:
+            return False
+        noise = self._slow_covariance(key("v", node), None if since is None else key("v", since))
+        ratios = np.linalg.solve(noise + np.eye(3) * STILL_M_S**2, velocity)
+        return float(velocity @ ratios) > MOVING_SIGMAS**2
+
     def _covariance(self, node: Node) -> Floats:
         """Of a node's pose (6, 6): rotation about, and position along the rig's axes."""
         if self._tree is None:
@@ -469,11 +482,11 @@ class Optimum:
         try:
             covariance: Floats = self._tree.marginalCovariance(key("x", node))
         except RuntimeError:
-            return self._slow_covariance(node)
+            return self._slow_covariance(key("x", node))
         return covariance
 
-    def _slow_covariance(self, node: Node) -> Floats:
-        """Likewise, where GTSAM's way, which squares, finds a matrix singular that is not.
+    def _slow_covariance(self, of: int, less: int | None = None) -> Floats:
+        """Of a variable or a difference of two; GTSAM's way, which squares, may find their matrix singular.
 
         With JᵀJ = RᵀR, the covariance of some variables is that of the columns of R⁻ᵀ that are theirs.
         """
@@ -481,9 +494,11 @@ class Optimum:
             linear = self._graph.linearize(self._values)
             self._net = linear.eliminateSequential(self._order, gtsam.EliminateQR)
         zero, columns = gtsam.VectorValues.Zero(self._net.optimize()), []
-        for axis in np.eye(6):
+        for axis in np.eye(len(zero.at(of))):
             unit, part = gtsam.VectorValues(zero), gtsam.VectorValues()
-            part.insert(key("x", node), axis)
+            part.insert(of, axis)
+            if less is not None:
+                part.insert(less, -axis)
             unit.update(part)
             columns.append(self._net.backSubstituteTranspose(unit))
         return np.array([[one.dot(other) for other in columns] for one in columns])

@@ -52,7 +52,8 @@ STEERS = 8
 """Times that a mounting is corrected at once: each halves what is left."""
 DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
-STANDING_M_S = 0.5
+STANDING_M_S, SPLIT_NODES = 0.5, 10
+"""Of a quiet time with this many nodes one half may have been driven, as before a stop."""
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
@@ -356,9 +357,9 @@ class Motion:
                 for node in anew:
                     node.steady = wrong.index if node.steady == steady else node.steady
                 placed(anew)
-            changed = self._stand(first)
-            changed = self._receiver.learn(self._nodes[first].time_ns) or changed
-            if not refused and not (changed and rounds == ROUNDS):
+            stood = self._stand(optimum)
+            changed = self._receiver.learn(self._nodes[first].time_ns) or bool(stood)
+            if not refused and False not in stood and not (changed and rounds == ROUNDS):
                 break
             optimum = self._optimum(first, rounds)
         return optimum
@@ -385,21 +386,30 @@ class Motion:
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
         return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
 
-    def _stand(self, first: int) -> bool:
-        """Find where the vehicle stands: a quiet IMU, and hardly any way; whether anything changed."""
-        if self._receiver.datum is None:
-            return False  # nothing tells a steady drive from a stop
-        changed = False
-        nodes = self._nodes[first:]
-        for quiet, several in groupby(nodes, lambda node: node.segment is not None and node.segment.quiet):
-            run = list(several)
-            if quiet and len(run) >= 3:
-                span_s = (run[-1].time_ns - run[0].time_ns) / 1e9
-                way = run[-1].pose.translation() - run[0].pose.translation()
-                standing = math.hypot(way[0], way[1]) / span_s < STANDING_M_S and not self._drove(run)
-                for each in run:
-                    changed = changed or each.standing != standing
-                    each.standing = standing
+    def _stand(self, optimum: Optimum) -> set[bool]:
+        """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
+
+        Returns:
+            What changed: nodes stand now, or do not any more, so that their optimum was bent.
+        """
+        changed: set[bool] = set()
+        quietly = groupby(optimum.nodes, lambda node: node.segment is not None and node.segment.quiet)
+        # Before the first fix nothing tells a steady drive from a stop.
+        runs = [list(several) for quiet, several in quietly if quiet and self._receiver.datum is not None]
+        for run in runs:
+            if len(run) < 3:
+                continue
+            way = run[-1].pose.translation() - run[0].pose.translation()
+            mean_m_s = math.hypot(way[0], way[1]) / (run[-1].time_ns - run[0].time_ns) * 1e9
+            standing = mean_m_s < STANDING_M_S and not self._drove(run)
+            sped = standing and optimum.moves(run[-1], run[0])
+            if sped and len(run) >= SPLIT_NODES:
+                runs += [run[: len(run) // 2], run[len(run) // 2 :]]  # which come in their turn
+                continue
+            standing = standing and not (sped or optimum.moves(run[-1]))
+            changed |= {standing for each in run if each.standing != standing}
+            for each in run:
+                each.standing = standing
         return changed
 
     def _drove(self, run: list[Node]) -> bool:

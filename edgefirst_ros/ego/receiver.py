@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.ego.fixes import (
-    EPOCH_NS,
-    SAME_M,
-    Fix,
-    JudgedFix,
-    Vehicle,
-    drivable,
-    judged,
-)
+from edgefirst_ros.ego.fixes import EPOCH_NS, SAME_M, Fix, JudgedFix, Vehicle, drivable, judged
 from edgefirst_ros.ego.geometry import Floats, enu_axes
 from edgefirst_ros.ego.graph import Node, Optimum, Place
 from edgefirst_ros.model.navigation import NavSatFix
@@ -45,8 +38,8 @@ DECLARED_WHITE, DECLARED_WANDER = 0.5, 0.85
 """Shares of a declared standard deviation: most of a receiver's error stays for a minute."""
 LEAST_M = 0.02
 """No declared standard deviation is taken to be smaller."""
-LEAST_FIXES = 6
-"""As many show their noise."""
+LEAST_FIXES, KEPT_FIXES = 6, 60
+"""As many show their noise; the second: those before the window."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +90,8 @@ class Receiver:
         self._epoch: list[_Candidate] = []
         """Those of the last epoch."""
         self._past_ns: list[int] = []
-        """Of believed fixes that are not in the window any more."""
+        self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
+        """Times of believed fixes that are not in the window any more, and the last of these."""
         self._judged: list[JudgedFix] = []
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
@@ -184,7 +178,7 @@ class Receiver:
         # Those that are not first: two may be at one node.
         for each in sorted(recent, key=lambda each: id(each) in chosen):
             may = id(each) in chosen
-            if not each.told and (may != each.chosen or (may and not each.believed)):
+            if not (each.told or each.refused) and (may != each.chosen or (may and not each.believed)):
                 each.chosen = may
                 self._believe(each, believed=may)
 
@@ -298,11 +292,8 @@ class Receiver:
         Of fixes that declare their noise it is learnt by how many times it is larger, if it is. Changes of
         less than a share, ``least``, are none.
         """
-        known = [
-            each
-            for each in self._candidates
-            if each.believed and not each.repeats and each.node.time_ns >= since_ns
-        ]
+        recent = [each for each in self._candidates if each.node.time_ns >= since_ns]
+        known = [*self._kept, *(each for each in recent if each.believed and not each.repeats)]
         told = [each for each in known if each.fix.sigma_m is not None]
         silent = [each for each in known if each.fix.sigma_m is None]
         changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
@@ -375,6 +366,7 @@ class Receiver:
         """Fixes before a time are not in the window any more."""
         past = [each for each in self._candidates if each.node.time_ns < before_ns]
         self._past_ns += [each.node.time_ns for each in past if each.believed]
+        self._kept += [each for each in past if each.believed and not each.repeats]
         del self._candidates[: len(past)]
 
     def forget(self, before_ns: int) -> None:

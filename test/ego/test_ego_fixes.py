@@ -114,6 +114,23 @@ class Standing:
         return [reasons[number] is None for number in range(len(self.nodes))]
 
 
+def test_noise_is_learnt_from_what_the_window_has_lost_too() -> None:
+    """Ten fixes alone would tell it to a third."""
+    rng, receiver, learnt_m = np.random.default_rng(1), Receiver(Vehicle(), 10 * S), list[float]()
+    for number, (east_m, north_m, up_m) in enumerate(rng.normal(0, (1.5, 1.5, 3.0), (200, 3)).tolist()):
+        place = pymap3d.enu2geodetic(east_m, north_m, up_m, 48.0, 11.0, 520.0)
+        latitude_deg, longitude_deg, altitude_m = (float(value) for value in place)
+        taken = receiver.take(number * S, number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0))
+        assert taken is not None
+        receiver.add(Node(number, number * S), taken)
+        receiver.choose(number * S, (number - 3) * S, final=number == 0)
+        receiver.learn(0)
+        receiver.drop((number - 10) * S)
+        learnt_m.append(float(receiver.white_m[2]))
+    assert max(learnt_m[80:]) < 1.35 * 3.0
+    assert min(learnt_m[80:]) > 3.0 / 1.35
+
+
 class TestDeclared:
     def told(self, declared_m: float, white_m: float) -> float:
         """The white noise that fixes get which declare one deviation and have another."""

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import multivariate_normal
 
 from edgefirst_ros.ego import graph
-from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, rough
+from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, key, rough
 from edgefirst_ros.ego.inertia import Preintegrator
 
 S = 1_000_000_000
@@ -588,6 +588,6 @@ def test_covariances_without_squaring_are_the_same() -> None:
     nodes = noisy(6, Drive(), 0.3, 0.5)
     optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=8)
     for node in nodes[::5]:
-        slow = np.sqrt(np.diagonal(optimum._slow_covariance(node)))
+        slow = np.sqrt(np.diagonal(optimum._slow_covariance(key("x", node))))
         # Both are those of the last iteration, or of what it led to.
         assert slow[:3] == pytest.approx(optimum.sigmas([node])[0, 3:], rel=1e-3)

@@ -82,6 +82,17 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     assert "starts again" in trajectory.notes[-1]
 
 
+@pytest.mark.parametrize("oriented", [True, False])
+def test_fixes_that_are_refused_are_believed_within_three_seconds(oriented: bool) -> None:
+    """A receiver that is right again, or wrong from now on: nothing tells, but it is what all others say."""
+    case = Case(imu=MEMS, oriented=oriented, gps_hz=1.0, jumps=dict.fromkeys(range(8, 20), (0.0, 40.0)))
+    trajectory, found, outcomes = followed(case)
+    assert found.between(11.1, 19.9).place_m == pytest.approx(40.0, abs=1.0)
+    assert found.between(0.5, 7.9).place_m.max() < 5.0
+    assert Counter(outcomes.values())[Reason.OUTLYING_FIX] <= 3
+    assert "starts again" in trajectory.notes[-1]
+
+
 def test_an_account_is_made_of_every_fix_once() -> None:
     case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
     _, _, outcomes = followed(case)
