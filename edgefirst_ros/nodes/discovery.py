@@ -81,6 +81,9 @@ class CandidateFinder:
         plain = (name for rule in config.topics.values() for name in rule.plain_names)
         self._claimed = {resolve(wire) for name in plain for wire in wire_names(name, prefix, namespace)}
         """Topics that are configured by name; no regular expression takes them."""
+        every = (name for rule in config.topics.values() for name in rule.plain_names)
+        self._full = {resolve(name) for name in every if name.startswith("/")}
+        """Those whose name is given in full; no name that is found under a prefix takes them."""
 
     def offered(self, topic: str) -> Sequence[Offer]:
         """The publishers of a topic."""
@@ -108,7 +111,8 @@ class CandidateFinder:
 
     def _wires(self, name: str) -> list[tuple[str, str]]:
         canonical = name if name.startswith("/") else f"/{name}"
-        return [(self._resolve(wire), canonical) for wire in wire_names(name, self._prefix, self._namespace)]
+        wires = map(self._resolve, wire_names(name, self._prefix, self._namespace))
+        return [(w, canonical) for w in wires if name.startswith("/") or w not in self._full]
 
     def _matching(self, pattern: str) -> list[tuple[str, str]]:
         inside = self._namespace.rstrip("/") + "/"

@@ -172,6 +172,18 @@ def test_the_devices_topics_are_subscribed_to_before_anybody_announces_them() ->
     assert not look({}, config).subscriptions
 
 
+def test_a_topic_that_an_entry_names_in_full_is_no_others_under_a_prefix() -> None:
+    """As of several devices, of which the default names would take one's once more."""
+    graph = {"/front/camera/h264": [Offer(VIDEO)], "/front/lidar/points": [Offer(CLOUD)]}
+    topics = {"front": {"role": "camera", "topic": "/front/camera/h264"}}
+    result = look(graph, build_config({"topics": topics}), prefix="front", unlisted=True)
+    taken = [each for each in result.subscriptions if each.topic == "/front/camera/h264"]
+    assert [each.canonical for each in taken] == ["/front/camera/h264"]
+    assert found(result, "front").announced
+    assert not found(result, "camera").announced
+    assert found(result, "lidar_points").canonical == "/lidar/points"
+
+
 def test_types_that_are_not_installed_are_not_tried() -> None:
     result = look({}, unlisted=True, missing=["edgefirst_msgs"])
     assert not any(each.type.startswith("edgefirst_msgs") for each in result.subscriptions)
