@@ -131,7 +131,8 @@ class TopicMap:
     An entry of ``config.topics`` takes one topic. If it has several names or a regular expression, several
     topics may match. It then takes the first in this order, whichever is received first: topics of a type
     that the role may have, the reference, the order of the entry's names, alphabetical order. A topic that
-    an entry names in full belongs to that entry, even if regular expressions of other entries match.
+    an entry names in full belongs to that entry, even if names under a prefix or regular expressions of other
+    entries match.
 
     Args:
         config: the configuration.
@@ -161,9 +162,10 @@ class TopicMap:
             ]
             for role in set(_OF_SENSOR.values())
         }
-        for entry, rule in config.topics.items():
-            for place, name in enumerate(rule.names):
-                self._add(name, _Match(entry, rule, place))
+        every = [(n, e, r, place) for e, r in config.topics.items() for place, n in enumerate(r.names)]
+        # Full names last: a name under the prefix does not take what another entry names in full.
+        for name, entry, rule, place in sorted(every, key=lambda each: each[0].startswith("/")):
+            self._add(name, _Match(entry, rule, place))
         if known is not None:
             self.choose(known)
 

@@ -107,3 +107,15 @@ def test_settings_and_cubes_of_a_radar_are_of_the_one_that_is_named_like_them() 
         "radar/info": "radar_targets", "radar/cube": "radar_targets",
         "rear/radar/info": "rear_targets", "rear/radar/cube": "rear_targets", "side/info": "rear_targets",
     }  # fmt: skip
+
+
+def test_a_name_under_the_prefix_does_not_take_what_another_entry_names_in_full() -> None:
+    config = build_config({"topics": {"camera": {"topic": "/front/camera/jpeg", "device": "front"}}})
+    known = [("/front/camera/jpeg", "sensor_msgs/msg/CompressedImage"), ("/front/imu", "sensor_msgs/msg/Imu")]
+    routes = TopicMap(config, "front", known)
+    route = routes.route("/front/camera/jpeg")
+    assert route is not None
+    assert route.name == "camera"
+    other = routes.route("/front/imu")
+    assert other is not None
+    assert other.name == "imu"
