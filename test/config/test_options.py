@@ -81,6 +81,8 @@ TESTED: Mapping[str, str] = {
     "edgefirst.block_s": f"{HERE}::test_groups_are_as_large_and_as_long_as_they_are_asked_for",
     "edgefirst.lidar_image_size": f"{WRITER}::"
     "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
+    "edgefirst.merge_lidars": "offline/test_rigs.py::"
+    "test_every_camera_has_the_points_of_all_lidars_if_they_are_merged",
     "edgefirst.lidar_elevation_deg": f"{WRITER}::"
     "test_lidar_images_have_the_size_and_the_view_that_are_asked_for",
     "edgefirst.exif_camera": f"{WRITER}::test_exif_names_the_maker_that_is_known",
