@@ -83,13 +83,17 @@ SHAKES = [
 ]
 
 
-def measured(message: RawMessage, name: str, random: np.random.Generator) -> RawMessage:
-    """What the gyroscope of a device measures, as the road rocks all of them; only one is not on its side."""
+def measured(message: RawMessage, name: str, random: np.random.Generator, still_s: float = 0.0) -> RawMessage:
+    """What the gyroscope of a device measures, as the road rocks all of them; only one is not on its side.
+
+    Until ``still_s`` it measures nothing but its noise.
+    """
     stamp_ns, frame, datum = decode(message)
     assert isinstance(datum, Imu)
     at_s = (stamp_ns - options().start_ns) / 1e9
     rocking = 0.01 * np.array([[np.sin(f * at_s + p), np.cos(1.1 * f * at_s + p), 0.0] for f, p in SHAKES])
     turning = np.array(datum.angular_velocity_rad_s) + rocking.sum(axis=0)
+    turning *= at_s > still_s
     turning = turning * random.normal(1.0, 0.003) + random.normal(0.0, SIGMA_RAD_S, 3) + 0.001
     by = 0 if name == "front" else 1
     values: dict[str, Any] = {
@@ -108,7 +112,7 @@ def of_device(name: str, message: RawMessage, start_ns: int) -> RawMessage:
     return message._replace(data=data, receive_ns=message.receive_ns + late_ns)
 
 
-def sent(*, imus: bool = True) -> Iterator[RawMessage]:
+def sent(*, imus: bool = True, still_s: float = 0.0) -> Iterator[RawMessage]:
     random, start_ns = np.random.default_rng(7), options().start_ns
     for message in McapRecording(simulated(options()).mcap).messages():
         device, _, _ = message.topic.strip("/").partition("/")
@@ -116,7 +120,7 @@ def sent(*, imus: bool = True) -> Iterator[RawMessage]:
             yield of_device(device, message, start_ns)
         elif device == "imu":
             for name in CLOCKS if imus else ("front",):
-                own = measured(message, name, random)
+                own = measured(message, name, random, still_s)
                 yield of_device(name, own._replace(topic=f"/{name}/imu"), start_ns)
         elif device == "gps":
             yield of_device("front", message._replace(topic="/front/gps"), start_ns)
@@ -125,8 +129,8 @@ def sent(*, imus: bool = True) -> Iterator[RawMessage]:
 
 
 @cache
-def messages(*, imus: bool = True) -> tuple[RawMessage, ...]:
-    found = sorted(sent(imus=imus), key=lambda message: message.receive_ns)
+def messages(*, imus: bool = True, still_s: float = 0.0) -> tuple[RawMessage, ...]:
+    found = sorted(sent(imus=imus, still_s=still_s), key=lambda message: message.receive_ns)
     return tuple(message._replace(arrival=number) for number, message in enumerate(found))
 
 
@@ -153,5 +157,5 @@ def settings(*formats: str) -> dict[str, Any]:
     return {"formats": list(formats), "topics": topics(), "reference": "front", "prefix": "", "host": HOST}
 
 
-def recorded_rig(folder: Path, *, imus: bool = True) -> Path:
-    return record(folder / "rig.mcap", messages(imus=imus))
+def recorded_rig(folder: Path, *, imus: bool = True, still_s: float = 0.0) -> Path:
+    return record(folder / "rig.mcap", messages(imus=imus, still_s=still_s))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from edgefirst_ros.pipeline.sequence import reorder_window_ns
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
+from edgefirst_ros.timing.common import Lag
 
 
 def calibration_before(
@@ -262,17 +263,17 @@ def feed_drives(
         pipeline.feed(message)
 
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
-        motions: Sequence[Sequence[Motion]] = ()
+        found: Sequence[Surveyed] = ()
         whole = False
         if twice:
             drive.keep()
             surveys = _Surveys(pipeline.config, known, lambda: not stop.is_set())
             if reading.read(drive, surveys.feed, surveys.needs):
-                motions = surveys.finish()
+                found = surveys.finish()
             if stop.is_set():
                 pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
         if not stop.is_set():
-            source = _Source(pipeline, drive, known, motions, take)
+            source = _Source(pipeline, drive, known, found, take)
             whole = reading.read(drive, source.take)
             pipeline.cut_short |= not whole
             pipeline.end_source(*(() if whole else ("interrupted",)))
@@ -331,13 +332,17 @@ def _replay(
     return interrupted
 
 
+Surveyed = tuple[Sequence[Motion], Mapping[str, Lag]]
+"""The motions of a part of a recording, and by how much its devices' clocks are still off."""
+
+
 class _Surveys:
     """Motion surveys of the parts of a recording between pauses."""
 
     def __init__(self, config: Config, known: Sequence[TopicInfo], proceed: Callable[[], bool]) -> None:
         self._make = partial(MotionSurvey, config, known, proceed)
         self._survey = self._make()
-        self._found: list[Sequence[Motion]] = []
+        self._found: list[Surveyed] = []
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message of a topic is needed in full."""
@@ -346,14 +351,14 @@ class _Surveys:
     def feed(self, message: RawMessage) -> None:
         """Add one message."""
         if message.topic == RESUMED and resumed_of(message) is not None:
-            self._found.append(self._survey.finish())
+            self._found.append((self._survey.finish(), self._survey.lags))
             self._survey = self._make()
         elif not message.repeated:
             self._survey.feed(message)
 
-    def finish(self) -> list[Sequence[Motion]]:
-        """The motions of each part."""
-        return [*self._found, self._survey.finish()]
+    def finish(self) -> list[Surveyed]:
+        """What was found of each part."""
+        return [*self._found, (self._survey.finish(), self._survey.lags)]
 
 
 class _Source:
@@ -364,7 +369,7 @@ class _Source:
         pipeline: Pipeline,
         drive: RecordedDrive,
         known: Sequence[TopicInfo],
-        motions: Sequence[Sequence[Motion]],
+        surveyed: Sequence[Surveyed],
         take: Callable[[RawMessage], None],
     ) -> None:
         first = drive.parts[0]
@@ -372,15 +377,16 @@ class _Source:
         self._pipeline = pipeline
         self._again = session is not None and drive.window is None and is_as_captured(session, config)
         self._host, self._known, self._take = first.host, None if self._again else known, take
-        self._motions = deque(motions)
+        self._surveyed = deque(surveyed)
         begins_with = calibration_before(drive, known, config)
         self._begin(
             _sequence_name(drive), session.known if session is not None and self._again else begins_with
         )
 
     def _begin(self, sequence: str | None, calibration: Calibration | None) -> None:
-        motions = self._motions.popleft() if self._motions else ()
-        self._pipeline.begin_source(self._known, self._host, sequence, motions, calibration=calibration)
+        motions, lags = self._surveyed.popleft() if self._surveyed else ((), {})
+        topics, host = self._known, self._host
+        self._pipeline.begin_source(topics, host, sequence, motions, lags=lags, calibration=calibration)
 
     def take(self, message: RawMessage) -> None:
         """Feed the next message."""

@@ -6,7 +6,7 @@ so are its steps. Of the others therefore the times are read, for which the begi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
@@ -30,6 +30,7 @@ from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, turning_of, unwanted
 from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.common import Lag, Turning
 from edgefirst_ros.timing.finding import MessageTimes
 
 SENSES = frozenset({Role.GPS, Role.IMU})
@@ -41,6 +42,7 @@ class _MotionMessage(MessageTimes):
 
     arrival: int
     datum: Datum | None
+    device: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,6 +116,10 @@ class MotionSurvey:
         self._duplicates = Duplicates()
         self._log = NavigationLog()
         self._found: list[Motion] = []
+        self._turning = Turning()
+        self._lead = lead
+        self.lags: Mapping[str, Lag] = {}
+        """By device, how far its clock is still off until the time base breaks; after ``finish``."""
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message must come in full; else its first ``BEGINNING`` bytes are enough."""
@@ -149,7 +155,8 @@ class MotionSurvey:
         if self._duplicates.received(route, raw.receive_ns, digest) is not None:
             return
         told = datum if route.name in self._moving else None
-        message = _MotionMessage(raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns, raw.arrival, told)
+        times = raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns
+        message = _MotionMessage(*times, raw.arrival, told, route.rule.device)
         message.held_bytes, message.turning_rad_s = len(raw.data), turning_of(datum)
         self._timed(self._clock.feed(message))
         if known.leads and not (known.skimmed or known.is_sense):
@@ -173,6 +180,7 @@ class MotionSurvey:
         """The motion between clock breaks, in order."""
         self._timed(self._clock.flush())
         self._solve()
+        self.lags = self._turning.lags(self._lead)
         return self._found
 
     def _timed(self, events: Iterable[_MotionMessage | Boundary]) -> None:
@@ -182,7 +190,10 @@ class MotionSurvey:
                 self._duplicates.forget()
                 for known in self._topics.values():
                     known.skimmed = known.route is None
-            elif event.refusal is None and isinstance(event.datum, Imu):
+                continue
+            if event.turning_rad_s is not None and event.refusal is None and not self._found:
+                self._turning.add(event.device, event.time_ns, event.turning_rad_s)
+            if event.refusal is None and isinstance(event.datum, Imu):
                 self._log.add_imu(event.time_ns, event.datum)
             elif event.refusal is None and isinstance(event.datum, NavSatFix):
                 self._log.add_fix(event.time_ns, event.arrival, event.datum)

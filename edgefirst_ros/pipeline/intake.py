@@ -50,6 +50,7 @@ from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
+from edgefirst_ros.timing.common import Lag
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
 
@@ -333,17 +334,22 @@ class Intake:
         self.sequencer = Sequencer(config, workers, self.sessions, self._known, self._tell)
         self._duplicates = Duplicates()
         self._masks = Masks(config, self._tell)
-        self._restart(())
+        self._restart((), {})
 
-    def begin(self, topics: Iterable[tuple[str, str]] | None, motions: Iterable[Motion]) -> None:
+    def begin(
+        self,
+        topics: Iterable[tuple[str, str]] | None,
+        motions: Iterable[Motion],
+        lags: Mapping[str, Lag],
+    ) -> None:
         """A source begins; see ``Routing.begin``, also for what it raises, and ``Pipeline.begin_source``."""
         self.routing.begin(topics)
-        self._restart(motions)
+        self._restart(motions, lags)
 
-    def _restart(self, motions: Iterable[Motion]) -> None:
+    def _restart(self, motions: Iterable[Motion], lags: Mapping[str, Lag]) -> None:
         window_ns = round(self._config.clock_window_s * 1e9)
         self._clock: ClockFinder[Envelope] = ClockFinder(
-            window_ns, tell=self._tell, lead=leading_device(self._config)
+            window_ns, tell=self._tell, lead=leading_device(self._config), lags=lags
         )
         self._motions = deque(motions)
         self.heard: set[str] = set()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import hypot
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from edgefirst_ros.timing.common import agreed
+from edgefirst_ros.timing.common import Lag, agreed
 from edgefirst_ros.timing.drift import DRIFT_NS, Correction, DriftWatch
 from edgefirst_ros.timing.finding import (
     AGREE_NS,
@@ -125,6 +126,7 @@ class ClockFinder(Generic[Message]):
         late_ns: the same, for a topic that appears later.
         tell: called with sentences worth telling that change no time, once each.
         lead: the device whose IMU the clocks of others are compared by, see ``agreed``.
+        lags: of the others, if they are known beforehand until the time base breaks.
     """
 
     def __init__(
@@ -133,8 +135,10 @@ class ClockFinder(Generic[Message]):
         late_ns: int = 400_000_000,
         tell: Callable[[str], None] = lambda _: None,
         lead: str = "",
+        lags: Mapping[str, Lag] = MappingProxyType({}),
     ) -> None:
         self._lead = lead
+        self._lags = lags
         self._window_ns = window_ns
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
@@ -354,7 +358,8 @@ class ClockFinder(Generic[Message]):
         evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
         findings = find_clocks(evidence, self._clocks)
         if known == 1:  # later, what has been dated stands
-            findings = agreed(evidence, findings, self._clocks, self._lead)
+            findings = agreed(evidence, findings, self._clocks, self._lead, self._lags)
+            self._lags = {}
         for (_, topic), finding in zip(due, findings, strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
             topic.usual_ns = int(np.median(usual))

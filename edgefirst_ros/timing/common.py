@@ -7,9 +7,11 @@ than the other is the difference between their clocks, whatever their messages' 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import hypot, isfinite
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -130,8 +132,55 @@ LEAST_NS = 1_000_000
 """A smaller lag of a clock that seems to be the recording's own is none: times of receipt are no better."""
 
 
+PIECE_S, AROUND_S = 10.0, 10.0
+"""Of a whole drive the lag is found where the rig turns most for so long, and around that."""
+
+
+class Turning:
+    """How several IMUs turn in a drive, at their times on the recording's clock, each 64 bytes a sample."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, tuple[array[int], array[float]]] = {}
+
+    def add(self, device: str, time_ns: int, rate_rad_s: tuple[float, float, float]) -> None:
+        """Take a sample of a device's IMU; all devices are sampled in order of time, but for some jitter."""
+        times, rates = self._devices.setdefault(device, (array("q"), array("d")))
+        if all(map(isfinite, rate_rad_s)) and (not times or time_ns > times[-1]):
+            times.append(time_ns)
+            rates.extend(rate_rad_s)
+
+    def lags(self, lead: str) -> dict[str, Lag]:
+        """The lag of each other device behind one, as far as the motion shows it."""
+        if lead not in self._devices or len(self._devices) < 2 or not self._devices[lead][0]:
+            return {}
+        start_ns = self._devices[lead][0][0]
+        signals = {
+            name: ((np.array(times) - start_ns) / 1e9, np.array(rates).reshape(-1, 3))
+            for name, (times, rates) in self._devices.items()
+        }
+        begin_s, end_s = _liveliest(*signals[lead])
+        parts = {}
+        for name, (at_s, rates) in signals.items():
+            inside = slice(*np.searchsorted(at_s, (begin_s - AROUND_S, end_s + AROUND_S)))
+            parts[name] = at_s[inside], rates[inside]
+        found = {n: common_lag(parts[lead], part, WITHIN_S) for n, part in parts.items() if n != lead}
+        return {name: lag for name, lag in found.items() if lag is not None}
+
+
+def _liveliest(at_s: Floats, rates: Floats) -> tuple[float, float]:
+    """The piece in which the turning changes most."""
+    number = (at_s / PIECE_S).astype(np.int64)
+    change = (np.diff(rates, axis=0) ** 2).sum(axis=1)
+    best = int(np.bincount(number[1:], change).argmax()) if len(change) else 0
+    return best * PIECE_S, (best + 1) * PIECE_S
+
+
 def agreed(
-    evidence: Sequence[Evidence], findings: Sequence[TopicClock], clocks: list[Clock], lead: str
+    evidence: Sequence[Evidence],
+    findings: Sequence[TopicClock],
+    clocks: list[Clock],
+    lead: str,
+    lags: Mapping[str, Lag] = MappingProxyType({}),
 ) -> list[TopicClock]:
     """The findings of several devices' topics, their clocks corrected by what their IMUs have in common.
 
@@ -140,6 +189,7 @@ def agreed(
         findings: by receipt, of each.
         clocks: that they refer to; changed and added to.
         lead: the device that the others are compared with.
+        lags: by device, what is left after that by the whole drive.
     """
     found = list(findings)
     turning = {n: seen for n, e in enumerate(evidence) if found[n].group is not None and (seen := e.turning)}
@@ -156,14 +206,30 @@ def agreed(
         if lag is None or group is None:
             continue
         done.add(device)
-        by_ns, sigma_ns = -round(lag.lag_s * 1e9), round(3 * lag.sigma_s * 1e9)
-        if not group and abs(by_ns) <= max(LEAST_NS, sigma_ns):
-            continue
-        now_ns = None if sure_ns is None else round(hypot(sure_ns, sigma_ns))
-        clock = Clock(clocks[group].offset_ns + by_ns, now_ns, device, by_motion=True)
-        number = group or len(clocks)
-        clocks[number:] = [clock, *clocks[number + 1 :]]
-        for m, each in enumerate(evidence):
-            if each.rule.device == device and found[m].group == group and each.rule.choice == "auto":
-                found[m] = moved(found[m], clock, number, by_ns)
+        _shift(found, clocks, (evidence, device, group), lag, sure_ns)
+    for device, lag in lags.items():
+        there = (found[n].group for n in turning if evidence[n].rule.device == device != lead)
+        if (group := next(there, None)) is not None:
+            _shift(found, clocks, (evidence, device, group), lag, sure_ns)
     return found
+
+
+def _shift(
+    found: list[TopicClock],
+    clocks: list[Clock],
+    of: tuple[Sequence[Evidence], str, int],
+    lag: Lag,
+    sure_ns: int | None,
+) -> None:
+    """Correct one device's clock by a lag; one that seems to be the recording's own becomes another."""
+    evidence, device, group = of
+    by_ns, sigma_ns = -round(lag.lag_s * 1e9), round(3 * lag.sigma_s * 1e9)
+    if not group and abs(by_ns) <= max(LEAST_NS, sigma_ns):
+        return
+    now_ns = None if sure_ns is None else round(hypot(sure_ns, sigma_ns))
+    clock = Clock(clocks[group].offset_ns + by_ns, now_ns, device, by_motion=True)
+    number = group or len(clocks)
+    clocks[number:] = [clock, *clocks[number + 1 :]]
+    for n, each in enumerate(evidence):
+        if each.rule.device == device and found[n].group == group and each.rule.choice == "auto":
+            found[n] = moved(found[n], clock, number, by_ns)

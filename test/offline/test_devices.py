@@ -111,3 +111,15 @@ def test_live_equals_convert(tmp_path: Path) -> None:
     (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
     convert([recording], tmp_path / "again", build_config(values | {"record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+
+
+def test_where_a_drive_begins_at_rest_the_whole_of_it_tells_the_clocks(tmp_path: Path) -> None:
+    """A conversion reads it twice; what comes in the first seconds says nothing there."""
+    recording = recorded_rig(tmp_path, still_s=3.5)
+    report = convert([recording], tmp_path, build_config(VALUES), dataset="d").report
+    front_ms = error_ms(report, "/front/imu", "front")
+    off_ms = {name: error_ms(report, f"/{name}/camera/jpeg", name) - front_ms for name in CLOCKS}
+    assert max(map(abs, off_ms.values())) < 2.0
+    lag = VALUES | {"ego": {"smoothing": "lag"}}
+    report = convert([recording], tmp_path / "once", build_config(lag), dataset="d").report
+    assert error_ms(report, "/right/camera/jpeg", "right") < -290.0
