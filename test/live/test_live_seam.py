@@ -223,9 +223,9 @@ def test_near_a_seam_each_message_is_decoded_and_dated_once(
     decoded, dated = Counter[int](), Counter[int]()
     decoding, dating = intake.decoded_for, ClockFinder.feed
 
-    def decode_it(rule: TopicRule, raw: RawMessage) -> Any:  # noqa: ANN401
+    def decode_it(rule: TopicRule, raw: RawMessage, *more: Any) -> Any:  # noqa: ANN401
         decoded[raw.arrival] += 1
-        return decoding(rule, raw)
+        return decoding(rule, raw, *more)
 
     def date_it(self: ClockFinder[Any], message: Any) -> Any:  # noqa: ANN401
         dated[message.arrival] += 1
