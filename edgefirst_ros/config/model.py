@@ -682,6 +682,11 @@ class Settings(OptionsModel):
         return [each.name for each in self.chosen_formats if each.takes_all_lidars(self.options(each))]
 
     @property
+    def moves_points(self) -> bool:
+        """Whether a format with samples of every camera moves the points of all lidars to their times."""
+        return any(each.by_camera and each.name in self.taking_all_lidars for each in self.chosen_formats)
+
+    @property
     def named(self) -> frozenset[str]:
         """Entries of ``topics`` that the user has written, as far as they are not optional."""
         return self._named

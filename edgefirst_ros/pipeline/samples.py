@@ -109,7 +109,7 @@ class Samples:
         self.frames = FrameCounts()
         self.held_bytes = 0
         self._topics = config.topics
-        self._merges = bool(config.taking_all_lidars)
+        self._merges, self._moves_points = bool(config.taking_all_lidars), config.moves_points
         self._session = session
         self._ledger, self._fanout = session.ledger, session.fanout
         self._pictures = pictures
@@ -266,14 +266,15 @@ class Samples:
         return envelope.route.sensor == self._camera[0] or self._camera[0] in envelope.cameras
 
     def _sweeps(self, every: Iterable[Envelope]) -> tuple[Sweep, ...]:
-        """Clouds of all lidars, and where the rig was at their ends."""
+        """Clouds of all lidars, and where the rig was at their ends; of a single one only if it is moved."""
         clouds = sorted((e for e in every if e.route.rule.role is Role.LIDAR_POINTS), key=lambda e: e.topic)
         found, pose = [], self._context.pose
-        for each in clouds:
+        for each in clouds if len(clouds) > 1 or self._moves_points else ():
             datum, begin_ns, end_ns = each.measurement.datum, each.time_ns, each.time_ns
-            told = point_offsets_ns(datum, each.stamp_ns) if isinstance(datum, PointCloud) else None
-            if told is not None and len(told[1]):
-                begin_ns, end_ns = begin_ns + int(told[1].min()), end_ns + int(told[1].max())
+            if self._moves_points and isinstance(datum, PointCloud):
+                told = point_offsets_ns(datum, each.stamp_ns)
+                if told is not None and len(told[1]):
+                    begin_ns, end_ns = begin_ns + int(told[1].min()), end_ns + int(told[1].max())
             found.append(Sweep(each.measurement, pose(begin_ns), pose(end_ns)))
         return tuple(found)
 

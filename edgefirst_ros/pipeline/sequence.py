@@ -97,10 +97,7 @@ class SequenceRun:
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
-        self._merges = bool(config.taking_all_lidars)
-        self._merges_for_all = any(
-            f.by_camera and f.name in config.taking_all_lidars for f in config.chosen_formats
-        )
+        self._merges, self._moves_points = bool(config.taking_all_lidars), config.moves_points
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
@@ -334,7 +331,7 @@ class SequenceRun:
         if not self._config.samples_all_cameras:
             return False
         is_frame, cameras = envelope.route.rule.role is Role.CAMERA, set(envelope.cameras)
-        if self._merges_for_all and envelope.route.rule.role is Role.LIDAR_POINTS:
+        if self._moves_points and envelope.route.rule.role is Role.LIDAR_POINTS:
             cameras |= self._cameras.keys()
         for sensor in sorted(cameras):
             if sensor not in self._cameras:
