@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from devices import CLOCKS, recorded_rig, settings
 from livedrive import dataset_files
+from rigdrive import CLOCKS, recorded_rig, settings
 from rosgraph import Graph, needs_ros
 
 from edgefirst_ros.config.model import build_config

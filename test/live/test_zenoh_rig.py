@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from devices import CLOCKS, messages, settings
 from livedrive import dataset_files
+from rigdrive import CLOCKS, messages, settings
 from zenoh_loopback import PATIENT, await_condition, free_endpoint, started
 
 from edgefirst_ros.config.model import build_config

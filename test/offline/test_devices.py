@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from devices import CLOCKS, HOST, messages, options, recorded_rig, settings
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
+from rigdrive import CLOCKS, HOST, messages, options, recorded_rig, settings
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
