@@ -51,6 +51,8 @@ class SequenceResult:
     mounting: Mounting | None
     calibration: Calibration
     """In force at its end."""
+    camera: str
+    """The sensor whose pictures its own samples take."""
 
 
 @dataclass(frozen=True, slots=True)

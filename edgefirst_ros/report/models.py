@@ -122,6 +122,8 @@ class Stream(_Part):
     """One topic in one sequence."""
 
     role: Name = ""
+    sensor: Name = ""
+    device: Name = ""
     messages: Count
     first_ns: Nanoseconds
     last_ns: Nanoseconds
@@ -206,9 +208,11 @@ class FrameTransform(_Part):
 
 
 class Calibration(_Part):
-    """Where sensors are, and how the camera sees."""
+    """Where sensors are, and how the camera of the samples sees, and all cameras, by sensor."""
 
+    rig: Name = "base_link"
     camera: Camera | None = None
+    cameras: Annotated[dict[Name, Camera], Field(max_length=256)] = {}
     transforms: Annotated[list[FrameTransform], Field(max_length=256)] = []
 
 

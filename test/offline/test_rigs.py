@@ -24,6 +24,7 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import MoreSensor
@@ -120,6 +121,23 @@ def test_every_picture_of_every_camera_is_there_at_its_own_time(
     assert len(found) == len(true_us) >= 40
     assert np.abs(np.array(sorted(found)) - true_us).max() <= 1
     assert [read_number(found[at]) for at in sorted(found)] == [*range(len(true_us))]
+
+
+def test_the_report_says_of_which_sensor_a_topic_is_and_how_each_camera_sees(
+    rig: tuple[Path, dict[str, Any]],
+) -> None:
+    (found,) = parsed(rig[1]).sequences
+    assert found.streams is not None
+    assert found.calibration is not None
+    sensors = {topic: stream.sensor for topic, stream in found.streams.items()}
+    assert sensors["/left/info"] == sensors["/left/image"] == "left"
+    assert sensors["/camera/info"] == sensors["/camera/h264"] == "camera"
+    assert {name: (each.size[0], each.focal_px[0]) for name, each in found.calibration.cameras.items()} == {
+        "camera": (640, pytest.approx(0.66 * 640)),
+        "left": (320, pytest.approx(0.66 * 320)),
+        "rear": (480, pytest.approx(0.66 * 480)),
+    }
+    assert found.calibration.camera == found.calibration.cameras["camera"]
 
 
 @pytest.mark.parametrize(
