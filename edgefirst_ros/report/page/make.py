@@ -25,6 +25,7 @@ from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import Recording, Report, end_of, parsed, read_report
 from edgefirst_ros.report.page import measured, overview
 from edgefirst_ros.report.page.lanes import Stretch, time_axis
+from edgefirst_ros.report.page.rig import rig
 from edgefirst_ros.report.page.thumbnails import Thumbnail, chosen, thumbnails
 from edgefirst_ros.report.runs import Run, find_run
 
@@ -164,6 +165,7 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
             measured.pairing(report, data),
             measured.latency(report, data),
             measured.track(report, axis, pictures, data),
+            rig(report),
             measured.pictures(pictures, lacking, report),
             accounting(report),
             configuration(report),
