@@ -13,7 +13,7 @@ from edgefirst_ros.model.camera import FISHEYE_MODELS, split_tile
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base
 from edgefirst_ros.report.html import Html, joined, section, tag
-from edgefirst_ros.report.models import Calibration, Camera, Report, Stream
+from edgefirst_ros.report.models import Calibration, Camera, Report
 
 KINDS: Mapping[str, str] = {
     Role.CAMERA: "camera",
@@ -92,7 +92,8 @@ def mounted(report: Report) -> list[Mounted]:
             if kind is None or (key not in names and len(names) == MOST_SENSORS):
                 continue
             names.setdefault(key, {})[name] = None
-            camera = None if key in angles else _camera(known, stream)
+            is_new = stream.role == Role.CAMERA and key not in angles
+            camera = sequence.intrinsics_of(stream) if is_new else None
             if camera is not None and (seen := field_of_view(camera)) is not None:
                 angles[key] = seen
     base, found = rig_frame(report), []
@@ -109,13 +110,6 @@ def mounted(report: Report) -> list[Mounted]:
 def rig_frame(report: Report) -> str:
     """What transforms call the rig."""
     return next((s.calibration.rig for s in report.sequences if s.calibration is not None), "base_link")
-
-
-def _camera(known: Calibration, stream: Stream) -> Camera | None:
-    """The intrinsics of a stream's pictures; earlier reports have those of one camera only."""
-    if stream.role != Role.CAMERA:
-        return None
-    return known.cameras.get(stream.sensor) if known.cameras else known.camera
 
 
 def field_of_view(camera: Camera) -> tuple[float, float, float, float] | None:
