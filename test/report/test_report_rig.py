@@ -23,7 +23,7 @@ from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.models import parsed, read_report
 from edgefirst_ros.report.page import thumbnails
-from edgefirst_ros.report.page.make import make_page
+from edgefirst_ros.report.page.make import document, make_page
 from edgefirst_ros.report.page.thumbnails import Rig, projection_of
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.camera import read_number
@@ -144,6 +144,38 @@ def test_a_camera_that_was_silent_then_is_left_out() -> None:
     assert rig.at(moments[4]) == [("c", moments[4]), ("l", left[0])]
     assert rig.at(moments[5]) == [("c", moments[5]), ("l", left[1])]
     assert rig.at(moments[8]) == [("c", moments[8])]
+
+
+def lanes_of(devices: dict[str, tuple[str, str]]) -> list[str]:
+    """Headings and topics of the lanes in order; of topics their sensor and device, and one unused topic."""
+    topics = {
+        topic: stream("lidar_points", 0, 9, 10) | {"sensor": sensor, "device": device}
+        for topic, (sensor, device) in devices.items()
+    }
+    values = report(topics)
+    counts = {topic: {"written": [1]} for topic in [*topics, "/a/unused"]}
+    values["timeline"] |= {"bins": [0], "topics": counts}
+    drive = section(document(parsed(values), "t", []), "drive")
+    found = re.findall(r'<h3>(.*?)</h3>|<div class="lane-name"><b>(.*?)</b><small>(.*?) <', drive)
+    return [heading or topic for heading, topic, _ in found]
+
+
+def test_lanes_are_by_device_and_sensor_where_there_are_several() -> None:
+    topics = {
+        "/x/points": ("rear_lidar", "rear"),
+        "/y/points": ("lidar", "<front>"),
+        "/b/clusters": ("camera", "<front>"),
+        "/tf": ("tf", ""),
+    }
+    assert lanes_of(topics) == [
+        *("&lt;front&gt;", "/b/clusters", "/y/points"),
+        *("rear", "/x/points"),
+        *("the whole rig", "/tf"),
+        *("not used", "/a/unused"),
+    ]
+    assert lanes_of({topic: (sensor, "") for topic, (sensor, _) in topics.items()}) == [
+        *("/b/clusters", "/tf", "/x/points", "/y/points", "/a/unused")
+    ]
 
 
 def test_the_rig_is_drawn(page: str) -> None:
