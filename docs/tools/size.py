@@ -32,7 +32,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 4090,
     "sources": 3640,
     "report": 3940,
-    "cli": 2720,
+    "cli": 2740,
     "model": 2610,
     "nodes": 2390,
     "ego": 2130,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1740,
     "fleet": 1550,
     "offline": 1200,
-    "config": 1190,
+    "config": 1440,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 284, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
+MOST = {"modules": 290, "rooms": 17, "arrows": 64, "floors": 8, "options": 65}
 
 
 def code_lines(path: Path) -> int:
