@@ -37,7 +37,11 @@ def suggest(
     ] = 5.0,
     layout: Annotated[
         LayoutChoice | None,
-        typer.Option("--layout", help="Print a viewer's layout with every camera and cloud instead."),
+        typer.Option(
+            "--layout",
+            metavar="foxglove|rviz",
+            help="Print a layout of that viewer, with every camera and cloud, instead.",
+        ),
     ] = None,
 ) -> None:
     """Print a configuration for a robot, made from what is in its recordings or on the network.
