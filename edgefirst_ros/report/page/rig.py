@@ -279,7 +279,7 @@ def _grid(view: _View, top: float, tall: float) -> Iterator[Html]:
             words = f"{(number if across else -number) * step:g}"
             place, anchor = ((at, bottom + 13), "middle") if across else ((left + 3, at - 3), "start")
             yield _text(place, words if words != "-0" else "0", SOFT, anchor)
-    yield _text((right + 6, bottom + 13), "m", SOFT)
+    yield _text((right + 18, bottom + 13), "m", SOFT)
 
 
 def _sensor(view: _View, each: Mounted) -> Iterator[Html]:
