@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16590,
-    "pipeline": 4690,
+    "formats": 16680,
+    "pipeline": 5220,
     "video": 4090,
-    "sources": 3640,
-    "report": 3570,
-    "cli": 2750,
-    "model": 2630,
+    "sources": 3710,
+    "report": 3970,
+    "cli": 2770,
+    "model": 2780,
     "nodes": 2390,
     "ego": 2130,
-    "timing": 2120,
+    "timing": 2310,
     "simulation": 2010,
     "live": 1750,
     "fleet": 1550,
-    "offline": 1200,
-    "config": 1270,
+    "offline": 1240,
+    "config": 1700,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 287, "rooms": 17, "arrows": 64, "floors": 8, "options": 75}
+MOST = {"modules": 297, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -32,6 +32,10 @@ _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
+FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
+"""Names of the distortion model whose distance from the middle grows with the angle."""
+
+
 @dataclass(frozen=True, slots=True)
 class VideoPacket:
     """One access unit as an Annex B byte stream.

@@ -6,12 +6,14 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
+from edgefirst_ros.config.layouts import Viewer
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
@@ -69,18 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="suggest", description="Print a configuration for what is published."
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to listen (default: 5)")
-    seconds = parser.parse_args(remove_ros_args(given)[1:]).seconds
+    parser.add_argument("--layout", choices=get_args(Viewer), help="print a viewer's layout instead")
+    asked = parser.parse_args(remove_ros_args(given)[1:])
     rclpy.init(args=given)
     node = Node("suggest")
     try:
-        listener, end_s = Listener(node), time.monotonic() + seconds
+        listener, end_s = Listener(node), time.monotonic() + asked.seconds
         look_s = 0.0
         while time.monotonic() < end_s:
             if time.monotonic() >= look_s:
                 listener.subscribe()
                 look_s = time.monotonic() + LOOK_EVERY_S
             rclpy.spin_once(node, timeout_sec=0.05)
-        sys.stdout.write(listener.look.suggestion("the ROS graph").text)
+        found = listener.look.suggestion("the ROS graph")
+        text = listener.look.layout(asked.layout, found).text if asked.layout else found.text
+        sys.stdout.write(text)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -87,6 +87,7 @@ class Emission:
         if stats is None:
             stats = self.stats[name] = StreamStats(envelope.topic)
             stats.frame_id, stats.role = envelope.measurement.frame_id, role.value
+            stats.sensor, stats.device = envelope.route.sensor, envelope.route.rule.device
             self.content[name] = StreamContent()
         stats.add(time_ns, envelope.receive_ns, counts_gaps=role not in CONTEXT_ROLES)
         if role in WATCHED:
@@ -233,6 +234,7 @@ class Emission:
             trajectory.mounting,
             self._calibration or Calibration(),
             self._moved,
+            self._context.camera,
         )
         session.done.append(SequenceSummary(name, result, tuple(findings), reason))
 

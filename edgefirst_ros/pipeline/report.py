@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.topics import LABEL_ROLES
-from edgefirst_ros.model.camera import picture_intrinsics
+from edgefirst_ros.model.camera import CameraInfo, picture_intrinsics
 from edgefirst_ros.model.reasons import Code, Finding, Severity, code_of
 from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.pipeline.fanout import Output
@@ -31,6 +31,7 @@ from edgefirst_ros.report.models import parsed
 from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
 
 MOST_TRANSFORMS = 64
+MOST_CAMERAS = 32
 MOST_COEFFICIENTS = 16
 LIBRARIES = ("av", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Those on whose version the bytes of a dataset depend."""
@@ -48,6 +49,8 @@ def _stream(stats: StreamStats) -> dict[str, Any]:
     usual_ns, pauses = stats.gaps.usual_ns, stats.pauses
     return {
         "role": stats.role,
+        "sensor": stats.sensor,
+        "device": stats.device,
         "messages": stats.count,
         "first_ns": stats.first_ns,
         "last_ns": stats.last_ns,
@@ -74,22 +77,16 @@ def _latency(counts: Mapping[int, int]) -> dict[str, Any] | None:
     }
 
 
-def calibration(known: Calibration) -> dict[str, Any]:
-    """The camera's intrinsics, None if unknown, and the transforms between frames."""
-    info = known.camera_info
-    found = None if info is None else picture_intrinsics(info)
-    camera = None
-    if info is not None and found is not None:
-        distortion = [float(value) for value in info.d[:MOST_COEFFICIENTS]]
-        camera = {
-            "size": list(found.size),
-            "focal_px": list(found.focal_px),
-            "principal_px": list(found.principal_px),
-            "distortion_model": info.distortion_model,
-            "distortion": distortion if all(map(math.isfinite, distortion)) else [],
-        }
+def calibration(known: Calibration, camera: str, rig_frame: str) -> dict[str, Any]:
+    """The intrinsics of the samples' camera, None if unknown, and of all by sensor; transforms of frames."""
+    infos = dict(known.other_cameras)
+    if known.camera_info is not None:
+        infos[camera] = known.camera_info
+    cameras = {sensor: _intrinsics(info) for sensor, info in islice(sorted(infos.items()), MOST_CAMERAS)}
     return {
-        "camera": camera,
+        "rig": rig_frame,
+        "camera": None if known.camera_info is None else _intrinsics(known.camera_info),
+        "cameras": {sensor: each for sensor, each in cameras.items() if each is not None},
         "transforms": [
             {
                 "parent": each.parent,
@@ -99,6 +96,21 @@ def calibration(known: Calibration) -> dict[str, Any]:
             }
             for each in islice(known.transforms.values(), MOST_TRANSFORMS)
         ],
+    }
+
+
+def _intrinsics(info: CameraInfo) -> dict[str, Any] | None:
+    """How a camera sees; None if its CameraInfo does not say that."""
+    found = picture_intrinsics(info)
+    if found is None:
+        return None
+    distortion = [float(value) for value in info.d[:MOST_COEFFICIENTS]]
+    return {
+        "size": list(found.size),
+        "focal_px": list(found.focal_px),
+        "principal_px": list(found.principal_px),
+        "distortion_model": info.distortion_model,
+        "distortion": distortion if all(map(math.isfinite, distortion)) else [],
     }
 
 
@@ -235,7 +247,7 @@ def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
             for f in sorted(summary.findings, key=lambda f: f.topic)
         },
         "streams": streams(run),
-        "calibration": calibration(run.calibration),
+        "calibration": calibration(run.calibration, run.camera, config.rig_frame),
         "mounts": [*mounts(run.moved, run.calibration.transforms, run.stats.values())],
     }
 

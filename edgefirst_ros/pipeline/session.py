@@ -54,6 +54,8 @@ class SequenceResult:
     """In force at its end."""
     moved: Mapping[str, MovedFrame]
     """Frames on the rig whose transform changed."""
+    camera: str
+    """The sensor whose pictures its own samples take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ class Stream(_Part):
     """One topic in one sequence."""
 
     role: Name = ""
+    sensor: Name = ""
+    device: Name = ""
     messages: Count
     first_ns: Nanoseconds
     last_ns: Nanoseconds
@@ -206,9 +208,11 @@ class FrameTransform(_Part):
 
 
 class Calibration(_Part):
-    """Where sensors are, and how the camera sees."""
+    """Where sensors are, and how the camera of the samples sees, and all cameras, by sensor."""
 
+    rig: Name = "base_link"
     camera: Camera | None = None
+    cameras: Annotated[dict[Name, Camera], Field(max_length=256)] = {}
     transforms: Annotated[list[FrameTransform], Field(max_length=256)] = []
 
 
@@ -254,15 +258,26 @@ class Sequence(Frames):
     calibration: Calibration | None = None
     mounts: Annotated[list[Mount], Field(max_length=1024)] = []
 
-    def frame_of(self, role: str) -> str:
-        """Frame id of a role's sensor, of several the one that most samples have; empty if unknown."""
+    def stream_of(self, role: str, of: Frames | None = None) -> Stream | None:
+        """A role's topic, of several the one that most samples have, by default its own; None if unknown."""
+        of = of or self
 
         def samples(topic: str) -> int:
-            companion = self.companions.get(topic)
-            return self.sample if topic in self.references else companion.paired if companion else 0
+            companion = of.companions.get(topic)
+            return of.sample if topic in of.references else companion.paired if companion else 0
 
         found = {topic: stream for topic, stream in (self.streams or {}).items() if stream.role == role}
-        return found[max(found, key=samples)].frame_id if found else ""
+        return found[max(found, key=samples)] if found else None
+
+    def frame_of(self, role: str) -> str:
+        """Frame id of a role's topic, see ``stream_of``; empty if unknown."""
+        stream = self.stream_of(role)
+        return stream.frame_id if stream is not None else ""
+
+    def intrinsics_of(self, camera: Stream) -> Camera | None:
+        """How a camera sees; earlier reports have that of one camera only."""
+        known = self.calibration or Calibration()
+        return known.cameras.get(camera.sensor) if known.cameras else known.camera
 
 
 class Combination(_Part):
@@ -354,7 +369,13 @@ class Report:
 
     def sequence(self, name: str) -> Sequence | None:
         """The sequence of this name, else the first; None if there is none."""
-        return next((s for s in self.sequences if s.name == name), next(iter(self.sequences), None))
+        found = self.frames(name)
+        return found[0] if found is not None else next(iter(self.sequences), None)
+
+    def frames(self, name: str) -> tuple[Sequence, Frames] | None:
+        """The frames of this name, a sequence's own or a camera's beside it, with the sequence."""
+        every = ((s, frames) for s in self.sequences for frames in (s, *s.cameras.values()))
+        return next((found for found in every if found[1].name == name), None)
 
     @property
     def start_ns(self) -> int:

@@ -337,6 +337,9 @@ class StreamStats:
     """Coordinate frame of the first message."""
     role: str = ""
     """What the topic is to the dataset."""
+    sensor: str = ""
+    device: str = ""
+    """Which sensor of which device it is of."""
 
     def add(self, time_ns: int, receive_ns: int, *, counts_gaps: bool) -> None:
         """Count one message, in order of time; ``counts_gaps`` unless its topic sends only now and then."""

@@ -134,6 +134,23 @@ def test_every_picture_of_every_camera_is_there_at_its_own_time(
     assert [read_number(found[at]) for at in sorted(found)] == [*range(len(true_us))]
 
 
+def test_the_report_says_of_which_sensor_a_topic_is_and_how_each_camera_sees(
+    rig: tuple[Path, dict[str, Any]],
+) -> None:
+    (found,) = parsed(rig[1]).sequences
+    assert found.streams is not None
+    assert found.calibration is not None
+    sensors = {topic: stream.sensor for topic, stream in found.streams.items()}
+    assert sensors["/left/info"] == sensors["/left/image"] == "left"
+    assert sensors["/camera/info"] == sensors["/camera/h264"] == "camera"
+    assert {name: (each.size[0], each.focal_px[0]) for name, each in found.calibration.cameras.items()} == {
+        "camera": (640, pytest.approx(0.66 * 640)),
+        "left": (320, pytest.approx(0.66 * 320)),
+        "rear": (480, pytest.approx(0.66 * 480)),
+    }
+    assert found.calibration.camera == found.calibration.cameras["camera"]
+
+
 @pytest.mark.parametrize(
     ("camera", "width"), [("camera_optical", 640), ("left_optical", 320), ("rear_optical", 480)]
 )

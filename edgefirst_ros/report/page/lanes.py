@@ -79,6 +79,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "refused": ("refused", "unusable"),
 }
 """The colours of a lane, and the stages and outcomes that have them."""
+SHARED, UNUSED = "the whole rig", "not used"
+"""Groups of topics beside those of devices."""
 SMOOTH = 4
 """Messages that a bin of a lane has on average at the least, if that takes no more than ..."""
 MOST_MERGED = 8
@@ -99,6 +101,8 @@ class Lane:
         role: what the topic is to the dataset; empty if nothing.
         total: messages.
         rate_hz: rate while it sends, None if unknown.
+        group: the device that it is of, where there are several; else empty.
+        sensor: of that device.
     """
 
     topic: str
@@ -106,6 +110,8 @@ class Lane:
     role: str = ""
     total: int = 0
     rate_hz: float | None = None
+    group: str = ""
+    sensor: str = ""
 
 
 def time_axis(report: Report) -> TimeAxis:
@@ -118,7 +124,7 @@ def time_axis(report: Report) -> TimeAxis:
 
 
 def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
-    """The lanes: reference frames first, then topics that are used, then the others."""
+    """The lanes: reference frames first, then topics that are used, by device and sensor, then the others."""
     timeline = report.timeline
     if timeline is None:
         return []
@@ -127,6 +133,7 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         (topic, stream) for sequence in report.sequences for topic, stream in (sequence.streams or {}).items()
     ]
     roles = {topic: stream.role for topic, stream in streams}
+    groups = _groups(report)
     sending_s: dict[str, float] = {}
     placed: Counter[str] = Counter()
     for topic, stream in streams:
@@ -137,7 +144,8 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
     if timeline.reference_frames:
         plot = _plot(timeline, timeline.reference_frames, axis)
         found.append(Lane("", {**plot, "gaps": []}, "", _sum(timeline.reference_frames)))
-    ranked = sorted(timeline.topics, key=lambda topic: (topic not in roles, topic))
+    unused = (True, UNUSED if groups else "", "")
+    ranked = sorted(timeline.topics, key=lambda topic: (topic not in roles, groups.get(topic, unused), topic))
     values = 0
     for topic in ranked[:MOST_LANES]:
         values += len(timeline.topics[topic]) * len(timeline.bins)
@@ -150,6 +158,7 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
             counts = _moved(counts, "unpaired", "written")
         plot = _plot(timeline, counts, axis)
         rate_hz = placed[topic] / sending_s[topic] if sending_s.get(topic) else None
+        _, group, sensor = groups.get(topic, unused)
         found.append(
             Lane(
                 topic,
@@ -157,9 +166,22 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
                 roles.get(topic, ""),
                 _sum(counts),
                 rate_hz,
+                group,
+                sensor,
             )
         )
     return found
+
+
+def _groups(report: Report) -> dict[str, tuple[bool, str, str]]:
+    """By topic whether it is of no device, its device, and its sensor; empty unless there are several."""
+    of = {
+        topic: (not stream.device, stream.device or SHARED, stream.sensor)
+        for sequence in report.sequences
+        for topic, stream in (sequence.streams or {}).items()
+    }
+    devices = {device for is_shared, device, _ in of.values() if not is_shared}
+    return of if len(devices) > 1 else {}
 
 
 def _gaps(report: Report, axis: TimeAxis) -> dict[str, set[tuple[float, float]]]:

@@ -25,7 +25,8 @@ from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import Recording, Report, end_of, parsed, read_report
 from edgefirst_ros.report.page import measured, overview
 from edgefirst_ros.report.page.lanes import Stretch, time_axis
-from edgefirst_ros.report.page.thumbnails import Thumbnail, chosen, thumbnails
+from edgefirst_ros.report.page.rig import rig
+from edgefirst_ros.report.page.thumbnails import Rig, Thumbnail, chosen, thumbnails
 from edgefirst_ros.report.runs import Run, find_run
 
 MOST_ROWS = 200
@@ -164,6 +165,7 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
             measured.pairing(report, data),
             measured.latency(report, data),
             measured.track(report, axis, pictures, data),
+            rig(report),
             measured.pictures(pictures, lacking, report),
             accounting(report),
             configuration(report),
@@ -266,6 +268,10 @@ class _Several(Scenes):
         """All of them."""
         return list(self._of)
 
+    def timed(self, moment: Moment) -> Moment:
+        """One of them with its time."""
+        return self._of[moment].timed(moment)
+
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """One of them."""
         return self._of[moment].scene(moment, detail)
@@ -298,7 +304,9 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
         if opened:
             can_be_seen = True
             several = _Several(opened)
-            pictures, lacking = thumbnails(chosen(several.moments(), report), several.scene, report)
+            moments = several.moments()
+            seen = Rig(moments, several.timed, report)
+            pictures, lacking = thumbnails(chosen(moments, report), several.scene, report, seen)
             if lacking:
                 faults.append(lacking)
             if pictures:

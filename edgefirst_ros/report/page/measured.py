@@ -270,7 +270,10 @@ def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: d
     if not found:
         why = report.lacking.get("streams") or "no position is known: no GPS fix and no odometry was used"
         return section("track", "Track and speed", missing(why))
-    pins = {p.time_ns: p.number for p in pictures if p.time_ns is not None}
+    pins: dict[int, int] = {}
+    for each in pictures:
+        if each.time_ns is not None and each.number not in pins.values():  # one of several cameras
+            pins[each.time_ns] = each.number
     origins = [o for s in report.sequences if s.track is not None for o in s.track.origins]
     on_earth = any(origin is not None for origin in origins)
     picture = track_map(found, pins, silences(report).losses, on_earth=on_earth)
@@ -307,7 +310,8 @@ def _bases(report: Report) -> list[str]:
 
 def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     """What the sensors saw at some moments."""
-    figures, legs = [], legs_of(report)
+    moments: dict[int, list[Html]] = {}
+    legs = legs_of(report)
     for each in found:
         when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
         image = tag(
@@ -317,12 +321,19 @@ def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
             height=each.size[1],
             alt=f"{each.why}{when}",
         )
-        caption = joined(
-            tag("b", each.number, class_="pin-number"), f" {each.why}{when}", tag("small", each.name)
+        row = moments.setdefault(each.number, [])
+        pin = tag("b", each.number, class_="pin-number")
+        if each.sensor and not row:
+            row.append(tag("h3", pin, f" {each.why}{when}"))
+        caption = (
+            joined(tag("b", each.sensor), tag("small", each.name))
+            if each.sensor
+            else joined(pin, f" {each.why}{when}", tag("small", each.name))
         )
-        figures.append(
+        row.append(
             tag("figure", tag("button", image, type="button", class_="zoom"), tag("figcaption", caption))
         )
+    figures = [figure for row in moments.values() for figure in row]
     return section(
         "pictures",
         "Pictures",
@@ -335,6 +346,6 @@ def pictures(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
         )
         if figures
         else None,
-        tag("div", *figures, class_="figures"),
+        tag("div", *figures, class_="figures several" if any(e.sensor for e in found) else "figures"),
         tag("dialog", tag("img", alt="", id="large"), id="viewer"),
     )

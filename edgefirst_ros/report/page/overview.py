@@ -100,7 +100,13 @@ def drive(report: Report, axis: TimeAxis, data: dict[str, Any]) -> Html:
         return section("drive", "The drive, topic by topic", missing(why))
     data["lanes"] = [each.plot for each in found]
     known = clocks(report)
-    rows = [_lane(number, lane, known.get(lane.topic, [])) for number, lane in enumerate(found)]
+    rows: list[Html] = []
+    before = ""
+    for number, lane in enumerate(found):
+        if lane.group != before:
+            rows.append(tag("h3", lane.group))
+            before = lane.group
+        rows.append(_lane(number, lane, known.get(lane.topic, [])))
     hidden = len(report.timeline.topics) + 1 - len(found) if report.timeline is not None else 0
     return section(
         "drive",
@@ -130,6 +136,7 @@ def _lane(number: int, lane: Lane, known: Sequence[tuple[str, str, str]]) -> Htm
     name = lane.topic or "reference frames"
     chips = [tag("span", short, class_=f"chip {kind}", title=finding) for short, kind, finding in known[:3]]
     what = "what became of them" if not lane.topic else lane.role.replace("_", " ") or "not used"
+    what = f"{lane.sensor}: {what}" if lane.sensor else what
     rate = "" if lane.rate_hz is None else f", {lane.rate_hz:.1f} Hz"
     return tag(
         "div",

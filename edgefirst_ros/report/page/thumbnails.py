@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,11 @@ from edgefirst_ros.report.scene import Projection, drawn, mount_in
 MOST_PICTURES = 8
 MOST_BASE64 = 3 << 20
 """Characters of all pictures of a page."""
+MOST_CAMERAS = 12
+LEAST_WIDTH = 320
+"""Pixels across of a picture of a rig with many cameras."""
+SAME_NS = 500_000_000
+"""A camera that has nothing nearer to a moment is silent then."""
 WORST = 3
 RANDOM = 3
 QUALITY = 80
@@ -34,7 +40,10 @@ _PINHOLE = frozenset({"plumb_bob", "rational_polynomial", "radtan", ""})
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """A picture of the page: JPEG in base64, its size, what it is, when it was, and why it was chosen."""
+    """A picture of the page: JPEG in base64, its size, what it is, when it was, and why it was chosen.
+
+    Those of several cameras have the number of their moment, and their sensor.
+    """
 
     number: int
     base64: str
@@ -42,10 +51,13 @@ class Thumbnail:
     why: str
     name: str
     time_ns: int | None
+    sensor: str = ""
 
 
 def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:
     """Start, end, the worst pairings, what sensors showed wrongly, and some at random, the same each time."""
+    beside = {frames.name for sequence in report.sequences for frames in sequence.cameras.values()}
+    moments = [each for each in moments if each.sequence not in beside] or moments
     if not moments:
         return []
     picked: dict[int, str] = {0: "start", len(moments) - 1: "end"}
@@ -78,42 +90,108 @@ def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]
     return [(moments[number], why) for number, why in sorted(picked.items())[:MOST_PICTURES]]
 
 
+class Rig:
+    """Which samples of a rig's other cameras are of the moment of one.
+
+    Args:
+        moments: of all sequences; each sequence's are in order of time.
+        timed: gives a moment its time.
+        report: says which sequences are of one rig.
+    """
+
+    def __init__(self, moments: Iterable[Moment], timed: Callable[[Moment], Moment], report: Report) -> None:
+        self._of: dict[str, list[Moment]] = {}
+        for moment in moments:
+            self._of.setdefault(moment.sequence, []).append(moment)
+        self._timed, self._report = timed, report
+
+    def at(self, moment: Moment) -> list[tuple[str, Moment]]:
+        """The moment, and those of other cameras, each with its sensor; of one camera that is empty.
+
+        Raises:
+            EdgeFirstError: the dataset is damaged.
+        """
+        found = self._report.frames(moment.sequence)
+        cameras = {} if found is None else found[0].cameras
+        beside = [(sensor, self._of[c.name]) for sensor, c in sorted(cameras.items()) if c.name in self._of]
+        if found is None or not beside or (time_ns := self._timed(moment).time_ns) is None:
+            return [("", moment)]
+        own = found[0].stream_of(Role.CAMERA, found[1])
+        row = [(own.sensor if own is not None else "", moment)]
+        for sensor, several in beside[: MOST_CAMERAS - 1]:
+            after = bisect_left(several, time_ns, key=self._time_ns)
+            near = min(several[max(0, after - 1) : after + 1], key=lambda m: abs(self._time_ns(m) - time_ns))
+            if abs(self._time_ns(near) - time_ns) <= SAME_NS:
+                row.append((sensor, near))
+        return row
+
+    def _time_ns(self, moment: Moment) -> int:
+        """Of one that has none, the beginning."""
+        return self._timed(moment).time_ns or 0
+
+
 def thumbnails(
-    moments: Iterable[tuple[Moment, str]], scene_of: Callable[[Moment], Scene], report: Report
+    moments: Iterable[tuple[Moment, str]],
+    scene_of: Callable[[Moment], Scene],
+    report: Report,
+    rig: Rig | None = None,
 ) -> tuple[list[Thumbnail], str]:
-    """Samples, each with why it was chosen, as pictures of a page; and why some are missing."""
+    """Samples, each with why it was chosen, as pictures of a page; and why some are missing.
+
+    With a rig there are those of its other cameras of the same moments; all have as many pixels as one had.
+    """
     pictures: list[Thumbnail] = []
     faults: list[str] = []
-    size = 0
+    size = number = 0
     for moment, why in moments:
         rest()
-        name = moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
+        row: list[Thumbnail] = []
         try:
-            with refusing(name, DatasetError):
-                scene = scene_of(moment)
-                image = drawn(scene, PICTURE_WIDTH, projection_of(report, moment.sequence))
+            with refusing(_name(moment), DatasetError):
+                seen = [("", moment)] if rig is None else rig.at(moment)
         except EdgeFirstError as error:
             faults.append(str(error))
             continue
-        if image is None:
-            continue
-        buffer = BytesIO()
-        image.save(buffer, "JPEG", quality=QUALITY)
-        written = base64.b64encode(buffer.getvalue()).decode()
-        size += len(written)
+        width = max(LEAST_WIDTH, round(PICTURE_WIDTH / math.sqrt(len(seen))))
+        for sensor, each in seen:
+            try:
+                with refusing(_name(each), DatasetError):
+                    scene = scene_of(each)
+                    image = drawn(scene, width, projection_of(report, each.sequence))
+            except EdgeFirstError as error:
+                faults.append(str(error))
+                continue
+            if image is None:
+                continue
+            buffer = BytesIO()
+            image.save(buffer, "JPEG", quality=QUALITY)
+            written = base64.b64encode(buffer.getvalue()).decode()
+            size += len(written)
+            row.append(
+                Thumbnail(number + 1, written, image.size, why, _name(each), scene.moment.time_ns, sensor)
+            )
         if size > MOST_BASE64:
             break
-        pictures.append(Thumbnail(len(pictures) + 1, written, image.size, why, name, scene.moment.time_ns))
+        pictures += row
+        number += bool(row)
     return pictures, "; ".join(faults[:3])
+
+
+def _name(moment: Moment) -> str:
+    return moment.sequence if moment.frame is None else f"{moment.sequence}, frame {moment.frame:,}"
 
 
 def projection_of(report: Report, name: str) -> Projection | None:
     """How the lidar's points lie on the camera's picture in a sequence; None if that is not known."""
     sequence = report.sequence(name)
-    if sequence is None or sequence.calibration is None or sequence.calibration.camera is None:
+    if sequence is None or sequence.calibration is None:
         return None
-    camera = sequence.calibration.camera
-    lidar_frame, camera_frame = sequence.frame_of(Role.LIDAR_POINTS), sequence.frame_of(Role.CAMERA)
+    _, own = report.frames(name) or (sequence, sequence)
+    lidar, seen = (sequence.stream_of(role, own) for role in (Role.LIDAR_POINTS, Role.CAMERA))
+    camera = None if seen is None else sequence.intrinsics_of(seen)
+    if lidar is None or seen is None or camera is None:
+        return None
+    lidar_frame, camera_frame = lidar.frame_id, seen.frame_id
     if not lidar_frame or not camera_frame or 0 in camera.size or 0 in camera.focal_px:
         return None
     if camera.distortion_model not in _PINHOLE and any(camera.distortion):

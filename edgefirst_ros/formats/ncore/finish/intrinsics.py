@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.model.camera import CameraInfo, Intrinsics, Tile, picture_intrinsics
+from edgefirst_ros.model.camera import FISHEYE_MODELS, CameraInfo, Intrinsics, Tile, picture_intrinsics
 
 _PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
-_FISHEYE = {"equidistant", "fisheye", "kannala_brandt"}
 _ANGLES = 20_000
 
 
@@ -69,7 +68,7 @@ def camera_model(
         assumed = f"{fault or _NO_FOCAL}; taken to be a pinhole of {hfov_deg:g} degrees across"
         return CameraModel(_attributes("opencv-pinhole", pinhole, size, shutter), "", assumed)
     focal_length, centre = list(found.focal_px), list(found.principal_px)
-    if info["model"] in _FISHEYE:
+    if info["model"] in FISHEYE_MODELS:
         kind, parameters = "opencv-fisheye", _fisheye(focal_length, centre, info["d"], size)
     else:
         kind, parameters = "opencv-pinhole", _pinhole(focal_length, centre, info["d"])
@@ -103,7 +102,7 @@ def _fault(info: Json | None) -> str:
         return "no CameraInfo"
     if not all(map(math.isfinite, (*info["k"], *info["d"]))) or min(info["k"][:2]) <= 0:
         return _NO_FOCAL
-    if info["model"] in _FISHEYE:
+    if info["model"] in FISHEYE_MODELS:
         return "" if len(info["d"]) <= 4 else f"{info['model']} with {len(info['d'])} coefficients"
     if info["model"] not in _PINHOLE:
         return f"distortion model {info['model']} is not supported"
