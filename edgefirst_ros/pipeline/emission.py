@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES
+from edgefirst_ros.config.topics import CONTEXT_ROLES, OF_PICTURES
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role, SequenceInfo
 from edgefirst_ros.pipeline.cameras import camera_sequence
@@ -165,8 +165,11 @@ class Emission:
 
     def leave_out(self, envelope: Envelope) -> str:
         """Tell the formats whose samples get nothing of a message why; the reason."""
-        reason = f"samples take {envelope.route.rule.role.value} from {envelope.instead}"
-        is_lidar = envelope.route.rule.role is Role.LIDAR_POINTS
+        role = envelope.route.rule.role
+        reason = f"samples take {role.value} from {envelope.instead}"
+        if role in OF_PICTURES and envelope.cameras:
+            reason = f"it is of the pictures of {envelope.instead}"
+        is_lidar = role is Role.LIDAR_POINTS
         having = {
             *(self._fanout.camera_formats if envelope.cameras else ()),
             *(self._merging if is_lidar else ()),

@@ -287,6 +287,7 @@ class Routing:
         self.reference = reference
         self._looked_at = set()
         self.camera = camera_of(self._config, reference[1], self._map)
+        self.cameras.pop(self.camera, None)
 
     def _tell_choices(self) -> None:
         self._notes += [note for note in self._map.notes if note not in self._notes]

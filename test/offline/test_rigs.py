@@ -374,6 +374,23 @@ def test_each_camera_has_its_own_devices_lidar_and_never_anothers(
     assert any(each["boxes2d"] is not None for each in found[SEQUENCE])
 
 
+def test_what_a_model_says_is_of_the_camera_whose_name_it_shares(tmp_path: Path) -> None:
+    sent = (
+        message._replace(topic="/left/model") if message.topic == "/model/output" else message
+        for message in McapRecording(simulated(OPTIONS).mcap).messages()
+    )
+    recording = record(tmp_path / "rig.mcap", sent)
+    topics = TOPICS | {"left_model": {"role": "model", "topic": "left/model"}}
+    values = {"formats": ["edgefirst", "l5kit"], "topics": topics, "rate_hz": 2.0, "every_n": 1}
+    report = convert([recording], tmp_path, build_config(values), dataset="d").report
+    check_sums(report)
+    found = samples(tmp_path)
+    assert any(each["boxes2d"] is not None and len(each["boxes2d"]) for each in found[LEFT])
+    assert all(each["boxes2d"] is None for name in (SEQUENCE, REAR) for each in found[name])
+    (reason,) = report["topics"]["/left/model"]["left_out"]["l5kit"]
+    assert reason == "it is of the pictures of /left/image"
+
+
 @pytest.mark.parametrize(
     ("topics", "expected"),
     [
