@@ -48,9 +48,9 @@ def options() -> DriveOptions:
         turn, (x, y, z) = (0.0, 0.0, yaw_deg), at_m
         camera, lidar = f"{name}/camera/jpeg", f"{name}/lidar/points"
         more += [
-            MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 10.0, 13.0 + 17 * number, 160, 90,
+            MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 5.0, 13.0 + 17 * number, 160, 90,
                        info=f"{name}/camera/info"),
-            MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 10.0, 22.0 + 21 * number,
+            MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 5.0, 22.0 + 21 * number,
                        points=640),
         ]  # fmt: skip
     return DriveOptions(

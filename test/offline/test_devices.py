@@ -77,7 +77,7 @@ def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     ):
         times_us = np.array(sorted(begin for begin, _ in found.frames(f"{group}/{sensor}")))
         true_us = truth.true_ns(topic)[-len(times_us) :] // 1000
-        assert len(times_us) > 35
+        assert len(times_us) > 17
         # The clock drifts by 20 ppm, which 5 s are too short to show.
         assert np.abs(times_us - true_us).max() < 2_500
 
@@ -97,7 +97,7 @@ def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]])
     assert {*sequence["companions"]} == {"/front/lidar/points"}
     for name, each in sequence["cameras"].items():
         assert {*each["companions"]} == {f"/{name}/lidar/points"}
-        assert each["sample"] > 35
+        assert each["sample"] > 17
 
 
 def test_live_equals_convert(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_live_equals_convert(tmp_path: Path) -> None:
     for message in messages():
         live.put(message)
     (done,) = live.stop(120)
-    assert done.report["samples"] > 35
+    assert done.report["samples"] > 17
     (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
     convert([recording], tmp_path / "again", build_config(values | {"record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
