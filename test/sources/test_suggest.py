@@ -330,7 +330,8 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
     endpoint, content = free_endpoint(), drone(45.0).content
     words = ("capture", "--zenoh-listen", endpoint, "-o", tmp_path / "out", "--format", "edgefirst,ncore")
     with (
-        started(tmp_path / "run", *words, command=PATIENT) as run,
+        # Two samples a second, since a busy machine sheds what it has no time for.
+        started(tmp_path / "run", *words, "--rate", "2", command=PATIENT) as run,
         open_session([endpoint], []) as session,
     ):
         outlets = {topic: Outlet(session, topic.strip("/")) for topic in {m.topic for m in content}}
@@ -340,14 +341,14 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
             due_s = begun_s + (message.receive_ns - content[0].receive_ns) / 1e9
             time.sleep(max(0.0, due_s - time.monotonic()))
             outlets[message.topic].put(full_type(message.schema), message.data)
-            if re.search(r"(?<!\d)[1-9]\d+ samples;", run.err):
+            if re.search(r"(?<!\d)([5-9]|[1-9]\d+) samples;", run.err):
                 break
         run.send(signal.SIGINT)
         assert run.wait() == 130, run.err
     assert "the names are not those of one device; used: camera /drone/camera/h264" in run.err
     (report,) = (tmp_path / "out").rglob("capture_report.json")
     found = json.loads(report.read_text())
-    assert found["samples"] >= 10
+    assert found["samples"] >= 5
     assert found["topics"]["/mavros/imu/data"]["written"] > 50
     (kept,) = (tmp_path / "out").glob("*.yaml")
     assert kept.stem == found["dataset"]
