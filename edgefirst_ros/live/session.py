@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, camera_infos, full_type, placed
+from edgefirst_ros.config.topics import CONTEXT_ROLES, TopicMap, full_type
 from edgefirst_ros.formats.crashsafe.sync import LOST
 from edgefirst_ros.live.recorder import LiveRecording, PendingRecording, recording_report
 from edgefirst_ros.live.status import shed_counts, shed_warnings, silent_roles
@@ -22,7 +22,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name
-from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.context import calibration_context
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
@@ -263,15 +263,7 @@ class Pause:
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(Reason.PAUSED)
         known, camera = self._pipeline.calibration, self._pipeline.camera
-        self._context = SampleContext(
-            config.ego,
-            camera=camera,
-            placed=placed(config),
-            infos=camera_infos(config),
-            has_ego=False,
-            odometry=False,
-            known=known,
-        )
+        self._context = calibration_context(config, camera, known)
 
     @property
     def calibration(self) -> Calibration:

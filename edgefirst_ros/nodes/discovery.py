@@ -78,11 +78,10 @@ class CandidateFinder:
         self._resolve = resolve
         self._published = published
         self._queried: dict[str, Sequence[Offer]] = {}
-        plain = (name for rule in config.topics.values() for name in rule.plain_names)
+        plain = [name for rule in config.topics.values() for name in rule.plain_names]
         self._claimed = {resolve(wire) for name in plain for wire in wire_names(name, prefix, namespace)}
         """Topics that are configured by name; no regular expression takes them."""
-        every = (name for rule in config.topics.values() for name in rule.plain_names)
-        self._full = {resolve(name) for name in every if name.startswith("/")}
+        self._full = {resolve(name) for name in plain if name.startswith("/")}
         """Those whose name is given in full; no name that is found under a prefix takes them."""
 
     def offered(self, topic: str) -> Sequence[Offer]:

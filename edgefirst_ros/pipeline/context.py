@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from edgefirst_ros.config.model import EgoOptions
+from edgefirst_ros.config.model import Config, EgoOptions
+from edgefirst_ros.config.topics import camera_infos, placed
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -281,6 +282,19 @@ class SampleContext:
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""
         self.trajectory.forget(min(before_ns, self.due[0]) if self.due else before_ns)
+
+
+def calibration_context(config: Config, camera: str, known: Calibration | None = None) -> SampleContext:
+    """A context for calibration only, where no samples and no poses are made."""
+    return SampleContext(
+        config.ego,
+        camera=camera,
+        placed=placed(config),
+        infos=camera_infos(config),
+        has_ego=False,
+        odometry=False,
+        known=known,
+    )
 
 
 def vehicle(options: EgoOptions) -> Vehicle:

@@ -72,8 +72,17 @@ class Emission:
     @property
     def oldest_ns(self) -> int | None:
         """Time of the first sample that waits for its pose, None if none does."""
-        waiting_ns = [each.oldest_ns for each in (self.samples, *self.cameras.values())]
+        waiting_ns = [each.oldest_ns for each in self._every_camera]
         return min((time_ns for time_ns in waiting_ns if time_ns is not None), default=None)
+
+    @property
+    def _every_camera(self) -> tuple[Samples, ...]:
+        return (self.samples, *self.cameras.values())
+
+    @property
+    def _held_bytes(self) -> int:
+        """Memory that what waits for its pose takes."""
+        return self._unposed_bytes + sum(each.held_bytes for each in self._every_camera)
 
     @property
     def waits_from_ns(self) -> int:
@@ -103,11 +112,8 @@ class Emission:
             self._ledger.hold(part.ticket)
         takers = None
         if fanout.chooses:
-            takers = fanout.measurement_takers(
-                envelope,
-                possible=not self._pictures.is_spared(envelope),
-                better=self._pictures.is_quick(envelope),
-            )
+            is_spared, is_quick = self._pictures.is_spared(envelope), self._pictures.is_quick(envelope)
+            takers = fanout.measurement_takers(envelope, possible=not is_spared, better=is_quick)
         is_wanted = role is Role.CAMERA and (takers is None or len(takers) > 0)
         image = self._pictures.request(envelope) if is_wanted else None
         calibration, picture = context.calibration, context.picture
@@ -169,11 +175,8 @@ class Emission:
         reason = f"samples take {role.value} from {envelope.instead}"
         if role in OF_PICTURES and envelope.cameras:
             reason = f"it is of the pictures of {envelope.instead}"
-        is_lidar = role is Role.LIDAR_POINTS
-        having = {
-            *(self._fanout.camera_formats if envelope.cameras else ()),
-            *(self._merging if is_lidar else ()),
-        }
+        having = [*self._merging] if role is Role.LIDAR_POINTS else []
+        having += self._fanout.camera_formats if envelope.cameras else []
         lacking = [name for name in self._fanout.sample_formats if name not in having]
         for part in envelope.all_parts:
             self._ledger.leave_out(part.ticket, lacking, reason)
@@ -190,12 +193,11 @@ class Emission:
         """
         if self._unposed:
             self._release_posed(final_ns)
-        everything = (self.samples, *self.cameras.values())
+        everything = self._every_camera
         while waiting := [(each.first.time_ns, n) for n, each in enumerate(everything) if each.first]:
             time_ns, number = min(waiting)
-            held_bytes = self._unposed_bytes + sum(each.held_bytes for each in everything)
             is_due = time_ns <= final_ns and time_ns < frontier_ns
-            if not is_due and held_bytes <= MOST_WAITING_BYTES:
+            if not is_due and self._held_bytes <= MOST_WAITING_BYTES:
                 break
             if any(delivery.envelopes[0] is everything[number].first for delivery in self._unposed):
                 break  # where no format takes samples, what becomes of its measurement decides
@@ -244,11 +246,8 @@ class Emission:
     def _release_posed(self, final_ns: float) -> None:
         """Hand on measurements whose pose has come; those that have none are left out."""
         while self._unposed:
-            held_bytes = self._unposed_bytes + sum(
-                s.held_bytes for s in (self.samples, *self.cameras.values())
-            )
             envelope = self._unposed[0].envelopes[0]
-            if envelope.time_ns > final_ns and held_bytes <= MOST_WAITING_BYTES:
+            if envelope.time_ns > final_ns and self._held_bytes <= MOST_WAITING_BYTES:
                 return
             delivery = self._unposed.popleft()
             self._unposed_bytes -= delivery.held_bytes

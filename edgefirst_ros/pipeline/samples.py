@@ -244,12 +244,11 @@ class Samples:
                 image = camera.image
                 if not (is_spared or self._fanout.sheds_early or self._camera is not None):
                     self._pictures.images.pass_over(camera)
-        envelopes = (reference, *frame.companions.values())
         hand = self._fanout.sample if self._camera is None else self._fanout.camera_sample
         hand(
             Delivery(
                 make,
-                envelopes,
+                every,
                 image=image,
                 takers=takers,
                 outcome=partial(self._count, reference.time_ns, is_complete=not frame.lacks),

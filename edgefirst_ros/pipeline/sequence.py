@@ -97,6 +97,7 @@ class SequenceRun:
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
+        self._samples_all_cameras = config.samples_all_cameras
         self._merges, self._moves_points = bool(config.taking_all_lidars), config.moves_points
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
@@ -328,7 +329,7 @@ class SequenceRun:
 
     def _for_cameras(self, envelope: Envelope, emission: Emission) -> bool:
         """Give a message to the cameras beside the reference whose samples take it; whether any does."""
-        if not self._config.samples_all_cameras:
+        if not self._samples_all_cameras:
             return False
         is_frame, cameras = envelope.route.rule.role is Role.CAMERA, set(envelope.cameras)
         if self._moves_points and envelope.route.rule.role is Role.LIDAR_POINTS:

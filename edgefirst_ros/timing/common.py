@@ -137,7 +137,7 @@ PIECE_S, AROUND_S = 10.0, 10.0
 
 
 class Turning:
-    """How several IMUs turn in a drive, at their times on the recording's clock, each 64 bytes a sample."""
+    """How several IMUs turn in a drive, at their times on the recording's clock, each 32 bytes a sample."""
 
     def __init__(self) -> None:
         self._devices: dict[str, tuple[array[int], array[float]]] = {}
