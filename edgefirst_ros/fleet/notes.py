@@ -233,7 +233,7 @@ class LocalNotes:
     def replace(self, name: str, values: Mapping[str, Any], version: str) -> str | None:
         """Replace a note if it still has this version."""
         path, data = self._path(name), encoded(values)
-        with self._locked(path.parent):
+        with locked(path.parent):
             found = self.read(name)
             if found is None or found.version != version:
                 return None
@@ -249,7 +249,7 @@ class LocalNotes:
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
         path = self._path(name)
-        with suppress(FileNotFoundError), self._locked(path.parent):
+        with suppress(FileNotFoundError), locked(path.parent):
             path.unlink()
             sync_path(path.parent)
 
@@ -268,17 +268,18 @@ class LocalNotes:
             sync_file(file.fileno())
         return new
 
-    @contextmanager
-    def _locked(self, folder: Path) -> Iterator[None]:
-        """Others wait meanwhile; where the file system has no locks, nobody does."""
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            if fcntl is not None:
-                with suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Others wait meanwhile; where the file system has no locks, nobody does."""
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _digest(data: bytes) -> str:

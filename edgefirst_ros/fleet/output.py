@@ -10,12 +10,22 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgefirst_ros.fleet.notes import MOST_NOTE_BYTES, SUFFIX, LocalNotes, Note, Notes, decoded, encoded
-from edgefirst_ros.formats.crashsafe.names import refuse_links_in, replace_file
+from edgefirst_ros.fleet.notes import (
+    DONE,
+    MOST_NOTE_BYTES,
+    SUFFIX,
+    LocalNotes,
+    Note,
+    Notes,
+    decoded,
+    encoded,
+    locked,
+)
+from edgefirst_ros.formats.crashsafe.names import refuse_links, refuse_links_in, replace_file
 from edgefirst_ros.formats.crashsafe.sync import make_folder
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, WriteError
@@ -196,6 +206,9 @@ class Output(Protocol):
             Names and sizes of all files, relative to the drive's folder.
         """
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Other runs that ask for the same wait meanwhile, where the storage has locks."""
+
     def put(self, name: str, data: bytes) -> str:
         """Write a file in the output, beside the drives; its path or URL."""
 
@@ -262,6 +275,14 @@ class LocalOutput:
                 Path(empty).rmdir()
         return files
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the lock of the folder of notes."""
+        refuse_links(self._root, self._root / DONE)
+        make_folder(self._root / DONE)
+        with locked(self._root / DONE):
+            yield
+
     def put(self, name: str, data: bytes) -> str:
         """Write a file beside the drives."""
         make_folder(self._root)
@@ -318,6 +339,10 @@ class ObjectOutput:
         with ThreadPoolExecutor(_UPLOADS) as pool:
             for done in [pool.submit(self._bucket.upload, f"{name}/{f}", folder / f) for f in files]:
                 done.result()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """A store has no locks; an object appears whole."""
+        return nullcontext()
 
     def put(self, name: str, data: bytes) -> str:
         """Put an object beside the drives."""

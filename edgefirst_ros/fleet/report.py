@@ -120,16 +120,19 @@ def fleet_report(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str
 def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
     """Write the report on everything in an output, as JSON and as a page; the report, and where it is.
 
+    Of two runs that end at once, the later one reads the notes of both.
+
     Raises:
         OSError: the storage does not answer.
     """
-    done, failed = read_all(output.notes, DONE), read_all(output.notes, FAILED)
-    report = fleet_report(done.values(), (note for key, note in failed.items() if key not in done))
-    text = json.dumps(report, indent=2) + "\n"
-    places = [
-        output.put(f"{REPORT_NAME}.json", text.encode()),
-        output.put(f"{REPORT_NAME}.html", page(report).encode()),
-    ]
+    with output.alone():
+        done, failed = read_all(output.notes, DONE), read_all(output.notes, FAILED)
+        report = fleet_report(done.values(), (note for key, note in failed.items() if key not in done))
+        text = json.dumps(report, indent=2) + "\n"
+        places = [
+            output.put(f"{REPORT_NAME}.json", text.encode()),
+            output.put(f"{REPORT_NAME}.html", page(report).encode()),
+        ]
     return report, places
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.fleet.report import fleet_report, page
+from edgefirst_ros.fleet.notes import DONE
+from edgefirst_ros.fleet.output import open_output
+from edgefirst_ros.fleet.report import fleet_report, page, put_report
 
 ACCOUNT = {
     **dict.fromkeys(("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"), 0),
@@ -124,3 +129,19 @@ def test_names_cannot_be_markup() -> None:
 
 def test_an_empty_fleet_has_a_page() -> None:
     assert "nothing" in page(fleet_report([], []))
+
+
+def test_runs_that_end_at_once_write_one_report(tmp_path: Path) -> None:
+    """Each run notes a drive, then reports; what the last one writes has all of them."""
+    output = open_output(str(tmp_path))
+
+    def end_of_run(number: int) -> None:
+        output.notes.put(f"{DONE}/{number:02}", {"key": "", **note(f"drive{number:02}")})
+        put_report(output)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end_of_run, range(40)))
+    report = json.loads((tmp_path / "fleet_report.json").read_bytes())
+    assert [drive["drive"] for drive in report["drives"]] == [f"drive{n:02}" for n in range(40)]
+    assert "drive39" in (tmp_path / "fleet_report.html").read_text()
+    assert not list(tmp_path.glob("*.new"))
