@@ -39,7 +39,7 @@ CEILINGS: Mapping[str, int] = {
     "timing": 2310,
     "simulation": 2010,
     "live": 1750,
-    "fleet": 1550,
+    "fleet": 1570,
     "offline": 1240,
     "config": 1700,
     "api": 280,
