@@ -17,6 +17,8 @@ from glob import glob
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from setuptools import find_packages, setup
 from setuptools.command.develop import develop
@@ -29,8 +31,8 @@ PYTHON = "python{}.{}".format(*sys.version_info)
 if sys.version_info < (3, 11) and {"egg_info", "dist_info", "install", "develop"} & set(sys.argv):
     sys.exit(
         f"{PACKAGE} needs Python 3.11 or newer, this is {sys.version.split()[0]} (ROS 2 Humble's is 3.10): "
-        "use ROS 2 Jazzy, in its container if need be, or capture without ROS from the device's Zenoh; "
-        "docs/vehicle.md says how"
+        "use ROS 2 Jazzy or Lyrical, in a container if need be, or capture without ROS from the device's "
+        "Zenoh; docs/vehicle.md says how"
     )
 
 # The oldest versions here are those that `make test-oldest` installs and runs.
@@ -81,7 +83,7 @@ TABLES = {
 """For those who work with tables, so not in ``all``."""
 VIEWER = {
     # MIT or Apache-2.0, wheels of 170 MB for x86-64 and aarch64, 520 MB installed; its API changes with every
-    # minor version. Needs numpy 2, which the ROS distributions do not have.
+    # minor version. Needs numpy 2, which ROS 2 Jazzy does not have.
     "view": ["rerun-sdk>=0.41,<0.42"],
 }
 """The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
@@ -106,12 +108,23 @@ def environment() -> dict[str, str]:
 
 
 def numpy_of_ros() -> list[str]:
-    """Requirement for a numpy of the ABI that ROS's messages are compiled against; empty if there is none."""
+    """The interpreter's own numpy, against which ROS's messages are compiled; empty if there is none."""
     try:
-        found = version("numpy")
+        return [f"numpy=={version('numpy')}"]
     except PackageNotFoundError:
         return []
-    return [f"numpy>={found},<{int(found.split('.')[0]) + 1}"]
+
+
+def stand_in(requirement: str, folder: Path) -> str:
+    """Make a wheel that is nothing but a name and a version: pip keeps to it, and downloads none."""
+    name, _, found = requirement.partition("==")
+    info = f"{name}-{found}.dist-info"
+    wheel = folder / f"{name}-{found}-py3-none-any.whl"
+    with ZipFile(wheel, "w") as made:
+        made.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {found}\n")
+        made.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        made.writestr(f"{info}/RECORD", "")
+    return str(wheel)
 
 
 def has_everything() -> bool:
@@ -136,7 +149,8 @@ def install_dependencies(prefix: Path) -> None:
     if has_everything():
         shutil.rmtree(place, ignore_errors=True)
         return
-    wanted = [*REQUIRES, *ALL_EXTRAS, *numpy_of_ros()]
+    own = numpy_of_ros()
+    wanted = [*REQUIRES, *ALL_EXTRAS, *own]
     stamp = place / "requirements.txt"
     if stamp.is_file() and stamp.read_text().splitlines() == wanted:
         return
@@ -144,21 +158,22 @@ def install_dependencies(prefix: Path) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     sys.stdout.write(f"pip installs what {sys.executable} lacks into {place}\n")
     sys.stdout.flush()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
-            *("--prefer-binary", "--target", str(fresh), *wanted),
-        ],
-        env=environment(),
-        check=False,
-    )
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    with TemporaryDirectory() as folder:
+        known = [stand_in(each, Path(folder)) for each in own]
+        done = subprocess.run(
+            [*pip, "--prefer-binary", "--target", str(fresh), *known, *REQUIRES, *ALL_EXTRAS],
+            env=environment(),
+            check=False,
+        )
     if done.returncode:
         shutil.rmtree(fresh, ignore_errors=True)
         sys.exit(
             f"pip could not install what {PACKAGE} needs into {place}: it says why above. Without a network, "
             "PIP_NO_INDEX=1 and PIP_FIND_LINKS=FOLDER take wheels from a folder."
         )
-    shutil.rmtree(fresh / "bin", ignore_errors=True)
+    for each in (fresh / "bin", *(fresh / f"{one.replace('==', '-')}.dist-info" for one in own)):
+        shutil.rmtree(each, ignore_errors=True)
     (fresh / "requirements.txt").write_text("".join(f"{line}\n" for line in wanted))
     shutil.rmtree(place, ignore_errors=True)
     fresh.rename(place)
@@ -197,7 +212,8 @@ class Develop(develop):
     def run(self) -> None:
         """Install, and complete it."""
         super().run()
-        if self.editable and not self.uninstall:
+        # setuptools 80 and newer has no --editable: colcon makes a full installation there.
+        if getattr(self, "editable", False) and not self.uninstall:
             complete(Path(self.script_dir))
 
 

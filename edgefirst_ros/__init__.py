@@ -52,6 +52,8 @@ def _find_dependencies() -> None:
         if found.is_dir():
             if str(found) not in sys.path:
                 sys.path.insert(0, str(found))
+                # Messages of ROS 2 Lyrical import the distribution's, which is too old for pydantic.
+                sys.modules.pop("typing_extensions", None)
             return
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from drives import simulated
+from places import REPOSITORY
 from test_architecture import PACKAGE, parsed, places
 
 from edgefirst_ros.simulation import DriveOptions
@@ -51,6 +52,9 @@ json.dump(said, sys.stdout)
 """
 ROS_OR_EXTRA = ("edgefirst_ros.nodes", "edgefirst_ros.sources.zenoh", "edgefirst_ros.__main__")
 
+ONLY_TESTS = {"polars", "pypcd4", "scipy", "mcap_ros2", "rosbags", "numba", "distributed", "playwright"}
+"""What the extra `test` has and neither a distribution of ROS nor this package needs."""
+
 
 def at_import(nodes: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports of a module that happen with its own: not in functions, nor for types alone."""
@@ -83,6 +87,22 @@ def test_nothing_else_imports_it(part: tuple[str, ...]) -> None:
     }
     assert not users
     assert any(is_in(name, part) for name in places())
+
+
+def test_a_workspace_can_load_its_tests() -> None:
+    """`colcon test` has what ROS and `colcon build` bring, not what `pip install .[test]` does."""
+    test = REPOSITORY / "test"
+    waiting = {*test.glob("nodes/*.py"), *test.glob("launch/*.py"), test / "conftest.py"}
+    found: set[str] = set()
+    while waiting:
+        body = parsed(waiting.pop()).body
+        nodes = [node for node in at_import(body) if isinstance(node, ast.Import)]
+        names = {each.name for node in nodes for each in node.names}
+        names |= {node.module or "" for node in at_import(body) if isinstance(node, ast.ImportFrom)}
+        waiting |= {own for name in names - found if (own := test / f"{name}.py").is_file()}
+        found |= names
+    assert {"written", "rclpy"} <= found
+    assert not found & ONLY_TESTS
 
 
 @pytest.fixture(scope="module")

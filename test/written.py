@@ -8,13 +8,15 @@ import zipfile
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 from PIL import Image
 from places import contents
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CELL_PX, CELLS = 16, 24
 
@@ -32,6 +34,8 @@ class Written:
 
     @property
     def table(self) -> pl.DataFrame:
+        import polars as pl  # noqa: PLC0415 - no distribution has it, and launch tests do without
+
         return pl.read_ipc(self.folder / f"{self.folder.name}.arrow")
 
     def files(self) -> dict[str, bytes]:

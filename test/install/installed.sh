@@ -29,6 +29,10 @@ colcon build --packages-select edgefirst_ros
 use install
 export PYTHONPATH="$root/older:$PYTHONPATH"
 
+say "numpy"
+where="import numpy; print(numpy.__file__)"
+test "$(python3 -c "import edgefirst_ros, pyarrow; $where")" = "$(python3 -c "$where")"
+
 say "command"
 test "$(command -v edgefirst-ros)" = "$workspace/install/edgefirst_ros/bin/edgefirst-ros"
 edgefirst-ros simulate -o "$root/drive" --seconds 3 --set width=320 --set height=180 --set lidar_points=640

@@ -92,24 +92,29 @@ def test_an_older_python_is_refused_with_what_to_do(found: tuple[int, ...]) -> N
     done = quietly(sys.executable, "-c", SETUP.format(found))
     assert done.returncode == 1
     assert "needs Python 3.11 or newer" in done.stdout
-    assert "ROS 2 Jazzy" in done.stdout
+    assert "ROS 2 Jazzy or Lyrical" in done.stdout
     assert "Zenoh" in done.stdout
 
 
 def test_what_was_installed_beside_the_package_comes_first(tmp_path: Path) -> None:
-    """In an underlay, too; what is for another Python does not."""
+    """In an underlay, too, and after rclpy; what is for another Python does not."""
     ours = f"python{sys.version_info.major}.{sys.version_info.minor}"
     other = f"python{sys.version_info.major}.{sys.version_info.minor + 1}"
     for prefix, python in (("over", other), ("under", ours)):
         folder = tmp_path / prefix / "opt" / "edgefirst_ros" / python
         folder.mkdir(parents=True)
-        (folder / "pydantic.py").write_text(f"PLACE = {prefix!r}\n")
+        for name in ("pydantic.py", "typing_extensions.py"):
+            (folder / name).write_text(f"PLACE = {prefix!r}\n")
     prefixes = f"{tmp_path / 'none'}::{tmp_path / 'over'}:{tmp_path / 'under'}"
-    asking = "import edgefirst_ros, pydantic; print(pydantic.PLACE)"
+    # ROS 2 Lyrical's messages import typing_extensions.
+    asking = (
+        "import typing_extensions, edgefirst_ros, pydantic, importlib; print(pydantic.PLACE, "
+        "importlib.import_module('typing_extensions').PLACE)"
+    )
     done = quietly(sys.executable, "-c", asking, AMENT_PREFIX_PATH=prefixes)
-    assert done.stdout == "under\n"
+    assert done.stdout == "under under\n"
     plain = quietly(sys.executable, "-c", asking.replace("PLACE", "__name__"), AMENT_PREFIX_PATH="")
-    assert plain.stdout == "pydantic\n"
+    assert plain.stdout == "pydantic typing_extensions\n"
 
 
 def test_an_interpreter_that_has_everything_is_given_executables_alone(tmp_path: Path) -> None:
