@@ -123,10 +123,17 @@ class TopicRule(_OfCamera):
         description="The device that the sensor is of. Empty: topics whose names begin alike are of one. Set "
         "it where several devices are on a vehicle and names do not show which sensor is of which.",
     )
+    frame_prefix: str = Field(
+        "",
+        max_length=64,
+        description="Put before the names of the topic's frames, with a slash: base_link becomes "
+        "rear/base_link. Set it where several devices call their frames alike.",
+    )
     xyz_m: Vector | None = Field(
         None,
         description="Where the sensor is in the rig's frame: x ahead, y left, z up. Unset: as transforms "
-        "say. Set it where they say nothing or are wrong; the sensor's frame is then called like it.",
+        "say. Set it where they say nothing or are wrong; the sensor's frame is then called like it. With a "
+        "tf that has a frame_prefix: where that device's own base_link is.",
     )
     rpy_deg: Vector | None = Field(
         None,
@@ -264,6 +271,8 @@ class TopicRule(_OfCamera):
             raise ValueError("info_file is a camera's: give it to the entry with role: camera")
         if self.rpy_deg is not None and self.rotation_xyzw is not None:
             raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
+        if self.role is Role.TF and self.is_placed and not self.frame_prefix:
+            raise ValueError("xyz_m of a tf says where a device is: give the frame_prefix of its frames")
         if self.mount_frame and not self.is_placed:
             raise ValueError("mount_frame places nothing by itself: give xyz_m, where the sensor is in it")
         return self

@@ -16,7 +16,14 @@ from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
-from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
+from edgefirst_ros.model.transform import (
+    Transform,
+    matrix_of,
+    prefixed,
+    quaternion_of,
+    quaternion_of_angles,
+    unit,
+)
 
 TF, TEXT = "tf2_msgs/msg/TFMessage", "std_msgs/msg/String"
 OFTEN_OTHER: Mapping[str, tuple[Role, str]] = {
@@ -152,7 +159,8 @@ class TopicMap:
         self._types: dict[str, str] = {}
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
-        self._placed = {sensor_of(entry, rule) for entry, rule in config.topics.items() if rule.is_placed}
+        placed = {entry: rule for entry, rule in config.topics.items() if rule.is_placed}
+        self._placed = {sensor_of(n, rule) for n, rule in placed.items() if rule.role is not Role.TF}
         self._described = {
             role: [
                 (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
@@ -290,6 +298,8 @@ def placed(config: Config) -> dict[str, Transform]:
     for entry, rule in config.topics.items():
         if rule.is_placed:
             frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
+            if rule.role is Role.TF:
+                frame = prefixed(config.rig_frame.rpartition("/")[2], rule.frame_prefix)
             found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
 

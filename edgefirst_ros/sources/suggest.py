@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
@@ -32,7 +32,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
-from edgefirst_ros.model.transform import bare
+from edgefirst_ros.model.transform import bare, prefixed, with_prefix
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
@@ -102,10 +102,12 @@ class Look:
 
     Args:
         topics: (topic, type) of those that are known to exist.
+        devices: what names begin with, if that is known to say which device each is of, with its own frames.
     """
 
-    def __init__(self, topics: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, topics: Iterable[tuple[str, str]] = (), devices: Iterable[str] = ()) -> None:
         self.topics: dict[str, SeenTopic] = {t: SeenTopic(t, full_type(kind)) for t, kind in topics}
+        self._devices = frozenset(devices)
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
@@ -132,7 +134,7 @@ class Look:
         Raises:
             ConfigError: nothing can be the reference; says what is there.
         """
-        return _Chooser(self.topics, source).suggestion()
+        return _Chooser(self.topics, source, self._devices).suggestion()
 
     def layout(self, viewer: Viewer, suggestion: Suggestion) -> Layout:
         """A viewer's layout for what a suggestion takes of what was seen."""
@@ -140,14 +142,16 @@ class Look:
         return layout(viewer, build_config(suggestion.values), topics)
 
 
-def look_at(recordings: Iterable[Recording]) -> Look:
+def look_at(recordings: Iterable[Recording], devices: Iterable[str] = ()) -> Look:
     """What is in the beginning of recordings, until something came of every topic that can be used.
+
+    ``devices`` as in ``Look``.
 
     Raises:
         RecordingError: a file cannot be read.
     """
     opened = [*recordings]
-    look = Look(topic for recording in opened for topic in recording.topics())
+    look = Look((topic for recording in opened for topic in recording.topics()), devices)
     for recording in opened:
         first_ns, taken = 0, 0
         for message in recording.messages():
@@ -160,7 +164,10 @@ def look_at(recordings: Iterable[Recording]) -> Look:
 
 
 class _Chooser:
-    def __init__(self, topics: Mapping[str, SeenTopic], source: str) -> None:
+    def __init__(self, topics: Mapping[str, SeenTopic], source: str, devices: frozenset[str]) -> None:
+        self._devices = devices or devices_of((t.topic, t.type) for t in topics.values())
+        self._prefixes = {d: d for d in devices} or _prefixes([*topics.values()], self._devices)
+        topics = {name: _with_prefix(t, self._prefixes.get(_first(name), "")) for name, t in topics.items()}
         self._topics, self._source = topics, source
         self._entries: list[_Entry] = []
         self._left_out: dict[str, str] = {}
@@ -175,7 +182,6 @@ class _Chooser:
             if child not in self._parents
         }
         self._rig = ""
-        self._devices = devices_of((t.topic, t.type) for t in topics.values())
         self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
@@ -283,9 +289,7 @@ class _Chooser:
         comment = f"calibration of {name}"
         if own[0].is_distorted and "rect" in re.split(r"[_/]", camera.topic):
             comment += "; the pictures are rectified, but it has a distortion: look at straight lines"
-        rule: dict[str, Any] = {"role": Role.CAMERA_INFO, "topic": own[0].topic, "sensor": name}
-        if device := self._device_of(own[0]):
-            rule["device"] = device
+        rule = self._rule(own[0], Role.CAMERA_INFO, sensor=name)
         self._entries.append(_Entry(info_name, own[0], rule, comment))
         for other in own[1:]:
             self._left_out[other.topic] = f"another calibration of {name}, which takes {own[0].topic}"
@@ -353,13 +357,16 @@ class _Chooser:
                 fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
             )
             self._odometry(odometry, imu, fix)
-        tfs = by_role.pop(Role.TF, [])
-        for seen in tfs[1:]:
-            self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
-        if tfs and Role.TF in own:
-            self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
-        elif tfs:
-            self._add("tf", tfs[0], Role.TF)
+        every = by_role.pop(Role.TF, [])
+        for device in sorted({*map(self._device_of, every)}):
+            tfs = [seen for seen in every if self._device_of(seen) == device]
+            for seen in tfs[1:]:
+                self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
+            if Role.TF in own:
+                self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
+            else:
+                is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
+                self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
 
     def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
         return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
@@ -413,9 +420,7 @@ class _Chooser:
         return {each.seen.topic for each in self._entries}
 
     def _add(self, name: str, seen: SeenTopic, role: Role) -> None:
-        rule: dict[str, Any] = {"role": role, "topic": seen.topic}
-        if (device := self._device_of(seen)) and role is not Role.TF:
-            rule["device"] = device
+        rule = self._rule(seen, role)
         said = [f"{seen.hz:.3g} Hz"] if seen.hz else []
         if seen.form:
             said.append(seen.form if seen.size is None else f"{seen.form} {seen.size[0]}x{seen.size[1]}")
@@ -441,6 +446,15 @@ class _Chooser:
             rule["required"] = default.required
         self._entries.append(_Entry(name, seen, rule, ", ".join(said)))
 
+    def _rule(self, seen: SeenTopic, role: Role, **more: str) -> dict[str, Any]:
+        """What an entry begins with: role and topic, and of which device it is."""
+        rule: dict[str, Any] = {"role": role, "topic": seen.topic, **more}
+        if (device := self._device_of(seen)) and role is not Role.TF:
+            rule["device"] = device
+        if prefix := self._prefixes.get(device):
+            rule["frame_prefix"] = prefix
+        return rule
+
     def _clock(self, seen: SeenTopic, role: Role, rule: dict[str, Any]) -> Iterator[str]:
         if role.sensor.kind is CALIBRATION:
             return
@@ -463,7 +477,15 @@ class _Chooser:
         if top in self._moving:
             parent, topic = self._moving[top]
             return f", on a mount that moves ({top} in {parent}, {topic}), which is not followed"
-        return f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg" if self._parents else ""
+        at = "xyz_m and rpy_deg" + (f" of {tf}" if (tf := self._tf_of(frame)) else "")
+        return f", of which no transform leads to {self._rig}: set {at}" if self._parents else ""
+
+    def _tf_of(self, frame: str) -> str:
+        """The entry that can say where the device of a frame is, if it is another one than the rig's."""
+        device = frame.partition("/")[0]
+        is_other = device in self._prefixes and device != self._rig.partition("/")[0]
+        has_tf = any(seen.pairs for seen in self._topics.values() if self._device_of(seen) == device)
+        return f"{device}_tf" if is_other and has_tf else ""
 
     def _is_connected(self, frame: str) -> bool:
         """Whether transforms connect a frame with the rig, in whichever direction."""
@@ -489,7 +511,8 @@ class _Chooser:
         """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
         chains = [self._ancestors(seen.frame) for seen in sensors if seen.frame]
         above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
-        for usual in RIGS:
+        prefix = "" if lead is None else self._prefixes.get(self._device_of(lead), "")
+        for usual in (prefixed(rig, prefix) for rig in RIGS):
             if above[usual]:
                 return usual
         if lead is None or not above:
@@ -633,6 +656,25 @@ def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
             moving.add(_first(topic))
     is_rig = len(moving) > 1 and moving <= sensing and not any(OF_CAMERAS.search(each) for each in moving)
     return frozenset(moving) if is_rig else frozenset()
+
+
+def _prefixes(topics: Collection[SeenTopic], devices: Collection[str]) -> dict[str, str]:
+    """By device, what its frames' names are to begin with; empty unless several call frames alike."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for seen in topics:
+        sensor = {seen.frame} if seen.form or seen.points else set()
+        named[device if (device := _first(seen.topic)) in devices else ""] |= {*seen.pairs} | sensor
+    shared = named.pop("", set()) | {""}
+    every = Counter(frame for frames in named.values() for frame in frames - shared)
+    return {each: each for each in devices} if any(times > 1 for times in every.values()) else {}
+
+
+def _with_prefix(seen: SeenTopic, prefix: str) -> SeenTopic:
+    if not prefix:
+        return seen
+    pairs = {prefixed(child, prefix): with_prefix(made, prefix) for child, made in seen.pairs.items()}
+    moving = {prefixed(child, prefix) for child in seen.moving}
+    return replace(seen, frame=prefixed(seen.frame, prefix), pairs=pairs, moving=moving)
 
 
 def _first(topic: str) -> str:
