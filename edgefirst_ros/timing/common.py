@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot, isfinite
 from types import MappingProxyType
 
@@ -39,10 +39,14 @@ MOST_SIGMA_S = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How much later one signal shows what another one shows, and its standard deviation, in seconds."""
+    """How much later one signal shows what another one shows, and its standard deviation, in seconds.
+
+    ``rest`` is the share of a signal's power that the other one does not explain.
+    """
 
     lag_s: float
     sigma_s: float
+    rest: float = 0.0
 
 
 def common_lag(first: tuple[Floats, Floats], second: tuple[Floats, Floats], within_s: float) -> Lag | None:
@@ -62,7 +66,8 @@ def common_lag(first: tuple[Floats, Floats], second: tuple[Floats, Floats], with
     best = int(rests.argmin())
     if rests[best] > MOST_REST or _has_rival(rests, best):
         return None
-    return _refined(*_overlap(one, other, best - reach), (best - reach) * STEP_S)
+    lag = _refined(*_overlap(one, other, best - reach), (best - reach) * STEP_S)
+    return lag and replace(lag, rest=float(rests[best]))
 
 
 Signal = tuple[int, Floats]
