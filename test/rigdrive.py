@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.model.transform import Transforms, matrix_of, quaternion_of, quaternion_of_angles, rigid
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.options import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
@@ -159,3 +160,112 @@ def settings(*formats: str) -> dict[str, Any]:
 
 def recorded_rig(folder: Path, *, imus: bool = True, still_s: float = 0.0) -> Path:
     return record(folder / "rig.mcap", messages(imus=imus, still_s=still_s))
+
+
+APART = {"left": (-52.318, -20.0), "rear": (904.044, 20.0)}
+"""By how much the hosts of two of the devices are off, in seconds, and their drift in ppm, where each records
+itself."""
+REAR_AT: tuple[tuple[float, float, float], float] = ((-1.0, 0.2, 0.3), 180.0)
+"""Where the rear device is: its own base_link in that of the left one, which is the rig's, and its yaw."""
+FRAMES = ("optical", "lidar")
+
+
+def at_host(
+    message: RawMessage, clock: tuple[float, float], *, gps_time: bool = False, up_s: float = 0.0
+) -> RawMessage:
+    """A message of a device whose clock is off.
+
+    Fixes may have the receiver's time, of whole epochs, and the IMU the time since the host was started.
+    """
+    off_s, ppm = clock
+    start_ns = options().start_ns
+
+    def by_ns(time_ns: int) -> int:
+        return round(off_s * 1e9 + (time_ns - start_ns) * ppm * 1e-6)
+
+    second, nano = struct.unpack_from("<iI", message.data, 4)
+    stamp_ns = second * 10**9 + nano
+    is_gps = gps_time and message.topic == "/gps"
+    stamp_ns = stamp_ns // 10**8 * 10**8 if is_gps else stamp_ns + by_ns(stamp_ns)
+    if up_s and message.topic == "/imu":
+        stamp_ns -= start_ns + round((off_s - up_s) * 1e9)
+    stamp = struct.pack("<iI", *divmod(stamp_ns, 10**9))
+    late_ns = by_ns(message.receive_ns)
+    return message._replace(
+        data=message.data[:4] + stamp + message.data[12:],
+        receive_ns=message.receive_ns + late_ns,
+        publish_ns=message.publish_ns + late_ns,
+    )
+
+
+def mounted(message: RawMessage, name: str) -> RawMessage | None:
+    """A transform as the device says it, of its sensors in its own base_link; None of others' sensors."""
+    stamp_ns, _, datum = decode(message)
+    assert isinstance(datum, Transforms)
+    (transform,) = datum.transforms
+    if transform.child not in {f"{name}_{kind}" for kind in FRAMES}:
+        return None
+    (x, y, z), yaw_deg = REAR_AT if name == "rear" else ((0.0, 0.0, 0.0), 0.0)
+    base = rigid(matrix_of(quaternion_of_angles([0.0, 0.0, np.radians(yaw_deg)])), (x, y, z))
+    own = np.linalg.inv(base) @ rigid(matrix_of(transform.rotation_xyzw), transform.translation_m)
+    values = {
+        "header": {"stamp": {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9}, "frame_id": "base_link"},
+        "child_frame_id": transform.child.replace(name, "main"),
+        "transform": {
+            "translation": dict(zip("xyz", own[:3, 3], strict=True)),
+            "rotation": dict(zip("xyzw", quaternion_of(own[:3, :3]), strict=True)),
+        },
+    }
+    kind = "geometry_msgs/TransformStamped"
+    return message._replace(data=encode(kind, values), definition=definition(kind))
+
+
+def alike(*, imus: bool = True, still_s: float = 0.0) -> Iterator[tuple[str, RawMessage]]:
+    """What two of the devices send, both by the same names of topics and frames, at true times."""
+    random = np.random.default_rng(11)
+    for message in McapRecording(simulated(options()).mcap).messages():
+        device, _, topic = message.topic.strip("/").partition("/")
+        for name in APART:
+            if device == name:
+                data = message.data
+                for kind in FRAMES:  # as many letters
+                    data = data.replace(f"{name}_{kind}\0".encode(), f"main_{kind}\0".encode())
+                yield name, message._replace(topic=f"/{topic}", data=data)
+            elif device == "imu" and imus:
+                # The left one stands as the rig does.
+                yield name, measured(message, "front" if name == "left" else name, random, still_s)
+            elif device == "gps":
+                yield name, message
+            elif device == "tf_static" and (own := mounted(message, name)) is not None:
+                yield name, own
+
+
+def recorded_apart(
+    folder: Path,
+    clocks: Mapping[str, tuple[float, float]] = APART,
+    *,
+    imus: bool = True,
+    still_s: float = 0.0,
+    gps_time: bool = False,
+    up_s: float = 0.0,
+) -> dict[str, Path]:
+    """A file of each of two devices, made by its own host."""
+    folder.mkdir(parents=True, exist_ok=True)
+    every = [*alike(imus=imus, still_s=still_s)]
+    return {
+        name: record(
+            folder / f"{name}.mcap",
+            in_order(at_host(m, clock, gps_time=gps_time, up_s=up_s) for n, m in every if n == name),
+        )
+        for name, clock in clocks.items()
+    }
+
+
+def in_order(content: Iterable[RawMessage]) -> list[RawMessage]:
+    return sorted(content, key=lambda message: message.receive_ns)
+
+
+def recorded_together(path: Path) -> Path:
+    """The same by one host, which has the devices' names before those of the topics."""
+    every = [message._replace(topic=f"/{name}{message.topic}") for name, message in alike()]
+    return record(path, in_order(every))

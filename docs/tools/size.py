@@ -28,24 +28,24 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16680,
-    "pipeline": 5220,
+    "pipeline": 5240,
     "video": 4090,
-    "sources": 3710,
+    "sources": 3810,
     "report": 3970,
-    "cli": 2770,
+    "cli": 2800,
     "model": 2780,
     "nodes": 2390,
     "ego": 2130,
-    "timing": 2310,
+    "timing": 2440,
     "simulation": 2010,
     "live": 1750,
     "fleet": 1570,
-    "offline": 1240,
-    "config": 1700,
+    "offline": 1550,
+    "config": 1710,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 297, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 301, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -189,6 +189,8 @@ class RecordedDrive:
     """Index of the part that ``messages`` is reading."""
     window: TimeWindow | None = None
     """The log times that ``messages`` reads; None for all."""
+    doubts: list[str] = field(default_factory=list)
+    """What is uncertain of it, as warnings."""
 
     @property
     def path(self) -> Location:

@@ -134,6 +134,7 @@ class MotionSurvey:
             return
         datum: Datum | None = None
         stamp_ns = None if self.needs(raw.topic, raw.schema) else leading_stamp_ns(raw.data)
+        stamp_ns = stamp_ns and stamp_ns + raw.shift_ns
         # Of one time of receipt, messages differ in their beginnings, which hold stamp and sizes.
         digest = digest_of(raw, None if stamp_ns is None else BEGINNING)
         if stamp_ns is None:
@@ -148,7 +149,7 @@ class MotionSurvey:
             if known.is_sense:
                 datum = decoded.datum
             elif known.leads:
-                known.leads = leading_stamp_ns(raw.data) == stamp_ns
+                known.leads = leading_stamp_ns(raw.data) == (stamp_ns and stamp_ns - raw.shift_ns)
         if raw.topic not in self._ruled:
             self._ruled.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
