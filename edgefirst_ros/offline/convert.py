@@ -367,6 +367,7 @@ class _Source:
         first = drive.parts[0]
         session, config = first.session, pipeline.config
         self._pipeline = pipeline
+        pipeline.joined_ns |= drive.joined_ns
         self._again = session is not None and drive.window is None and is_as_captured(session, config)
         self._host, self._known, self._take = first.host, None if self._again else known, take
         self._surveyed = deque(surveyed)

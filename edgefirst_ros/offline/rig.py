@@ -89,7 +89,9 @@ class Rig:
             given_s = self.offsets_s.get(name)
             found[name] = compared((first, heard[first]), (name, heard[name]), given_s)
             drive.notes.append(f"{name}: {_files(self.devices[name])}; {found[name].text}")
-            if (found[name].sure_s or 0.0) > DOUBT_S:
+            sure_s = found[name].sure_s
+            drive.joined_ns[name] = None if sure_s is None else round(sure_s * 1e9)
+            if (sure_s or 0.0) > DOUBT_S:
                 drive.doubts.append(f"{name}: its clock is not well known: {found[name].text}")
         for part in self.parts:
             part.shift, part.joined = found[part.name].shift, found[part.name].described(part.name)

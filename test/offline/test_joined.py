@@ -88,6 +88,10 @@ def test_the_offset_is_found_and_said(joined: tuple[Sequence, dict[str, Any], Ri
     assert abs(rear["ahead_s"] - AHEAD_S) < min(0.002, rear["uncertainty_s"])
     assert rear["uncertainty_s"] < 0.003
     assert rear["by"] == "motion"
+    (sequence,) = report["sequences"]
+    known_ns = {topic: clock["uncertainty_ns"] for topic, clock in sequence["clocks"].items()}
+    assert known_ns["/left/camera/jpeg"] == 0
+    assert known_ns["/rear/camera/jpeg"] == pytest.approx(rear["uncertainty_s"] * 1e9, abs=1000)
     assert "rear: rear.mcap; its clock is 956.36" in " ".join(report["notes"])
 
 
