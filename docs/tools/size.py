@@ -31,8 +31,8 @@ CEILINGS: Mapping[str, int] = {
     "pipeline": 5220,
     "video": 4090,
     "sources": 3710,
-    "report": 3970,
-    "cli": 2770,
+    "report": 4270,
+    "cli": 2790,
     "model": 2780,
     "nodes": 2390,
     "ego": 2130,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 297, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 299, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:
