@@ -28,7 +28,7 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16680,
-    "pipeline": 5220,
+    "pipeline": 5240,
     "video": 4090,
     "sources": 3710,
     "report": 4270,

@@ -17,7 +17,7 @@ from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.datasets import find, refuse_linked
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.formats.scene import Box2d, Drawable, Instant, Vector, opened
+from edgefirst_ros.formats.scene import Box2d, Drawable, Instant, Vector, in_colour, opened
 from edgefirst_ros.model.camera import Intrinsics
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, OutputExists
 from edgefirst_ros.model.pictures import encode_gray
@@ -176,7 +176,7 @@ class _View:
         seen = self._seen.setdefault(name, _Seen(size, self._aim(camera)))
         if size == seen.size:
             small = WIDTH, max(1, round(WIDTH * size[1] / size[0]))
-            luma = opened(data)[0].convert("L").resize(small, Image.Resampling.BOX)
+            luma = in_colour(opened(data)[0]).convert("L").resize(small, Image.Resampling.BOX)
             seen.pictures.append(np.asarray(luma))
             if len(seen.pictures) % 2:
                 seen.middle = data
@@ -272,7 +272,7 @@ def _draft(camera: str, seen: _Seen, far: str) -> Draft:
 
 
 def _preview(data: bytes, mask: Bits) -> bytes:
-    picture = opened(data)[0].convert("RGB")
+    picture = in_colour(opened(data)[0])
     pixels = np.asarray(picture, np.float32)
     tinted = np.where(at_size(mask, picture.size)[..., None], (pixels + _TINT) / 2, pixels)
     written = BytesIO()
