@@ -589,7 +589,8 @@ class _Names:
         kind = SHORT.get(usual, usual)
         told = [word for word in words if not NOISE.fullmatch(word) and word not in kind.split("_")]
         own, every = ("_".join(dict.fromkeys(each))[:48] for each in (told, words))
-        short = own if own and usual == "camera" else f"{own}_{kind}".strip("_")
+        says_kind = usual == "camera" or any(re.fullmatch(rf"{kind}\d+", word) for word in told)
+        short = own if own and says_kind else f"{own}_{kind}".strip("_")
         tried = chain([short, every], (f"{short}_{number}" for number in count(2))) if many else iter([usual])
         name = next(
             each

@@ -273,6 +273,13 @@ def test_cameras_that_only_differ_in_colour_are_called_apart() -> None:
     assert {*look.suggestion("kitti").values["topics"]} == {"kitti_left", "kitti_camera_gray_left_image_raw"}
 
 
+def test_a_name_says_its_kind_once() -> None:
+    cloud = "/LIDAR_TOP"
+    topics = ("/lidar0/points", "/roof/lidar1/points", "/rear/points")
+    look = seen(*((topic, cloud) for topic in topics), like="nuscenes")
+    assert {*look.suggestion("three").values["topics"]} == {"lidar0", "roof_lidar1", "rear_lidar"}
+
+
 @pytest.mark.parametrize(
     ("topics", "taken"),
     [
