@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16680,
+    "formats": 16700,
     "pipeline": 5240,
     "video": 4090,
     "sources": 3710,
