@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16680,
-    "pipeline": 5250,
+    "formats": 16700,
+    "pipeline": 5280,
     "video": 4090,
-    "sources": 3810,
-    "report": 3970,
-    "cli": 2800,
+    "sources": 3820,
+    "report": 4270,
+    "cli": 2830,
     "model": 2780,
     "nodes": 2390,
     "ego": 2130,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 301, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 303, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

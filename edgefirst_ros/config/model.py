@@ -211,6 +211,12 @@ class TopicRule(_OfCamera):
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
         "white. 0: 10, 12, 14 or 16, as the first pictures fill them. Set it if a drive begins in the dark.",
     )
+    sixteen_bits: bool = Field(
+        False,
+        description="Keep all 16 bits of a gray camera (mono16, 16UC1, 16-bit PNG): its pictures are written "
+        "as PNG with the values as sent, not scaled to 8 bits. Set it for a thermal camera, whose values are "
+        "temperatures.",
+    )
     fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
         default_factory=dict,
         description="For radar clouds: what the driver calls the radial speed (m/s), the power (dB), the "

@@ -49,6 +49,8 @@ SIDEWAYS_SHARE = 0.2
 WORLD = frozenset({"map", "odom", "world", "earth", "global"})
 """Frames that do not move with the robot (REP 105): what is in them was made of sensors' data."""
 RIGS = ("base_link", "base_footprint")
+_THERMAL = ("thermal", "lwir", "flir", "boson", "lepton")
+"""How words begin in names of thermal cameras and of their frames."""
 PLACED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 """Roles of what is mounted somewhere."""
 NOISE = re.compile(
@@ -282,6 +284,9 @@ class _Chooser:
     def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
         entry = self._entries[-1]
+        if _is_thermal(camera):
+            entry.rule["sixteen_bits"] = True
+            entry.comment += "; thermal: values are kept, not scaled to 8 bits"
         if not own:
             entry.comment += "; no CameraInfo: its intrinsics are unknown"
             return
@@ -636,9 +641,15 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     moves = {"doppler", "radial_speed", "range_rate", "rcs", "velocity"}
     if role is Role.LIDAR_POINTS and moves & {name.lower() for name in seen.fields}:
         role = Role.RADAR_TARGETS
-    if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"}:
+    if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"} and not _is_thermal(seen):
         role = Role.DEPTH
     return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def _is_thermal(seen: SeenTopic) -> bool:
+    """Whether a gray camera of 16 bits measures temperatures, by its names."""
+    words = re.split(r"[^a-z0-9]+", f"{seen.topic} {seen.frame}".lower())
+    return seen.form in {"mono16", "16UC1"} and any(word.startswith(_THERMAL) for word in words)
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -491,6 +491,18 @@ def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
 
 
+def test_other_cameras_take_no_cuboids_away(rig: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """The 2-D boxes are of the camera in whose frame they are, whatever else looks."""
+    one = build_config({"formats": ["ncore"]})
+    convert([simulated(OPTIONS).mcap], tmp_path, one, dataset="d")
+    alone, among = (
+        Sequence(each / "ncore" / SEQUENCE).attributes("cuboids/default/cuboids")
+        for each in (tmp_path, rig[0])
+    )
+    assert len(alone["cuboid_track_observations"]) > 100
+    assert among == alone
+
+
 @needs_official
 def test_points_of_each_lidar_lie_where_each_camera_sees_them(official: dict[str, Any], truth: Truth) -> None:
     """Through NVIDIA's reader: each lidar's points, in each camera's picture, against the truth."""
