@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from drives import simulated
 from recorded import record
-from wire_encoder import encode
 
-from edgefirst_ros.model.definitions import definition
-from edgefirst_ros.model.navigation import Imu
-from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.transform import Transforms, matrix_of, quaternion_of, quaternion_of_angles, rigid
-from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.simulation.options import MoreSensor
+from edgefirst_ros.simulation import DeviceClock, DriveOptions, ImuErrors, MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
-# Offset in seconds, drift in ppm, by how many milliseconds everything that it sends comes later than usual.
 CLOCKS = {
-    "front": (137.0, 20.0, 0.0),
-    "left": (-52.0, -20.0, 40.0),
+    "front": DeviceClock(137.0, 20.0),
+    "left": DeviceClock(-52.0, -20.0, late_ms=40.0),
     # So near that by times of receipt it passes for the recorder's own clock, with long latencies.
-    "right": (-0.3, 10.0, 0.0),
-    "rear": (904.0, 20.0, 0.0),
+    "right": DeviceClock(-0.3, 10.0),
+    "rear": DeviceClock(904.0, 20.0),
 }
 PLACES = {
     "front": ((1.5, 0.0, 1.6), 0.0),
@@ -37,109 +27,54 @@ PLACES = {
     "right": ((0.0, -0.8, 1.6), -90.0),
     "rear": ((-1.5, 0.0, 1.6), 180.0),
 }
+ANTENNA_M = (1.5, 0.0, 1.8)
 SECONDS = 5.0
-SIGMA_RAD_S = 0.002
-"""Of a usual gyroscope at 100 Hz."""
 
 
 @cache
-def options() -> DriveOptions:
-    more = []
+def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
+    """Of the drive; until ``still_s`` it stands."""
+    more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0, device="front")]
     for number, (name, (at_m, yaw_deg)) in enumerate(PLACES.items()):
         turn, (x, y, z) = (0.0, 0.0, yaw_deg), at_m
         camera, lidar = f"{name}/camera/jpeg", f"{name}/lidar/points"
         more += [
             MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 5.0, 13.0 + 17 * number, 160, 90,
-                       info=f"{name}/camera/info"),
+                       info=f"{name}/camera/info", device=name),
             MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 5.0, 22.0 + 21 * number,
-                       points=640),
+                       points=640, device=name),
         ]  # fmt: skip
+        if imus or name == "front":
+            imu = f"{name}/imu", f"{name}_imu"
+            more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number, device=name))
     return DriveOptions(
-        seconds=SECONDS,
-        fps=5,
-        width=160,
-        height=96,
-        model_hz=0.0,
-        radar_hz=0.0,
-        cube_hz=0.0,
+        seconds=SECONDS + still_s,
+        stops=((0.0, still_s),) if still_s else (),
         clock="realtime",
         gps_no_fix=0,
-        imu_hz=100.0,
+        # Of a usual gyroscope at 100 Hz.
+        imu=ImuErrors(gyroscope_sigma_rad_s=0.002),
+        rocking_rad_s=0.01,
         host=HOST,
+        own=False,
         more=tuple(more),
+        devices=CLOCKS,
     )
-
-
-def restamped(data: bytes, name: str, start_ns: int) -> bytes:
-    """A message that begins with its stamp, as a device's clock says it."""
-    second, nano = struct.unpack_from("<iI", data, 4)
-    time_ns = second * 10**9 + nano
-    offset_s, ppm, _ = CLOCKS[name]
-    stamp_ns = time_ns + round(offset_s * 1e9 + (time_ns - start_ns) * ppm * 1e-6)
-    return data[:4] + struct.pack("<iI", *divmod(stamp_ns, 10**9)) + data[12:]
-
-
-SHAKES = [
-    (2 * np.pi * hz, phase) for hz, phase in ((0.9, 0.3), (1.3, 2.0), (1.9, 4.4), (2.8, 1.1), (4.1, 5.2))
-]
-
-
-def measured(message: RawMessage, name: str, random: np.random.Generator, still_s: float = 0.0) -> RawMessage:
-    """What the gyroscope of a device measures, as the road rocks all of them; only one is not on its side.
-
-    Until ``still_s`` it measures nothing but its noise.
-    """
-    stamp_ns, frame, datum = decode(message)
-    assert isinstance(datum, Imu)
-    at_s = (stamp_ns - options().start_ns) / 1e9
-    rocking = 0.01 * np.array([[np.sin(f * at_s + p), np.cos(1.1 * f * at_s + p), 0.0] for f, p in SHAKES])
-    turning = np.array(datum.angular_velocity_rad_s) + rocking.sum(axis=0)
-    turning *= at_s > still_s
-    turning = turning * random.normal(1.0, 0.003) + random.normal(0.0, SIGMA_RAD_S, 3) + 0.001
-    by = 0 if name == "front" else 1
-    values: dict[str, Any] = {
-        "header": {"stamp": {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9}, "frame_id": frame},
-        "angular_velocity": dict(zip("xyz", np.roll(turning, by), strict=True)),
-        "linear_acceleration": dict(zip("xyz", np.roll(datum.linear_acceleration_m_s2, by), strict=True)),
-    }
-    if not by and datum.orientation_xyzw is not None:
-        values["orientation"] = dict(zip("xyzw", datum.orientation_xyzw, strict=True))
-    return message._replace(data=encode("sensor_msgs/Imu", values), definition=definition("sensor_msgs/Imu"))
-
-
-def of_device(name: str, message: RawMessage, start_ns: int) -> RawMessage:
-    late_ns = round(CLOCKS[name][2] * 1e6)
-    data = restamped(message.data, name, start_ns)
-    return message._replace(data=data, receive_ns=message.receive_ns + late_ns)
-
-
-def sent(*, imus: bool = True, still_s: float = 0.0) -> Iterator[RawMessage]:
-    random, start_ns = np.random.default_rng(7), options().start_ns
-    for message in McapRecording(simulated(options()).mcap).messages():
-        device, _, _ = message.topic.strip("/").partition("/")
-        if device in CLOCKS:
-            yield of_device(device, message, start_ns)
-        elif device == "imu":
-            for name in CLOCKS if imus else ("front",):
-                own = measured(message, name, random, still_s)
-                yield of_device(name, own._replace(topic=f"/{name}/imu"), start_ns)
-        elif device == "gps":
-            yield of_device("front", message._replace(topic="/front/gps"), start_ns)
-        elif device == "tf_static":
-            yield message
 
 
 @cache
 def messages(*, imus: bool = True, still_s: float = 0.0) -> tuple[RawMessage, ...]:
-    found = sorted(sent(imus=imus, still_s=still_s), key=lambda message: message.receive_ns)
-    return tuple(message._replace(arrival=number) for number, message in enumerate(found))
+    return tuple(McapRecording(simulated(options(imus=imus, still_s=still_s)).mcap).messages())
 
 
 def topics() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
-        "front_gps": {"role": "gps", "topic": "/front/gps", "device": "front", "latency_ms": 120.0},
+        "front_gps": {
+            "role": "gps", "topic": "/front/gps", "device": "front", "latency_ms": 120.0,
+            "xyz_m": [*ANTENNA_M],
+        },
         "tf": {"topic": "/tf_static"},
-    }
+    }  # fmt: skip
     for name in CLOCKS:
         of = {"device": name}
         found |= {
@@ -160,112 +95,3 @@ def settings(*formats: str) -> dict[str, Any]:
 
 def recorded_rig(folder: Path, *, imus: bool = True, still_s: float = 0.0) -> Path:
     return record(folder / "rig.mcap", messages(imus=imus, still_s=still_s))
-
-
-APART = {"left": (-52.318, -20.0), "rear": (904.044, 20.0)}
-"""By how much the hosts of two of the devices are off, in seconds, and their drift in ppm, where each records
-itself."""
-REAR_AT: tuple[tuple[float, float, float], float] = ((-1.0, 0.2, 0.3), 180.0)
-"""Where the rear device is: its own base_link in that of the left one, which is the rig's, and its yaw."""
-FRAMES = ("optical", "lidar")
-
-
-def at_host(
-    message: RawMessage, clock: tuple[float, float], *, gps_time: bool = False, up_s: float = 0.0
-) -> RawMessage:
-    """A message of a device whose clock is off.
-
-    Fixes may have the receiver's time, of whole epochs, and the IMU the time since the host was started.
-    """
-    off_s, ppm = clock
-    start_ns = options().start_ns
-
-    def by_ns(time_ns: int) -> int:
-        return round(off_s * 1e9 + (time_ns - start_ns) * ppm * 1e-6)
-
-    second, nano = struct.unpack_from("<iI", message.data, 4)
-    stamp_ns = second * 10**9 + nano
-    is_gps = gps_time and message.topic == "/gps"
-    stamp_ns = stamp_ns // 10**8 * 10**8 if is_gps else stamp_ns + by_ns(stamp_ns)
-    if up_s and message.topic == "/imu":
-        stamp_ns -= start_ns + round((off_s - up_s) * 1e9)
-    stamp = struct.pack("<iI", *divmod(stamp_ns, 10**9))
-    late_ns = by_ns(message.receive_ns)
-    return message._replace(
-        data=message.data[:4] + stamp + message.data[12:],
-        receive_ns=message.receive_ns + late_ns,
-        publish_ns=message.publish_ns + late_ns,
-    )
-
-
-def mounted(message: RawMessage, name: str) -> RawMessage | None:
-    """A transform as the device says it, of its sensors in its own base_link; None of others' sensors."""
-    stamp_ns, _, datum = decode(message)
-    assert isinstance(datum, Transforms)
-    (transform,) = datum.transforms
-    if transform.child not in {f"{name}_{kind}" for kind in FRAMES}:
-        return None
-    (x, y, z), yaw_deg = REAR_AT if name == "rear" else ((0.0, 0.0, 0.0), 0.0)
-    base = rigid(matrix_of(quaternion_of_angles([0.0, 0.0, np.radians(yaw_deg)])), (x, y, z))
-    own = np.linalg.inv(base) @ rigid(matrix_of(transform.rotation_xyzw), transform.translation_m)
-    values = {
-        "header": {"stamp": {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9}, "frame_id": "base_link"},
-        "child_frame_id": transform.child.replace(name, "main"),
-        "transform": {
-            "translation": dict(zip("xyz", own[:3, 3], strict=True)),
-            "rotation": dict(zip("xyzw", quaternion_of(own[:3, :3]), strict=True)),
-        },
-    }
-    kind = "geometry_msgs/TransformStamped"
-    return message._replace(data=encode(kind, values), definition=definition(kind))
-
-
-def alike(*, imus: bool = True, still_s: float = 0.0) -> Iterator[tuple[str, RawMessage]]:
-    """What two of the devices send, both by the same names of topics and frames, at true times."""
-    random = np.random.default_rng(11)
-    for message in McapRecording(simulated(options()).mcap).messages():
-        device, _, topic = message.topic.strip("/").partition("/")
-        for name in APART:
-            if device == name:
-                data = message.data
-                for kind in FRAMES:  # as many letters
-                    data = data.replace(f"{name}_{kind}\0".encode(), f"main_{kind}\0".encode())
-                yield name, message._replace(topic=f"/{topic}", data=data)
-            elif device == "imu" and imus:
-                # The left one stands as the rig does.
-                yield name, measured(message, "front" if name == "left" else name, random, still_s)
-            elif device == "gps":
-                yield name, message
-            elif device == "tf_static" and (own := mounted(message, name)) is not None:
-                yield name, own
-
-
-def recorded_apart(
-    folder: Path,
-    clocks: Mapping[str, tuple[float, float]] = APART,
-    *,
-    imus: bool = True,
-    still_s: float = 0.0,
-    gps_time: bool = False,
-    up_s: float = 0.0,
-) -> dict[str, Path]:
-    """A file of each of two devices, made by its own host."""
-    folder.mkdir(parents=True, exist_ok=True)
-    every = [*alike(imus=imus, still_s=still_s)]
-    return {
-        name: record(
-            folder / f"{name}.mcap",
-            in_order(at_host(m, clock, gps_time=gps_time, up_s=up_s) for n, m in every if n == name),
-        )
-        for name, clock in clocks.items()
-    }
-
-
-def in_order(content: Iterable[RawMessage]) -> list[RawMessage]:
-    return sorted(content, key=lambda message: message.receive_ns)
-
-
-def recorded_together(path: Path) -> Path:
-    """The same by one host, which has the devices' names before those of the topics."""
-    every = [message._replace(topic=f"/{name}{message.topic}") for name, message in alike()]
-    return record(path, in_order(every))

@@ -28,24 +28,24 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 16700,
-    "pipeline": 5280,
+    "pipeline": 5330,
     "video": 4090,
-    "sources": 3820,
+    "sources": 3840,
     "report": 4270,
-    "cli": 2830,
+    "cli": 2850,
     "model": 2780,
     "nodes": 2390,
-    "ego": 2130,
+    "ego": 2160,
     "timing": 2440,
-    "simulation": 2010,
+    "simulation": 2330,
     "live": 1750,
     "fleet": 1570,
     "offline": 1550,
-    "config": 1710,
+    "config": 1730,
     "api": 280,
     PLAIN: 70,
 }
-MOST = {"modules": 303, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 304, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -132,8 +132,9 @@ class TopicRule(_OfCamera):
     xyz_m: Vector | None = Field(
         None,
         description="Where the sensor is in the rig's frame: x ahead, y left, z up. Unset: as transforms "
-        "say. Set it where they say nothing or are wrong; the sensor's frame is then called like it. With a "
-        "tf that has a frame_prefix: where that device's own base_link is.",
+        "say, for IMU and GPS the rig's origin. Set it where they say nothing or are wrong, and for IMU and "
+        "GPS; the sensor's frame is then called like it. With a tf that has a frame_prefix: where that "
+        "device's own base_link is.",
     )
     rpy_deg: Vector | None = Field(
         None,
@@ -420,8 +421,9 @@ class EgoOptions(OptionsModel):
     )
     rig_from_imu_xyzw: Quaternion | None = Field(
         None,
-        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
-        "axes are the same. Set it to what a warning suggests if IMU and course disagree.",
+        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: as its "
+        "entry says, else the axes are the same. Set it to what a warning suggests if IMU and course "
+        "disagree.",
     )
     wait_s: float = Field(
         2.0,

@@ -18,6 +18,7 @@ from edgefirst_ros.config.topics import (
     full_type,
     leading_device,
     motion_entries,
+    rig_from_imu,
 )
 from edgefirst_ros.ego.motion import Motion, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
@@ -25,7 +26,7 @@ from edgefirst_ros.model.cdr import leading_stamp_ns
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import Datum, RawMessage, Role
-from edgefirst_ros.pipeline.context import vehicle
+from edgefirst_ros.pipeline.context import vehicle_of
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, turning_of, unwanted
 from edgefirst_ros.sources.order import BEGINNING
@@ -202,6 +203,6 @@ class MotionSurvey:
                 self._log.odometer.add(event.time_ns, event.datum)
 
     def _solve(self) -> None:
-        ego = self._config.ego
-        self._found.append(solve(self._log, vehicle(ego), ego.rig_from_imu_xyzw, self._proceed))
+        config = self._config
+        self._found.append(solve(self._log, vehicle_of(config), rig_from_imu(config), self._proceed))
         self._log = NavigationLog()

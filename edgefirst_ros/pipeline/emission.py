@@ -20,7 +20,7 @@ from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.pipeline.mounts import MovedFrame, without_rig
+from edgefirst_ros.pipeline.mounts import MovedFrame, unheeded, without_rig
 from edgefirst_ros.pipeline.samples import Frame, Pictures, Samples
 from edgefirst_ros.pipeline.session import SequenceResult, SequenceSummary, Session
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
@@ -239,7 +239,9 @@ class Emission:
         self.stop()
         session, trajectory, name = self.session, self._context.trajectory, self.info.name
         session.current = None
-        said = (*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values()))
+        placed, streams = (self._calibration or Calibration()).transforms, self.stats.values()
+        said = [*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values())]
+        said += () if goes_on else unheeded(self._config, placed, streams)
         session.notes += [f"{name}: {note}" for note in said]
         topics = self._context.reference_topics
         result = SequenceResult(

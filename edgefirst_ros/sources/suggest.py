@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
+import numpy as np
 import yaml
 
 from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
@@ -32,7 +33,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
-from edgefirst_ros.model.transform import bare, prefixed, with_prefix
+from edgefirst_ros.model.transform import bare, frame_in_base, prefixed, quaternion_of, with_prefix
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
@@ -66,6 +67,8 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+LEVEL = 1e-3
+"""Of a rotation's elements: what is turned by less is not turned."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 TRUTH = re.compile(r"truth|\bgt\b|/gt/|ideal")
 FREE = re.compile(r"mavros|px4|fmu|drone|uav|quad|boat|usv|asv|mecanum|omni")
@@ -176,7 +179,8 @@ class _Chooser:
         self._reference = ""
         # Transforms count before the robot's description.
         static = sorted(filter(_is_static, topics.values()), key=lambda each: each.type != TEXT)
-        self._parents = {child: bare(t.parent) for each in static for child, t in each.pairs.items()}
+        self._transforms = {child: t for each in static for child, t in each.pairs.items()}
+        self._parents = {child: bare(t.parent) for child, t in self._transforms.items()}
         self._moving = {
             child: (bare(each.pairs[child].parent), each.topic)
             for each in topics.values()
@@ -361,6 +365,7 @@ class _Chooser:
             fix = self._one(
                 fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
             )
+            self._heed(imu, fix)
             self._odometry(odometry, imu, fix)
         every = by_role.pop(Role.TF, [])
         for device in sorted({*map(self._device_of, every)}):
@@ -372,6 +377,21 @@ class _Chooser:
             else:
                 is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
                 self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
+
+    def _heed(self, imu: SeenTopic | None, fix: SeenTopic | None) -> None:
+        """Where transforms say that the antenna is, and how the IMU is turned, as poses rest on both."""
+        for entry in self._entries:
+            T_sensor_rig = frame_in_base(self._transforms, entry.seen.frame, self._rig)
+            if T_sensor_rig is None:
+                continue
+            at_m = T_sensor_rig[:3, 3].round(3).tolist()
+            turn = T_sensor_rig[:3, :3]
+            if entry.seen in (fix, imu) and any(at_m):
+                entry.rule["xyz_m"] = at_m
+            if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=LEVEL):
+                entry.rule["rotation_xyzw"] = quaternion_of(turn).round(6).tolist()
+            if entry.rule.keys() & {"xyz_m", "rotation_xyzw"}:
+                entry.comment += ", where transforms say"
 
     def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
         return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
@@ -530,7 +550,8 @@ class _Chooser:
         values = self._settings()
         lines: list[str] = []
         for name, value in values.items():
-            why = "  # as it moves sideways, or by its names may" if name == "ego" else ""
+            is_free = name == "ego" and "non_holonomic" in value
+            why = "  # as it moves sideways, or by its names may" if is_free else ""
             lines.append(f"{name}: {_flow(value)}{why}")
         topics = {entry.name: {k: _plain(v) for k, v in entry.rule.items()} for entry in self._entries}
         off = self._turned_off(topics)

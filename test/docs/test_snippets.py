@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 import yaml
+from apartdrive import recorded_apart
 from drives import simulated
 from oracle import NCORE_PYTHON
 from places import REPOSITORY
-from rigdrive import recorded_apart
 from snippets import DOCUMENTS, SHELL, Block, Command, blocks, commands, is_output, lines, parse, programs
 from typer.testing import CliRunner, Result
 

@@ -10,13 +10,18 @@ import pytest
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
+from oracle import NCORE_PYTHON
 from rigdrive import CLOCKS, HOST, messages, options, recorded_rig, settings
+from rigjudge import read_officially, worst_px
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import Truth
 
+needs_official = pytest.mark.skipif(
+    not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
+)
 VALUES = settings("edgefirst", "ncore")
 
 
@@ -33,7 +38,7 @@ def error_ms(report: dict[str, Any], topic: str, device: str) -> float:
     (sequence,) = report["sequences"]
     clock = sequence["clocks"][topic]
     assert clock["source"] == "stamp"
-    return float(clock["offset_ns"] / 1e6 + CLOCKS[device][0] * 1e3)
+    return float(clock["offset_ns"] / 1e6 + CLOCKS[device].offset_s * 1e3)
 
 
 @pytest.mark.parametrize("device", CLOCKS)
@@ -80,6 +85,18 @@ def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
         assert len(times_us) > 17
         # The clock drifts by 20 ppm, which 5 s are too short to show.
         assert np.abs(times_us - true_us).max() < 2_500
+
+
+@needs_official
+def test_the_lidar_of_each_lies_in_the_pictures_of_each_other(
+    rig: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Through NVIDIA's reader, against the truth: clocks, poses, extrinsics and intrinsics at once."""
+    output, report = rig
+    official = read_officially(output / "ncore" / report["sequences"][0]["name"], tmp_path / "rig.npz")
+    found = worst_px(official, Truth.read(simulated(options()).truth), every=3)
+    assert found.keys() == {(f"{a}_optical", f"{b}_lidar") for a in CLOCKS for b in CLOCKS}
+    assert max(found.values()) < 1.0
 
 
 def test_only_one_devices_imu_tells_the_motion(rig: tuple[Path, dict[str, Any]]) -> None:

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 import yaml
+from apartdrive import APART, REAR_AT, options, recorded_apart, recorded_together
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from recorded import record
-from rigdrive import APART, REAR_AT, options, recorded_apart, recorded_together
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
