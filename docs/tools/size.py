@@ -42,7 +42,7 @@ CEILINGS: Mapping[str, int] = {
     "fleet": 1570,
     "offline": 1550,
     "config": 1730,
-    "api": 280,
+    "api": 290,
     PLAIN: 70,
 }
 MOST = {"modules": 304, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}

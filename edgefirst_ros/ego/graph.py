@@ -278,7 +278,7 @@ def _move(
         graph.add(gtsam.BetweenFactorPose3(*poses, _NOWHERE, noise))
 
 
-@lru_cache(10_000)
+@lru_cache(1000)
 def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
     """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
     axes = np.zeros((6, 6))

@@ -18,6 +18,7 @@ from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from recorded import record
 
+import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
@@ -217,6 +218,18 @@ def test_it_converts_without_a_configuration_and_says_what_it_found(
     code, text, _ = command(capsys, "suggest", "--rig", *files.values())
     assert code == 0
     assert yaml.safe_load(text) == yaml.safe_load(made)
+
+
+def test_the_function_joins_what_the_command_does(files: dict[str, Path], tmp_path: Path) -> None:
+    done = edgefirst_ros.convert(files, tmp_path / "function", name="d", page=False)
+    with pytest.raises(SystemExit):
+        app(
+            ["convert", "--rig", *(f"{name}={path}" for name, path in files.items()),
+             "-o", str(tmp_path / "command"), "--name", "d", "--quiet"]
+        )  # fmt: skip
+    assert done.report["samples"] > 0
+    (tmp_path / "command" / "d.yaml").unlink()  # the configuration that was found
+    assert dataset_files(tmp_path / "function") == dataset_files(tmp_path / "command")
 
 
 def test_a_part_of_it_is_on_the_rigs_clock(files: dict[str, Path], tmp_path: Path) -> None:
