@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,11 +19,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from capture_memory import FORMATS, LAP_NS, laps
+from capture_memory import FORMATS, LAP_NS, free_endpoint, lap, laps
 
 from edgefirst_ros.config.topics import full_type
-from edgefirst_ros.simulation import DriveOptions, simulate
-from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.player import Names, keys_of
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
 
@@ -52,12 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="edgefirst-pauses-"))
     try:
         options = DriveOptions(seconds=LAP_NS / 1e9 + 1, fps=15, width=640, height=360, cube_hz=0.5)
-        recording = McapRecording(simulate(folder, options).mcap)
-        end_ns = next(recording.messages()).receive_ns + LAP_NS
-        messages = [message for message in recording.messages() if message.receive_ns < end_ns]
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            endpoint = f"tcp/127.0.0.1:{found.getsockname()[1]}"
+        recording, messages = lap(folder, options)
+        endpoint = free_endpoint()
         command = [sys.executable, "-m", "edgefirst_ros", "capture", "--zenoh", endpoint, "--json"]
         command += ["-o", str(folder / "out"), *(word for name in FORMATS for word in ("--format", name))]
         with (

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
-from livedrive import check_sums, dataset_files
+from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON
 from rigdrive import CLOCKS, HOST, messages, options, recorded_rig, settings
 from rigjudge import read_officially, worst_px
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import Truth
 
@@ -118,16 +117,9 @@ def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]])
 
 
 def test_live_equals_convert(tmp_path: Path) -> None:
-    values = VALUES | {"ego": {"smoothing": "lag"}, "overload": {"latency_s": 0}, "record": True}
-    live = LiveCapture(build_config(values), tmp_path / "live", HOST)
-    live.start("d")
-    for message in messages():
-        live.put(message)
-    (done,) = live.stop(120)
-    assert done.report["samples"] > 17
-    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
-    convert([recording], tmp_path / "again", build_config(values | {"record": False}))
-    assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+    live, again, report = live_and_converted(tmp_path, messages(), VALUES, HOST)
+    assert report["samples"] > 17
+    assert again == live
 
 
 def test_where_a_drive_begins_at_rest_the_whole_of_it_tells_the_clocks(tmp_path: Path) -> None:

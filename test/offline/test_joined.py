@@ -13,7 +13,7 @@ import pytest
 import yaml
 from apartdrive import APART, REAR_AT, options, recorded_apart, recorded_together
 from drives import simulated
-from livedrive import check_sums, dataset_files
+from livedrive import check_sums, dataset_files, live_and_converted
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from recorded import record
@@ -21,7 +21,6 @@ from recorded import record
 import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError, RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.rig import Rig, open_rig
@@ -193,16 +192,11 @@ def test_transforms_of_every_device_are_taken_and_frames_of_other_names_stay(tmp
 def test_live_equals_convert_where_frames_are_called_alike(tmp_path: Path) -> None:
     together = recorded_together(tmp_path / "both.mcap")
     values = settings(look_at([McapRecording(together)]).suggestion("").values, "edgefirst", "ncore")
-    values |= {"ego": {"smoothing": "lag"}, "overload": {"latency_s": 0}, "record": True, "host": "rig"}
-    live = LiveCapture(build_config(values), tmp_path / "live", "rig")
-    live.start("d")
-    for message in McapRecording(together).messages():
-        live.put(message)
-    (done,) = live.stop(120)
-    assert done.report["samples"] > 17
-    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
-    convert([recording], tmp_path / "again", build_config(values | {"record": False}))
-    assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+    live, again, report = live_and_converted(
+        tmp_path, McapRecording(together).messages(), {**values, "host": "rig"}, "rig"
+    )
+    assert report["samples"] > 17
+    assert again == live
 
 
 def test_it_converts_without_a_configuration_and_says_what_it_found(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from drives import simulated
-from livedrive import check_sums, dataset_files
+from livedrive import check_sums, dataset_files, live_and_converted
 from oracle import NCORE_PYTHON
 from places import REPOSITORY, SHARED
 from rigjudge import off_surfaces_m, read_officially, worst_px
@@ -23,7 +23,6 @@ from rigjudge import off_surfaces_m, read_officially, worst_px
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import Recording, Truth
@@ -195,14 +194,8 @@ def test_where_transforms_place_what_tells_the_motion_is_heeded_or_asked_for(
 
 
 def test_live_equals_convert(tmp_path: Path) -> None:
-    values = {**suggestion("robot", 2.0).values, "formats": FORMATS, "ego": {"smoothing": "lag"}}
-    values |= {"overload": {"latency_s": 0}, "record": True}
-    live = LiveCapture(build_config(values), tmp_path / "live", "robot")
-    live.start("d")
-    for message in McapRecording(made("robot", 2.0).mcap).messages():
-        live.put(message)
-    (done,) = live.stop(120)
-    assert done.report["samples"] > 20
-    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
-    convert([recording], tmp_path / "again", build_config(values | {"record": False}))
-    assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+    values = {**suggestion("robot", 2.0).values, "formats": FORMATS}
+    sent = McapRecording(made("robot", 2.0).mcap).messages()
+    live, again, report = live_and_converted(tmp_path, sent, values, "robot")
+    assert report["samples"] > 20
+    assert again == live
