@@ -1,4 +1,4 @@
-"""A drive of four devices on one vehicle: each has a camera, a lidar and an IMU, and a clock of its own."""
+"""Four devices on one vehicle: each has camera, lidar, radar and IMU, and two clocks of its own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
 CLOCKS = {
-    "front": DeviceClock(137.0, 20.0),
-    "left": DeviceClock(-52.0, -20.0, late_ms=40.0),
+    "front": DeviceClock(137.0, 20.0, uptime_s=4000.0),
+    # Started within 0.4 s of the front one.
+    "left": DeviceClock(-52.0, -20.0, late_ms=40.0, uptime_s=4000.4),
     # So near that by times of receipt it passes for the recorder's own clock, with long latencies.
-    "right": DeviceClock(-0.3, 10.0),
-    "rear": DeviceClock(904.0, 20.0),
+    "right": DeviceClock(-0.3, 10.0, late_ms=20.0, uptime_s=86_000.0),
+    "rear": DeviceClock(904.0, 20.0, uptime_s=310.0),
 }
 PLACES = {
     "front": ((1.5, 0.0, 1.6), 0.0),
@@ -37,12 +38,14 @@ def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
     more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0, device="front")]
     for number, (name, (at_m, yaw_deg)) in enumerate(PLACES.items()):
         turn, (x, y, z) = (0.0, 0.0, yaw_deg), at_m
-        camera, lidar = f"{name}/camera/jpeg", f"{name}/lidar/points"
+        camera, lidar, radar = (f"{name}/{each}" for each in ("camera/jpeg", "lidar/points", "radar/targets"))
         more += [
             MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 5.0, 13.0 + 17 * number, 160, 90,
                        info=f"{name}/camera/info", device=name),
             MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 5.0, 22.0 + 21 * number,
                        points=640, device=name),
+            MoreSensor("radar", radar, f"{name}_radar", (x, y, z - 1.0), turn, 18.0, 7.0 + 9 * number,
+                       device=name),
         ]  # fmt: skip
         if imus or name == "front":
             imu = f"{name}/imu", f"{name}_imu"
@@ -82,6 +85,9 @@ def topics() -> dict[str, dict[str, Any]]:
             f"{name}_info": {"role": "camera_info", "topic": f"/{name}/camera/info", "sensor": name, **of},
             f"{name}_lidar": {
                 "role": "lidar_points", "topic": f"/{name}/lidar/points", "latency_ms": 60.0, **of,
+            },
+            f"{name}_radar": {
+                "role": "radar_targets", "topic": f"/{name}/radar/targets", "latency_ms": 15.0, **of,
             },
             f"{name}_imu": {"role": "imu", "topic": f"/{name}/imu", "latency_ms": 3.0, **of},
         }  # fmt: skip

@@ -47,18 +47,34 @@ def pixels(official: dict[str, Any], camera: str, optical_m: Floats) -> Floats:
     return found
 
 
+def true_ns(official: dict[str, Any], truth: Truth, sensor: str) -> npt.NDArray[np.int64]:
+    """When the frames of a rig's sensor were taken (N,); the device's own have their true times.
+
+    Of others what has no pose yet is missing at the begin.
+    """
+    times_us = official[f"{sensor}/times_us"]
+    topics = [each["topic"] for each in truth.data["parameters"]["more"] if each["frame"] == sensor]
+    return truth.true_ns(f"/{topics[0]}")[-len(times_us) :] if topics else times_us * 1000
+
+
 def off_px(official: dict[str, Any], truth: Truth, camera: str, lidar: str, every: int = 1) -> Floats:
-    """By how much a lidar's points are off in a camera's pictures (N,), of those that it has before it."""
-    times_us, T_world = official[f"{camera}/times_us"], official[f"{camera}/T_world"]
+    """By how much a lidar's points are off in a camera's pictures (N,), of those that it has before it.
+
+    The truth is where both were when they were taken, whatever time they are given.
+    """
+    taken_ns, swept_ns = (true_ns(official, truth, name) for name in (camera, lidar))
     off = [np.empty(0)]
-    for number in range(0, len(official[f"{lidar}/times_us"]), every):
-        apart_us = np.abs(times_us - official[f"{lidar}/times_us"][number])
-        at, points = int(apart_us.argmin()), official[f"{lidar}/{number}"]
-        T = np.linalg.inv(T_world[at])
+    for number in range(0, len(swept_ns), every):
+        apart_ns = np.abs(taken_ns - swept_ns[number])
+        at, points = int(apart_ns.argmin()), official[f"{lidar}/{number}"]
+        T = np.linalg.inv(official[f"{camera}/T_world"][at])
         optical = points @ T[:3, :3].T + T[:3, 3]
-        true, depth = truth.project(enu(official, truth, points), int(times_us[at]) * 1000, camera)
+        T = np.linalg.inv(official[f"{lidar}/T_world"][number])
+        local = points @ T[:3, :3].T + T[:3, 3]
+        T = truth.sensor(lidar, int(swept_ns[number]))
+        true, depth = truth.project(local @ T[:3, :3].T + T[:3, 3], int(taken_ns[at]), camera)
         shown = (true >= 0).all(axis=1) & (true < official[f"{camera}/resolution"]).all(axis=1)
-        seen = shown & (depth > 1) & (apart_us[at] < 100_000)
+        seen = shown & (depth > 1) & (apart_ns[at] < 100_000_000)
         off.append(np.linalg.norm(pixels(official, camera, optical[seen]) - true[seen], axis=1))
     return np.concatenate(off)
 
@@ -70,11 +86,20 @@ def worst_px(official: dict[str, Any], truth: Truth, every: int = 1) -> dict[tup
     return {pair: float(np.sqrt((off**2).mean())) for pair, off in found.items() if len(off) > 50}
 
 
+def off_ms(report: dict[str, Any], truth: Truth) -> dict[str, float]:
+    """By topic how much later than it was the first thing that it tells is dated, in the one sequence."""
+    (sequence,) = report["sequences"]
+    messages = truth.data["messages"]
+    return {
+        topic: (messages[topic][0][1] + clock["offset_ns"] - messages[topic][0][0]) / 1e6
+        for topic, clock in sequence["clocks"].items()
+        if clock["source"] == "stamp"
+    }
+
+
 def off_surfaces_m(official: dict[str, Any], truth: Truth, sensor: str) -> Floats:
-    """How far the points of a lidar or radar are from what is there (N,)."""
-    points = [
-        (official[f"{sensor}/{n}"], int(t) * 1000) for n, t in enumerate(official[f"{sensor}/times_us"])
-    ]
+    """How far the points of a lidar or radar are from what was there when it saw them (N,)."""
+    points = [(official[f"{sensor}/{n}"], int(t)) for n, t in enumerate(true_ns(official, truth, sensor))]
     off = [
         truth.surface_distance(enu(official, truth, each), time_ns)[0]
         for each, time_ns in points

@@ -331,8 +331,11 @@ class DriveOptions:
             ),
             "more: a device must be one of devices": {each.device for each in self.more}
             <= {"", *self.devices},
-            "devices: clocks must be within 2**31 s, 1000 ppm and 1000000 ms": all(
-                abs(each.offset_s) <= 2**31 and abs(each.drift_ppm) <= 1000 and 0 <= each.late_ms <= 1e6
+            "devices: clocks must be within 2**31 s, 1000 ppm and 1000000 ms, uptimes not negative": all(
+                abs(each.offset_s) <= 2**31
+                and abs(each.drift_ppm) <= 1000
+                and 0 <= each.late_ms <= 1e6
+                and 0 <= (each.uptime_s or 0) < 2**31
                 for each in self.devices.values()
             ),
             "rocking_rad_s must be 0 to 0.1": 0 <= self.rocking_rad_s <= 0.1,

@@ -62,6 +62,8 @@ class DeviceClock:
         offset_s: how far its clock is ahead when the drive starts.
         drift_ppm: by how much it runs fast.
         late_ms: what everything that it sends takes longer than usual.
+        uptime_s: CLOCK_MONOTONIC, of which its lidars' and radars' stamps are, when the drive starts; None if
+            it has one clock.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -69,6 +71,7 @@ class DeviceClock:
     offset_s: float = 0.0
     drift_ppm: float = 0.0
     late_ms: float = 0.0
+    uptime_s: float | None = None
 
 
 RIGS: Mapping[str, Path] = {

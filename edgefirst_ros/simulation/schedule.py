@@ -18,6 +18,8 @@ UPTIME_NS = 137_251_000_000
 SERVICE_AGE_NS = 41_000_000_000
 CAMERA_FIRST_NS = 20_000_000
 EPOCH_GAP_NS = 40_000_000
+BY_UPTIME = {"lidar", "radar"}
+"""Sensors that CLOCK_MONOTONIC stamps on a device of two clocks."""
 REPEATED_NS = 1_000_000
 """Delay of the second copy of a message that is recorded twice."""
 
@@ -86,9 +88,16 @@ class Schedule:
         return np.maximum.accumulate(ready_ns + held_ns)
 
     def stamped(
-        self, name: str, true_ns: Times, *, monotonic: bool = False, frozen: bool = False, device: str = ""
+        self,
+        name: str,
+        true_ns: Times,
+        *,
+        sensor: str = "",
+        monotonic: bool = False,
+        frozen: bool = False,
+        device: str = "",
     ) -> Times:
-        """Stamps of a topic's measurements by the clock of its device.
+        """Stamps of a topic's measurements by the clock of its device, or by that of the sensor there.
 
         ``monotonic``: of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all are the start of the service, 41 s
         before the drive.
@@ -104,7 +113,11 @@ class Schedule:
             return stamp
         off_s = [options.stamped_off_s(name, float(time_s)) for time_s in since_ns / 1e9]
         stamp += np.rint(np.array(off_s) * 1e9).astype(np.int64)
-        stamp += round(clock.offset_s * 1e9) + np.rint(since_ns * clock.drift_ppm / 1e6).astype(np.int64)
+        if clock.uptime_s is not None and sensor in BY_UPTIME:
+            stamp -= options.start_ns - round(clock.uptime_s * 1e9)
+        else:
+            stamp += round(clock.offset_s * 1e9)
+        stamp += np.rint(since_ns * clock.drift_ppm / 1e6).astype(np.int64)
         return stamp
 
     def _clock(self, device: str) -> DeviceClock:
@@ -139,7 +152,7 @@ class Schedule:
 
         ``kept``: silent times have already been left out; the others are as in ``stamped``.
         """
-        stamp = self.stamped(name, true_ns, monotonic=monotonic, frozen=frozen, device=device)
+        stamp = self.stamped(name, true_ns, sensor=sensor, monotonic=monotonic, frozen=frozen, device=device)
         since_s = (true_ns - self._options.start_ns) / 1e9
         made = self.sent(name, true_ns, kept=kept)
         again = np.diff(made, prepend=-1) == 0

@@ -36,11 +36,12 @@ def main(meta: Path, out: Path) -> None:
     for name in loader.lidar_ids:
         lidar = loader.get_lidar_sensor(name)
         found[f"{name}/times_us"] = lidar.frames_timestamps_us[:, 1].astype(np.int64)
+        found[f"{name}/T_world"] = np.stack([to_world(lidar, n) for n in range(lidar.frames_count)])
         for index in range(lidar.frames_count):
             points = lidar.get_frame_point_cloud(
                 index, motion_compensation=True, with_start_points=False, return_index=0
             ).xyz_m_end
-            T_lidar_world = to_world(lidar, index)
+            T_lidar_world = found[f"{name}/T_world"][index]
             found[f"{name}/{index}"] = points @ T_lidar_world[:3, :3].T + T_lidar_world[:3, 3]
     found["radars"] = np.array(loader.radar_ids)
     for name in loader.radar_ids:
