@@ -76,6 +76,20 @@ class Resident(NamedTuple):
         return f"{self.own_mb:7.0f} MB, and {self.files_mb:4.0f} MB of files"
 
 
+def lap(folder: Path, options: DriveOptions) -> tuple[McapRecording, list[RawMessage]]:
+    """A drive of a lap and a second, and the messages of the lap."""
+    recording = McapRecording(simulate(folder, options).mcap)
+    end_ns = next(recording.messages()).receive_ns + LAP_NS
+    return recording, [message for message in recording.messages() if message.receive_ns < end_ns]
+
+
+def free_endpoint() -> str:
+    """A Zenoh endpoint of this machine."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"tcp/127.0.0.1:{found.getsockname()[1]}"
+
+
 def laps(messages: Sequence[RawMessage], seconds: float) -> Iterator[tuple[float, RawMessage]]:
     """The messages of a lap again and again, as if recorded now, each with the seconds since the start."""
     first_ns, now_ns = messages[0].receive_ns, time.time_ns()
@@ -100,12 +114,8 @@ def steady(folder: Path, minutes: float) -> int:
     options = DriveOptions(
         seconds=LAP_NS / 1e9 + 1, fps=10, width=320, height=192, lidar_points=2000, cube_hz=0.5
     )
-    recording = McapRecording(simulate(folder, options).mcap)
-    end_ns = next(recording.messages()).receive_ns + LAP_NS
-    messages = [message for message in recording.messages() if message.receive_ns < end_ns]
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        endpoint = f"tcp/127.0.0.1:{found.getsockname()[1]}"
+    recording, messages = lap(folder, options)
+    endpoint = free_endpoint()
     chosen = [argument for name in FORMATS for argument in ("--format", name)]
     command = [sys.executable, "-m", "edgefirst_ros", "capture", "--zenoh", endpoint]
     command += ["-o", str(folder / "out"), "--quiet"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from drives import simulated
 from places import contents
 
+from edgefirst_ros.config.model import build_config
+from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
@@ -74,6 +78,21 @@ REPORTS = ("capture_report.json", "capture_report.html")
 def dataset_files(output: Path) -> dict[str, bytes]:
     """All files of all datasets below an output folder, by path; no recordings, and no reports."""
     return contents(output, ".mcap", *REPORTS)
+
+
+def live_and_converted(
+    folder: Path, messages: Iterable[RawMessage], values: Mapping[str, Any], host: str
+) -> tuple[dict[str, bytes], dict[str, bytes], dict[str, Any]]:
+    """Dataset files of a capture of these messages, those of its recording converted, and its report."""
+    values = {**values, "ego": {"smoothing": "lag"}, "overload": {"latency_s": 0}, "record": True}
+    live = LiveCapture(build_config(values), folder / "live", host)
+    live.start("d")
+    for message in messages:
+        live.put(message)
+    (done,) = live.stop(120)
+    (recording,) = (folder / "live" / "recordings").glob("*.mcap")
+    convert([recording], folder / "again", build_config(values | {"record": False}))
+    return dataset_files(folder / "live"), dataset_files(folder / "again"), done.report
 
 
 def output_files(output: Path, formats: Sequence[str] = FORMATS) -> dict[str, bytes]:

@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16680,
-    "pipeline": 5220,
+    "formats": 16770,
+    "pipeline": 5330,
     "video": 4090,
-    "sources": 3710,
-    "report": 3970,
-    "cli": 2770,
+    "sources": 3840,
+    "report": 4270,
+    "cli": 2850,
     "model": 2780,
     "nodes": 2390,
-    "ego": 2130,
-    "timing": 2310,
-    "simulation": 2010,
+    "ego": 2160,
+    "timing": 2480,
+    "simulation": 2340,
     "live": 1750,
     "fleet": 1570,
-    "offline": 1240,
-    "config": 1700,
-    "api": 280,
+    "offline": 1550,
+    "config": 1730,
+    "api": 290,
     PLAIN: 70,
 }
-MOST = {"modules": 297, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 304, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -147,7 +147,7 @@ def collate(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _grid(key: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if key == "image":
+    if key == "image" and value.ndim == 3:
         return value.transpose(2, 0, 1)
     return value if key == "cube" else value.astype(np.int32)
 

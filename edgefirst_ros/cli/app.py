@@ -84,6 +84,7 @@ COMMANDS = {
     "report": "report",
     "view": "view",
     "sheet": "datasets",
+    "mask": "datasets",
     "capture": "capture",
     "play": "play",
     "l5kit": "l5kit",

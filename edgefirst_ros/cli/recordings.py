@@ -139,6 +139,14 @@ def simulate(
             "--output", "-o", metavar="FOLDER", help="Folder for the recording and its ground truth."
         ),
     ],
+    rig: Annotated[
+        Path | None,
+        typer.Option(
+            "--rig",
+            metavar="FILE|robot|devices",
+            help="Other sensors: a YAML file, a robot with six cameras, or four devices with their clocks.",
+        ),
+    ] = None,
     seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the drive.")] = 10.0,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of the random numbers; equal options give equal bytes.")
@@ -170,6 +178,8 @@ def simulate(
 
       edgefirst-ros simulate -o recording --seconds 30 --seed 1
 
+      edgefirst-ros simulate -o recording --rig robot
+
       edgefirst-ros simulate -o recording --splits 3 --set silent.gps='[[8,20]]'
     """
     err = make_console(stderr=True)
@@ -181,8 +191,9 @@ def simulate(
             from edgefirst_ros.simulation.options import drive_options
 
         width, height = _size(size)
-        given = {"seconds": seconds, "seed": seed, "fps": fps, "width": width, "height": height}
-        options = drive_options(given | {"codec": codec.value, "splits": splits} | _values(more or ()))
+        given: dict[str, Any] = {"seconds": seconds, "seed": seed, "fps": fps, "splits": splits}
+        given |= {"codec": codec.value, "width": width, "height": height}
+        options = drive_options(given | _rig(rig) | _values(more or ()))
         bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
         with bar:
             task = bar.add_task("simulating", total=1.0)
@@ -193,6 +204,21 @@ def simulate(
             say(f"{path}")
         if not quiet:
             say(f"{made.truth}")
+
+
+def _rig(given: Path | None) -> dict[str, Any]:
+    """Options of a drive with the rig of a file, or with one that has a name."""
+    if given is None:
+        return {}
+    import yaml
+
+    from edgefirst_ros.config.files import parse_yaml, read_named
+    from edgefirst_ros.simulation.rig import RIGS, rig_options
+
+    try:
+        return rig_options(parse_yaml(read_named(RIGS.get(f"{given}", given))), f"--rig {given}")
+    except yaml.YAMLError as error:
+        raise ConfigError([f"--rig {given}: not valid YAML"]) from error
 
 
 def _size(text: str) -> tuple[int, int]:

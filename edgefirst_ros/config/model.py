@@ -123,10 +123,18 @@ class TopicRule(_OfCamera):
         description="The device that the sensor is of. Empty: topics whose names begin alike are of one. Set "
         "it where several devices are on a vehicle and names do not show which sensor is of which.",
     )
+    frame_prefix: str = Field(
+        "",
+        max_length=64,
+        description="Put before the names of the topic's frames, with a slash: base_link becomes "
+        "rear/base_link. Set it where several devices call their frames alike.",
+    )
     xyz_m: Vector | None = Field(
         None,
         description="Where the sensor is in the rig's frame: x ahead, y left, z up. Unset: as transforms "
-        "say. Set it where they say nothing or are wrong; the sensor's frame is then called like it.",
+        "say, for IMU and GPS the rig's origin. Set it where they say nothing or are wrong, and for IMU and "
+        "GPS; the sensor's frame is then called like it. With a tf that has a frame_prefix: where that "
+        "device's own base_link is.",
     )
     rpy_deg: Vector | None = Field(
         None,
@@ -204,6 +212,12 @@ class TopicRule(_OfCamera):
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
         "white. 0: 10, 12, 14 or 16, as the first pictures fill them. Set it if a drive begins in the dark.",
     )
+    sixteen_bits: bool = Field(
+        False,
+        description="Keep all 16 bits of a gray camera (mono16, 16UC1, 16-bit PNG): its pictures are written "
+        "as PNG with the values as sent, not scaled to 8 bits. Set it for a thermal camera, whose values are "
+        "temperatures.",
+    )
     fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
         default_factory=dict,
         description="For radar clouds: what the driver calls the radial speed (m/s), the power (dB), the "
@@ -264,6 +278,8 @@ class TopicRule(_OfCamera):
             raise ValueError("info_file is a camera's: give it to the entry with role: camera")
         if self.rpy_deg is not None and self.rotation_xyzw is not None:
             raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
+        if self.role is Role.TF and self.is_placed and not self.frame_prefix:
+            raise ValueError("xyz_m of a tf says where a device is: give the frame_prefix of its frames")
         if self.mount_frame and not self.is_placed:
             raise ValueError("mount_frame places nothing by itself: give xyz_m, where the sensor is in it")
         return self
@@ -405,8 +421,9 @@ class EgoOptions(OptionsModel):
     )
     rig_from_imu_xyzw: Quaternion | None = Field(
         None,
-        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: the "
-        "axes are the same. Set it to what a warning suggests if IMU and course disagree.",
+        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: as its "
+        "entry says, else the axes are the same. Set it to what a warning suggests if IMU and course "
+        "disagree.",
     )
     wait_s: float = Field(
         2.0,

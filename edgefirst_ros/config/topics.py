@@ -10,13 +10,22 @@ from functools import cache
 from itertools import takewhile
 
 import numpy as np
+import numpy.typing as npt
 
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, Quaternion, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sensors import SENSORS, Role, SensorKind, roles_of
-from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles, unit
+from edgefirst_ros.model.transform import (
+    Transform,
+    frame_in_base,
+    matrix_of,
+    prefixed,
+    quaternion_of,
+    quaternion_of_angles,
+    unit,
+)
 
 TF, TEXT = "tf2_msgs/msg/TFMessage", "std_msgs/msg/String"
 OFTEN_OTHER: Mapping[str, tuple[Role, str]] = {
@@ -152,7 +161,8 @@ class TopicMap:
         self._types: dict[str, str] = {}
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
-        self._placed = {sensor_of(entry, rule) for entry, rule in config.topics.items() if rule.is_placed}
+        placed = {entry: rule for entry, rule in config.topics.items() if rule.is_placed}
+        self._placed = {sensor_of(n, rule) for n, rule in placed.items() if rule.role is not Role.TF}
         self._described = {
             role: [
                 (sensor_of(entry, rule), MAIVIN_TOPICS.get(entry) == rule, name)
@@ -290,8 +300,30 @@ def placed(config: Config) -> dict[str, Transform]:
     for entry, rule in config.topics.items():
         if rule.is_placed:
             frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
+            if rule.role is Role.TF:
+                frame = prefixed(config.rig_frame.rpartition("/")[2], rule.frame_prefix)
             found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
+
+
+def motion_place(config: Config, role: Role) -> npt.NDArray[np.float64]:
+    """Where what tells the rig's motion is in it (4, 4), by the configuration; at its origin by default."""
+    for entry in sorted(motion_entries(config)):
+        rule = config.topics[entry]
+        if rule.role is role and rule.is_placed:
+            T_sensor_rig = frame_in_base(placed(config), sensor_of(entry, rule), config.rig_frame)
+            if T_sensor_rig is not None:
+                return T_sensor_rig
+    return np.eye(4)
+
+
+def rig_from_imu(config: Config) -> Quaternion | None:
+    """How the IMU is turned in the rig, by the configuration; None if its axes are the rig's."""
+    turn = motion_place(config, Role.IMU)[:3, :3]
+    if config.ego.rig_from_imu_xyzw is not None or np.array_equal(turn, np.eye(3)):
+        return config.ego.rig_from_imu_xyzw
+    x, y, z, w = quaternion_of(turn).tolist()
+    return x, y, z, w
 
 
 def camera_infos(config: Config) -> dict[str, CameraInfo]:

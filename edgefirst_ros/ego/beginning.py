@@ -109,7 +109,9 @@ def placed(nodes: Sequence[Node], most_gap_s: float = 3.0) -> None:
     near = np.minimum(np.abs(wanted_s - times_s[after - 1]), np.abs(times_s[after] - wanted_s)) < most_gap_s
     for node, is_near, place in zip(nodes, near.tolist(), _at(wanted_s, times_s, places), strict=True):
         if is_near:
-            node.pose = gtsam.Pose3(node.pose.rotation(), place)
+            arm = next(each.place.antenna_m for each in nodes if each.place is not None)
+            rotation = node.pose.rotation()
+            node.pose = gtsam.Pose3(rotation, place - rotation.matrix() @ arm)
 
 
 def headed(nodes: Sequence[Node]) -> None:

@@ -66,11 +66,20 @@ an AHRS."""
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A believed fix: ENU metres (3,), and standard deviations of its white noise and slow error (3,)."""
+    """A believed fix: ENU metres (3,), and standard deviations of its white noise and slow error (3,).
+
+    ``antenna_m`` is where in the rig it was measured (3,).
+    """
 
     position_m: Floats
     white_m: Floats
     wander_m: Floats
+    antenna_m: Floats = field(default_factory=lambda: np.zeros(3))
+
+    def rig_m(self, rotation: gtsam.Rot3) -> Floats:
+        """Where the rig is if it is turned like this, ENU (3,)."""
+        found: Floats = self.position_m - rotation.matrix() @ self.antenna_m
+        return found
 
 
 @dataclass(slots=True)
@@ -205,8 +214,9 @@ def factors(
     turned = prior.turned
     for node in own:
         if node.place is not None:
-            # Its rotation is told by nobody: the present one leaves no residual.
-            seen = gtsam.Pose3(node.pose.rotation(), node.place.position_m)
+            # Its rotation is told by nobody: the present one leaves no residual, and places the antenna.
+            turned_here = node.pose.rotation()
+            seen = gtsam.Pose3(turned_here, node.place.rig_m(turned_here))
             white = _fix_noise(tuple(node.place.white_m))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
         if node.orientation is not None:
@@ -268,7 +278,7 @@ def _move(
         graph.add(gtsam.BetweenFactorPose3(*poses, _NOWHERE, noise))
 
 
-@lru_cache(10_000)
+@lru_cache(1000)
 def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
     """Free along the direction of travel; the others in 5 % steps of a metre, as few models do."""
     axes = np.zeros((6, 6))

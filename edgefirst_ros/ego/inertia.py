@@ -12,11 +12,13 @@ import gtsam
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.ego.geometry import Floats, Quaternion, rot3
+from edgefirst_ros.ego.geometry import Floats, Quaternion, Vector, rot3
 from edgefirst_ros.model.navigation import Imu
 
 ROW_NS = 50_000_000
 """Distance of the path's rows between two nodes: a vehicle's body sways at 1 to 3 Hz."""
+AROUND = 3
+"""Samples to both sides that show how the turning changes: more would not follow the road's rocking."""
 SILENT_NS = 250_000_000
 """Samples further apart than this are not interpolated."""
 HELD_NS = 50_000_000
@@ -99,14 +101,26 @@ _UNKNOWN = np.full((1, 6), np.nan)
 _LENGTHS = np.arange(7) == 0
 
 
+def _pull(rate_rad_s: Floats, at_s: Floats, arm_m: Floats) -> Floats:
+    """What a sensor at an arm (3,) feels of the turning (n, 3), m/s²: inwards, and aside as it changes."""
+    count = len(at_s)
+    first = np.maximum(np.arange(count) - AROUND, 0)
+    last = np.minimum(first + 2 * AROUND, count - 1)
+    faster = (rate_rad_s[last] - rate_rad_s[first]) / (at_s[last] - at_s[first])[:, None]
+    pull: Floats = np.cross(faster, arm_m) + np.cross(rate_rad_s, np.cross(rate_rad_s, arm_m))
+    return pull
+
+
 class Preintegrator:
     """Cuts samples into segments, some at a time, in order.
 
     Args:
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
+        imu_m: where it is in the rig: what turns pulls at it.
     """
 
-    def __init__(self, rig_from_imu_xyzw: Quaternion | None) -> None:
+    def __init__(self, rig_from_imu_xyzw: Quaternion | None, imu_m: Vector = (0.0, 0.0, 0.0)) -> None:
+        self._imu_m = np.array(imu_m)
         self._rig_from_imu = gtsam.Rot3() if rig_from_imu_xyzw is None else rot3(rig_from_imu_xyzw)
         self._own = np.full(2, np.inf)
         """The sensor's own noise of rates and forces so far."""
@@ -132,6 +146,8 @@ class Preintegrator:
         known = np.logical_and.reduceat(np.isfinite(felt[:, [0, 3]]), starts)
         rate = np.where(known[owner, :1], felt[:, :3], 0.0)
         force = np.where(known[owner, 1:], felt[:, 3:], (0.0, 0.0, gravity_m_s2))
+        if self._imu_m.any() and len(rate) > 1:
+            force = force - _pull(rate, (left_ns + right_ns - 2 * cuts[0]) / 2e9, self._imu_m)
         dt = (right_ns - left_ns) / 1e9
         # GTSAM takes a force to be in the axes at the step's beginning; it is a mean, of its middle.
         turned_force = force + 0.5 * dt[:, None] * np.cross(rate, force)

@@ -111,7 +111,7 @@ class Motion:
         self.origin: GeoPoint | None = None
         self.fixes_ns: list[int] = []
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
-        self._inertia = Preintegrator(rig_from_imu_xyzw)
+        self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
         self.odometer = Odometer()
         self._times: list[int] = []
@@ -433,12 +433,15 @@ class Motion:
         sigmas = optimum.sigmas(nodes)
         # Standing tells of no heading, though velocities that are nearly zero seem to.
         unheaded = self._rolling is None and not any(node.orientation is not None for node in self._nodes)
+        arm_m = math.hypot(*self._vehicle.antenna_m)
         for row, node in zip(sigmas, nodes, strict=True):
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
             blind = slow and node.segment is not None and not node.segment.turns
             if unheaded or blind:
                 sigma_rad = math.hypot(ANY_RAD * unheaded, BACKWARDS_RAD * blind)
                 row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
+            # Where the antenna is, the rotation tells, whose error the fixes do not know of.
+            row[:3] = np.hypot(row[:3], arm_m * min(float(row[3:].max()), 2.0))
         times, rows = rows_of(nodes, sigmas, self._norths(nodes))
         rows[:, :3] -= self._shift_m
         return times, rows

@@ -80,6 +80,7 @@ class Receiver:
         self._altitude_m = math.nan
         self.datum: Fix | None = None
         self._axes = np.eye(3)
+        self._antenna_m = np.array(vehicle.antenna_m)
         self.white_m, self._wander, self._factor = np.array(WHITE_M), WANDER, 1.0
         self._learns = not vehicle.fix_sigma_m
         if not self._learns:
@@ -198,7 +199,7 @@ class Receiver:
             if not (each.repeats and each.node.standing):
                 white_m, wander_m = self._noise(each.fix)
                 white_m = white_m * (REPEATED if each.repeats else 1.0)
-                each.node.place = Place(self._place(each.fix), white_m, wander_m)
+                each.node.place = Place(self._place(each.fix), white_m, wander_m, self._antenna_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
         """Standard deviations (3,) of a fix's white noise and slow error."""
@@ -276,7 +277,8 @@ class Receiver:
 
     def _apart(self, each: _Candidate) -> tuple[float, float]:
         """How far a fix is from its node, level and up."""
-        off = self._place(each.fix) - each.node.pose.translation()
+        pose = each.node.pose
+        off = self._place(each.fix) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
         return math.hypot(off[0], off[1]), abs(float(off[2]))
 
     def _note(self, each: _Candidate) -> None:

@@ -50,8 +50,8 @@ class Trajectory:
 
     Messages are added in order of time. If there is odometry, position and rotation come from it, in its
     frame. Otherwise the position is the estimated one, in ENU at the first accepted fix; the rotation is the
-    IMU's own orientation, mounted as configured, or the estimated one if it has none. The receiver's antenna
-    is taken for the rig's origin, and ENU at the IMU for ENU at the origin: 10 km turn it by less than 0.1°.
+    IMU's own orientation, mounted as configured, or the estimated one if it has none. ENU at the IMU is taken
+    for ENU at the frame's origin: 10 km turn it by less than 0.1°.
 
     Args:
         motion: of the whole drive, if it is known beforehand; otherwise it is estimated as messages arrive.

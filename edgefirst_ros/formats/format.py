@@ -567,6 +567,8 @@ class Format(ABC, Generic[Options]):
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
+        ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
+            A format that has it names its cameras in ``drawings``.
     """
 
     name: str
@@ -577,6 +579,7 @@ class Format(ABC, Generic[Options]):
     by_camera = False
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    ego_masks: str = ""
 
     @abstractmethod
     def writer(self, options: Options, target: Target) -> Writer:

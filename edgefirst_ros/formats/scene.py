@@ -192,6 +192,19 @@ def opened(data: bytes) -> tuple[Image.Image, tuple[int, int]]:
     return picture, size
 
 
+def in_colour(picture: Image.Image) -> Image.Image:
+    """A picture as RGB; one of 16 bits from black, its darkest value, to white.
+
+    Raises:
+        OSError: it is damaged.
+    """
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture).astype(np.float32)
+        values -= values.min()
+        picture = Image.fromarray((values * (255 / max(1.0, float(values.max())))).astype(np.uint8))
+    return picture.convert("RGB")
+
+
 class Canvas(Protocol):
     """What a sequence is drawn on; the name of a frame that no transform has stands for the rig's."""
 

@@ -211,7 +211,10 @@ def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[n
 
 def cloud_of(columns: Mapping[str, npt.NDArray[Any]]) -> PointCloud:
     """Columns as a cloud of one row; floats become float32."""
-    types = [(name, "<f4" if values.dtype.kind == "f" else values.dtype) for name, values in columns.items()]
+    types = [
+        (name, "<f4" if values.dtype.kind == "f" else values.dtype, values.shape[1:])
+        for name, values in columns.items()
+    ]
     points = np.empty(len(next(iter(columns.values()))), types)
     with np.errstate(over="ignore", invalid="ignore"):
         for name, values in columns.items():

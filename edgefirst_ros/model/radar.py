@@ -218,7 +218,9 @@ def decode_radar_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
 
 
 def decode_radar_tracks(data: bytes, definition: str = "") -> Stamped[PointCloud]:
-    """Decode a radar_msgs/RadarTracks: x, y, z, velocity, size, classification and track_id.
+    """Decode a radar_msgs/RadarTracks: x, y, z, velocity, size, classification, track_id and uuid.
+
+    ``uuid`` is whole, 16 uint8; ``track_id`` is its first four bytes.
 
     Raises:
         DecodeError: no valid message of this type.
@@ -244,8 +246,9 @@ def _tracks(message: Message) -> PointCloud:
         for axis in "xyz":
             columns[prefix + axis] = _column(getattr(getattr(each, part), axis) for each in tracks)
     columns["classification"] = np.array([int(each.classification) for each in tracks], np.uint16)
-    identities = b"".join(bytes(each.uuid.uuid)[:4] for each in tracks)
-    columns["track_id"] = np.frombuffer(identities, "<u4").copy()
+    identities = np.frombuffer(b"".join(bytes(each.uuid.uuid) for each in tracks), np.uint8).reshape(-1, 16)
+    columns["track_id"] = np.ascontiguousarray(identities[:, :4]).view("<u4")[:, 0]
+    columns["uuid"] = identities
     return cloud_of(columns)
 
 

@@ -57,6 +57,17 @@ def bare(frame_id: str) -> str:
     return frame_id.strip().lstrip("/")
 
 
+def prefixed(frame_id: str, prefix: str) -> str:
+    """A frame's name below a prefix; without a prefix, or without a name, as it is."""
+    return f"{prefix}/{bare(frame_id)}" if prefix and bare(frame_id) else frame_id
+
+
+def with_prefix(transform: Transform, prefix: str) -> Transform:
+    """A transform between frames whose names have a prefix."""
+    parent, child = (prefixed(frame, prefix) for frame in (transform.parent, transform.child))
+    return replace(transform, parent=parent, child=child)
+
+
 def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
     """Whether adding a transform to the known ones (by child) would make a frame its own ancestor."""
     parents = {bare(child): bare(other.parent) for child, other in known.items()}

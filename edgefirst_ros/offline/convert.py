@@ -29,7 +29,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import readable, renaming
 from edgefirst_ros.offline.drives import RecordedDrive
-from edgefirst_ros.offline.inputs import open_recordings
+from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
@@ -39,7 +39,7 @@ from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
-from edgefirst_ros.sources.location import Location
+from edgefirst_ros.sources.device import DeviceRecording
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
 from edgefirst_ros.timing.common import Lag
@@ -113,7 +113,7 @@ class Position:
 
 
 def convert(
-    places: Sequence[str | Location],
+    places: Places,
     output: Path,
     config: Config,
     *,
@@ -133,7 +133,8 @@ def convert(
     session was, and begins with the session's initial calibration.
 
     Args:
-        places: recordings, or folders of them, as paths or URLs; folders are searched with all below.
+        places: recordings, or folders of them, as paths or URLs, or an open
+            drive; folders are searched with all below.
         output: the output folder.
         config: the configuration.
         excerpt: the part of every drive to convert; None for all of it.
@@ -186,7 +187,7 @@ def convert(
                 "left_out": [asdict(left_out) for left_out in inputs.left_out],
                 "interrupted": interrupted,
             },
-            warnings=[*(left_out.text for left_out in inputs.left_out), *disorder_warnings(drives, config)],
+            warnings=[*(left_out.text for left_out in inputs.left_out), *drive_warnings(drives, config)],
         )
     except BaseException:
         job.abort()
@@ -366,6 +367,7 @@ class _Source:
         first = drive.parts[0]
         session, config = first.session, pipeline.config
         self._pipeline = pipeline
+        pipeline.joined_ns |= drive.joined_ns
         self._again = session is not None and drive.window is None and is_as_captured(session, config)
         self._host, self._known, self._take = first.host, None if self._again else known, take
         self._surveyed = deque(surveyed)
@@ -391,10 +393,10 @@ class _Source:
             self._take(message)
 
 
-def disorder_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
-    """Warnings about files whose disorder is larger than the look-ahead can correct."""
+def drive_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
+    """Warnings: what is uncertain, and files whose disorder is larger than the look-ahead can correct."""
     reach_ns = reorder_window_ns(config)
-    return [
+    return [doubt for drive in drives for doubt in drive.doubts] + [
         f"{readable(part.path.name)}: {_displaced(part)}, too many to be sorted in memory: read in "
         f"file order; sort it by log_time first"
         for drive in drives
@@ -425,6 +427,7 @@ def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
         },
         "sorted": recording.is_sorted,
         **({} if drive.window is None else _left_out(recording)),
+        **({"device": recording.joined} if isinstance(recording, DeviceRecording) else {}),
     }
 
 

@@ -10,13 +10,12 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.format import MeasurementWriter, SampleWriter
 from edgefirst_ros.model.untrusted import readable
-from edgefirst_ros.offline.convert import Position, described, disorder_warnings, feed_drives
+from edgefirst_ros.offline.convert import Position, described, drive_warnings, feed_drives
 from edgefirst_ros.offline.drives import RecordedDrive
-from edgefirst_ros.offline.inputs import open_recordings
+from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.processes import are_worth_it
-from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.recording import Excerpt
 
 SHOWN = 8
@@ -26,7 +25,7 @@ AT_END = 0.97
 
 
 def outline(
-    places: Sequence[str | Location],
+    places: Places,
     config: Config,
     writer: SampleWriter[Any] | None,
     *,
@@ -40,7 +39,7 @@ def outline(
     message that a dataset would have is counted as unpaired or written. Poses are estimated in one pass.
 
     Args:
-        places: recordings, or folders of them, as paths or URLs.
+        places: recordings, or folders of them, as paths or URLs, or an open drive.
         config: the configuration that the conversion would have.
         writer: takes the samples that are to be shown; None if none are, so that no picture is decoded.
         excerpt: the part of every drive to look at; None for all of it.
@@ -75,7 +74,7 @@ def outline(
         pipeline.abort()
         raise
     report = pipeline.report()
-    warnings = [*(left_out.text for left_out in inputs.left_out), *disorder_warnings(drives, config)]
+    warnings = [*(left_out.text for left_out in inputs.left_out), *drive_warnings(drives, config)]
     return {
         "dataset": readable(drives[0].path.stem),
         "recordings": [described(part, drive) for drive in drives for part in drive.parts],
@@ -106,7 +105,7 @@ UNUSED = ("refused", "skipped")
 
 
 def forecast(
-    places: Sequence[str | Location],
+    places: Places,
     config: Config,
     *,
     excerpt: Excerpt | None = None,
@@ -118,7 +117,7 @@ def forecast(
     Samples whose picture turns out to be damaged, or that a format leaves out, are counted all the same.
 
     Args:
-        places: recordings, or folders of them, as paths or URLs.
+        places: recordings, or folders of them, as paths or URLs, or an open drive.
         config: the configuration that the conversion would have.
         excerpt: the part of every drive; None for all of it.
         stop: when set, the result is of what has been read.
@@ -177,7 +176,7 @@ def _ignored(account: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def observe(
-    places: Sequence[str | Location],
+    places: Places,
     config: Config,
     writer: MeasurementWriter[Any],
     *,
@@ -190,7 +189,7 @@ def observe(
     Poses are estimated in one pass, so that the first ones come at once.
 
     Args:
-        places: recordings, or folders of them, as paths or URLs.
+        places: recordings, or folders of them, as paths or URLs, or an open drive.
         config: the configuration that a conversion would have.
         writer: takes the measurements, of the camera those that are selected.
         excerpt: the part of every drive to read; None for all of it.
@@ -217,4 +216,4 @@ def observe(
         pipeline.abort()
         raise
     left_out = [left_out.text for left_out in inputs.left_out]
-    return [*left_out, *disorder_warnings([drive for drive, _ in inputs.drives], config)]
+    return [*left_out, *drive_warnings([drive for drive, _ in inputs.drives], config)]

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
@@ -37,6 +38,10 @@ MOST_REQUESTS = 16
 """Remote files that are opened at a time."""
 
 
+Places: TypeAlias = Sequence[str | Location] | RecordedDrive
+"""Files, folders and URLs of recordings, or a drive that is open already."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """A recording in a folder that cannot be converted, and why."""
@@ -60,9 +65,7 @@ class Inputs:
     notes: list[str] = field(default_factory=list)
 
 
-def open_recordings(
-    places: Sequence[str | Location], config: Config, excerpt: Excerpt | None = None
-) -> Inputs:
+def open_recordings(places: Places, config: Config, excerpt: Excerpt | None = None) -> Inputs:
     """Open the recordings of files, folders and URLs, each file once.
 
     A recording that cannot be converted, such as one that power loss left empty, is left out and reported,
@@ -75,6 +78,15 @@ def open_recordings(
         ConfigError: prefix or reference do not fit a recording, or a URL cannot be read.
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
+    if not isinstance(places, RecordedDrive):
+        return _open_places(places, config, excerpt)
+    if excerpt is not None and not places.restrict(excerpt):
+        raise nothing_between(places)
+    return Inputs([(places, _usable_topics(places, config))], notes=[*places.notes])
+
+
+def _open_places(places: Sequence[str | Location], config: Config, excerpt: Excerpt | None) -> Inputs:
+    """What ``open_recordings`` opens of places."""
     inputs = Inputs()
     refused: list[EdgeFirstError] = []
     given = {file.path: file for file in _once(find_files(places), inputs.notes)}

@@ -18,6 +18,7 @@ from edgefirst_ros.config.topics import (
     full_type,
     leading_device,
     motion_entries,
+    rig_from_imu,
 )
 from edgefirst_ros.ego.motion import Motion, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
@@ -25,7 +26,7 @@ from edgefirst_ros.model.cdr import leading_stamp_ns
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import Datum, RawMessage, Role
-from edgefirst_ros.pipeline.context import vehicle
+from edgefirst_ros.pipeline.context import vehicle_of
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, turning_of, unwanted
 from edgefirst_ros.sources.order import BEGINNING
@@ -134,6 +135,7 @@ class MotionSurvey:
             return
         datum: Datum | None = None
         stamp_ns = None if self.needs(raw.topic, raw.schema) else leading_stamp_ns(raw.data)
+        stamp_ns = stamp_ns and stamp_ns + raw.shift_ns
         # Of one time of receipt, messages differ in their beginnings, which hold stamp and sizes.
         digest = digest_of(raw, None if stamp_ns is None else BEGINNING)
         if stamp_ns is None:
@@ -148,7 +150,7 @@ class MotionSurvey:
             if known.is_sense:
                 datum = decoded.datum
             elif known.leads:
-                known.leads = leading_stamp_ns(raw.data) == stamp_ns
+                known.leads = leading_stamp_ns(raw.data) == (stamp_ns and stamp_ns - raw.shift_ns)
         if raw.topic not in self._ruled:
             self._ruled.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
@@ -201,6 +203,6 @@ class MotionSurvey:
                 self._log.odometer.add(event.time_ns, event.datum)
 
     def _solve(self) -> None:
-        ego = self._config.ego
-        self._found.append(solve(self._log, vehicle(ego), ego.rig_from_imu_xyzw, self._proceed))
+        config = self._config
+        self._found.append(solve(self._log, vehicle_of(config), rig_from_imu(config), self._proceed))
         self._log = NavigationLog()

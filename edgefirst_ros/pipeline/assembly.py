@@ -110,6 +110,8 @@ class Pipeline:
         """Sentences on sources that were requested and of which nothing was fed."""
         self.around: Collection[ExistingTopic] = ()
         """Topics that exist but are not fed; used for hints only."""
+        self.joined_ns: dict[str, int | None] = {}
+        """How sure the clocks are, by device, by which recordings were joined; None: nothing says it."""
         self.cut_short = False
         """Whether a source was not read to its end, so that topics may not have come yet."""
         self._is_continued = False
@@ -319,6 +321,7 @@ class Pipeline:
             # What had not come when a run was cut short may have come later.
             absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
             publishers=self.publishers,
+            joined_ns=self.joined_ns,
         )
 
     def absences(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -13,15 +13,16 @@ from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config, EgoOptions
-from edgefirst_ros.config.topics import camera_infos, placed
+from edgefirst_ros.config.topics import camera_infos, motion_place, placed
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
+from edgefirst_ros.ego.geometry import Quaternion
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
-from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis
+from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis, Role
 from edgefirst_ros.model.transform import Transform, Transforms, bare, makes_cycle
 from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.pipeline.mounts import MovedFrame, follow
@@ -73,6 +74,8 @@ class SampleContext:
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
+        vehicle: Vehicle | None = None,
+        rig_from_imu_xyzw: Quaternion | None = None,
         reference_topics: frozenset[str] = frozenset(),
     ) -> None:
         self.reference_topics = reference_topics
@@ -95,10 +98,10 @@ class SampleContext:
         self._wait_ns = max(0, wait_ns - held_ns)
         self.trajectory = before or Trajectory(
             motion,
-            vehicle=vehicle(options),
+            vehicle=vehicle,
             reckon_m=options.max_position_sigma_m,
             wait_ns=wait_ns,
-            rig_from_imu_xyzw=options.rig_from_imu_xyzw,
+            rig_from_imu_xyzw=rig_from_imu_xyzw,
             odometry=odometry,
         )
         self._has_ego = has_ego
@@ -297,9 +300,11 @@ def calibration_context(config: Config, camera: str, known: Calibration | None =
     )
 
 
-def vehicle(options: EgoOptions) -> Vehicle:
+def vehicle_of(config: Config) -> Vehicle:
     """The configured properties of the vehicle."""
-    return Vehicle(rolls=options.non_holonomic, fix_sigma_m=options.fix_sigma_m)
+    ego, places = config.ego, [motion_place(config, role) for role in (Role.GPS, Role.IMU)]
+    antenna_m, imu_m = (tuple(place[:3, 3].tolist()) for place in places)
+    return Vehicle(ego.non_holonomic, ego.fix_sigma_m, antenna_m, imu_m)
 
 
 def _size(info: CameraInfo) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import CONTEXT_ROLES, OF_PICTURES
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role, SequenceInfo
+from edgefirst_ros.model.transform import bare
 from edgefirst_ros.pipeline.cameras import camera_sequence
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
@@ -19,7 +20,7 @@ from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.pipeline.mounts import MovedFrame, without_rig
+from edgefirst_ros.pipeline.mounts import MovedFrame, unheeded, without_rig
 from edgefirst_ros.pipeline.samples import Frame, Pictures, Samples
 from edgefirst_ros.pipeline.session import SequenceResult, SequenceSummary, Session
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
@@ -122,6 +123,8 @@ class Emission:
             picture = envelope.whole_size or picture
         elif role in {Role.RADAR_TARGETS, Role.RADAR_CUBE}:
             calibration = context.calibration_of_radar(envelope.route.sensor)
+        elif role in OF_PICTURES and calibration.other_cameras:
+            calibration = self._calibration_of_its_camera(envelope)
         make = partial(_observation, role, envelope, calibration, picture)
         delivery: Delivery[Observation] = Delivery(make, (envelope,), image=image, takers=takers)
         if fanout.needs_pose:
@@ -129,6 +132,15 @@ class Emission:
             self._unposed_bytes += delivery.held_bytes
         else:
             fanout.measurement(delivery)
+
+    def _calibration_of_its_camera(self, envelope: Envelope) -> Calibration:
+        """For what is said of pictures: that of the one camera in whose frame it is, if there is only one."""
+        frame, cameras = bare(envelope.measurement.frame_id), self.stats.values()
+        known = {e.sensor for e in cameras if e.role == Role.CAMERA.value and bare(e.frame_id) == frame}
+        own = [*(known if len(known) < 2 else known & envelope.cameras)]
+        if len(own) != 1:
+            return self._context.calibration
+        return replace(self._context.calibration_of(own[0]), other_cameras={})
 
     def frame(self, frame: Frame) -> None:
         """Take what became of a reference frame: a sample is held until its pose is known."""
@@ -227,7 +239,9 @@ class Emission:
         self.stop()
         session, trajectory, name = self.session, self._context.trajectory, self.info.name
         session.current = None
-        said = (*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values()))
+        placed, streams = (self._calibration or Calibration()).transforms, self.stats.values()
+        said = [*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values())]
+        said += () if goes_on else unheeded(self._config, placed, streams)
         session.notes += [f"{name}: {note}" for note in said]
         topics = self._context.reference_topics
         result = SequenceResult(

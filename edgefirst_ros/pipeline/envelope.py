@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Self
 
@@ -13,13 +13,14 @@ from edgefirst_ros.config.topics import TYPES, Route
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.detection import relabelled
-from edgefirst_ros.model.navigation import Imu, odometry_of
+from edgefirst_ros.model.navigation import Imu, Odometry, odometry_of
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decoder
 from edgefirst_ros.model.sample import CameraImage, Datum, Measurement, RawMessage, Role
-from edgefirst_ros.model.transform import Transforms
+from edgefirst_ros.model.transform import Transforms, prefixed, with_prefix
+from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.timing.finding import MessageTimes
@@ -178,10 +179,25 @@ def decoded_for(
         DecodeError: why it cannot be used.
     """
     decoded: Stamped[Datum] = decoder(raw.schema)(raw.data, raw.definition)
+    if rule.frame_prefix or raw.shift_ns:
+        decoded = _of_device(decoded, rule.frame_prefix, raw.shift_ns)
     if class_names:
         decoded = decoded._replace(datum=relabelled(decoded.datum, class_names))
     if rule.role in _RADARS and isinstance(decoded.datum, PointCloud):
         return decoded._replace(datum=radar_cloud(decoded.datum, rule.fields))
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
         return decoded
-    return odometry_of(decoded.datum, rule.parent_frame, rule.child_frame)
+    parent, child = (prefixed(frame, rule.frame_prefix) for frame in (rule.parent_frame, rule.child_frame))
+    return odometry_of(decoded.datum, parent, child)
+
+
+def _of_device(decoded: Stamped[Datum], prefix: str, shift_ns: int) -> Stamped[Datum]:
+    """With the frames of one device of several, and its stamp, if it has one, on the clock of the others."""
+    stamp_ns, frame_id, datum = decoded
+    if isinstance(datum, Transforms | RobotDescription):
+        datum = replace(datum, transforms=tuple(with_prefix(each, prefix) for each in datum.transforms))
+    if isinstance(datum, Transforms):
+        datum = replace(datum, stamps_ns=tuple(ns and ns + shift_ns for ns in datum.stamps_ns))
+    elif isinstance(datum, Odometry):
+        datum = replace(datum, child_frame_id=prefixed(datum.child_frame_id, prefix))
+    return Stamped(stamp_ns and stamp_ns + shift_ns, prefixed(frame_id, prefix), datum)

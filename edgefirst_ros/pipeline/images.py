@@ -18,7 +18,15 @@ from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
-from edgefirst_ros.video.pictures import Picture, encode, has_open_depth, picture_of, raw_size, stitch
+from edgefirst_ros.video.pictures import (
+    Picture,
+    encode,
+    encode_deep,
+    has_open_depth,
+    picture_of,
+    raw_size,
+    stitch,
+)
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import Remarks, VideoStream
 
@@ -49,7 +57,11 @@ class SampleBits:
         """Take a camera message in order of arrival."""
         datum = envelope.measurement.datum
         given = envelope.route.rule.significant_bits
-        if given or not isinstance(datum, RawImage) or not has_open_depth(datum):
+        if (
+            given
+            or envelope.route.rule.sixteen_bits
+            or not (isinstance(datum, RawImage) and has_open_depth(datum))
+        ):
             return
         camera, largest = _camera(envelope), int(datum.pixels.max(initial=0))
         bits = self._found.get(camera)
@@ -71,11 +83,12 @@ class SampleBits:
         if bits is None:
             bits = next(depth for depth in _DEPTHS if not self._largest[camera] >> depth)
             self._found[camera] = bits
-            if bits < _DEPTHS[-1]:
-                self._say(
-                    f"{envelope.topic}: the first pictures fill {bits} of 16 bits, so {(1 << bits) - 1} is "
-                    f"white; topics.{envelope.route.name}.significant_bits sets it"
-                )
+            entry = f"topics.{envelope.route.name}"
+            self._say(
+                f"{envelope.topic}: pictures become ones of 8 bits; the first fill {bits} of 16, so "
+                f"{(1 << bits) - 1} is white, which {entry}.significant_bits sets; {entry}.sixteen_bits "
+                "keeps gray ones as they are"
+            )
         return bits
 
 
@@ -266,6 +279,8 @@ class Images:
         datum = envelope.measurement.datum
         if isinstance(datum, CompressedImage):
             return self._pool.submit(passthrough, datum, looked_at=looked_at)
+        if isinstance(datum, RawImage) and envelope.route.rule.sixteen_bits:
+            return self._pool.submit(encode_deep, datum)
         if isinstance(datum, RawImage):
             # At once, since pictures that wait to be encoded take as much memory as the messages.
             return self._pool.submit(self._encode_raw, datum, self._bits.of(envelope))

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.model.transform import Transform, bare, change_of, describe_change
+import numpy as np
+
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import motion_entries, motion_place, rig_from_imu, sensor_of
+from edgefirst_ros.model.sensors import Role
+from edgefirst_ros.model.transform import (
+    Transform,
+    bare,
+    change_of,
+    describe_change,
+    frame_in_base,
+    quaternion_of,
+)
 from edgefirst_ros.timing.gaps import StreamStats
 
 ON_MOUNTS = frozenset({"camera", "lidar_points", "radar_targets", "radar_cube", "depth"})
 """Roles of what measures from a place on the rig."""
+PLACES = {role.value: role for role in (Role.GPS, Role.IMU)}
+"""What poses depend on where it is."""
+FAR_M, TURNED_DEG = 0.1, 2.0
+"""An antenna or IMU that is off by less is off by no more than fixes and mountings are."""
 OFTEN = 3
 """Changes that are no correction of a place, which comes once or twice, but a mount that moves."""
 
@@ -87,6 +104,28 @@ def mounts(
                 "turned_deg": round(each.turned_deg, 3),
                 "topics": topics,
             }
+
+
+def unheeded(
+    config: Config, transforms: Mapping[str, Transform], streams: Iterable[StreamStats]
+) -> Iterator[str]:
+    """Where transforms place what tells the motion elsewhere than the configuration does, which counts."""
+    told_by = {sensor_of(entry, config.topics[entry]) for entry in motion_entries(config)}
+    for each in streams:
+        T_sensor_rig = frame_in_base(transforms, each.frame_id, config.rig_frame) if each.frame_id else None
+        if T_sensor_rig is None or each.role not in PLACES or each.sensor not in told_by:
+            continue
+        at_m, believed_m = T_sensor_rig[:3, 3], motion_place(config, PLACES[each.role])[:3, 3]
+        xyzw, turned = quaternion_of(T_sensor_rig[:3, :3]), rig_from_imu(config) or (0.0, 0.0, 0.0, 1.0)
+        told = [f"xyz_m: {at_m.round(3).tolist()}"] * (float(np.linalg.norm(at_m - believed_m)) > FAR_M)
+        apart_deg = 2 * math.degrees(math.acos(min(1.0, abs(float(xyzw @ turned)))))
+        if each.role == Role.IMU and apart_deg > TURNED_DEG:
+            told.append(f"rotation_xyzw: {xyzw.round(6).tolist()}")
+        if told:
+            yield (
+                f"transforms place {each.topic} elsewhere in {config.rig_frame} than poses take it to be: "
+                f"give its entry {', '.join(told)}"
+            )
 
 
 def _way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:

@@ -6,14 +6,21 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES, camera_infos, placed, sensor_of
+from edgefirst_ros.config.topics import (
+    CONTEXT_ROLES,
+    EGO_ROLES,
+    camera_infos,
+    placed,
+    rig_from_imu,
+    sensor_of,
+)
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.pipeline.cameras import CameraFrames
-from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
@@ -90,6 +97,8 @@ class SequenceRun:
             known=known,
             motion=motion,
             before=before,
+            vehicle=vehicle_of(config),
+            rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
         )
         self.emissions: dict[Session, Emission] = {}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from edgefirst_ros.formats.format import Written
-from edgefirst_ros.formats.scene import Agent, Box2d, Moment, Points, Scene, opened
+from edgefirst_ros.formats.scene import Agent, Box2d, Moment, Points, Scene, in_colour, opened
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud
@@ -135,7 +135,7 @@ def drawn(scene: Scene, width: int, projection: Projection | None) -> Image.Imag
         OSError: its picture is damaged.
     """
     if scene.picture is not None:
-        picture = opened(scene.picture)[0].convert("RGB")
+        picture = in_colour(opened(scene.picture)[0])
         picture.thumbnail((width, 4 * width), Image.Resampling.BILINEAR)
         if scene.points is not None and projection is not None:
             draw_points(picture, scene.points, projection)

@@ -14,7 +14,7 @@ from PIL.ExifTags import Base
 from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.datasets import find, refuse_linked
-from edgefirst_ros.formats.scene import Box2d, Detail, Points, Scene, opened
+from edgefirst_ros.formats.scene import Box2d, Detail, Points, Scene, in_colour, opened
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, OutputExists, RecordingError
 from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.untrusted import displayed, refusing
@@ -131,7 +131,7 @@ def _camera(data: bytes | None, boxes: Iterable[Box2d]) -> Image.Image:
     cell = _empty()
     if data is None:
         return cell
-    picture = opened(data)[0].convert("RGB")
+    picture = in_colour(opened(data)[0])
     picture.thumbnail(CELL)
     draw_boxes(picture, boxes, width=1)
     cell.paste(picture, ((CELL[0] - picture.width) // 2, (CELL[1] - picture.height) // 2))

@@ -2,6 +2,18 @@
 
 from edgefirst_ros.simulation.drive import Recording, simulate
 from edgefirst_ros.simulation.options import BoxErrors, DriveOptions, GpsErrors, ImuErrors, Latency
+from edgefirst_ros.simulation.rig import DeviceClock, MoreSensor
 from edgefirst_ros.simulation.truth import Truth
 
-__all__ = ["BoxErrors", "DriveOptions", "GpsErrors", "ImuErrors", "Latency", "Recording", "Truth", "simulate"]
+__all__ = [
+    "BoxErrors",
+    "DeviceClock",
+    "DriveOptions",
+    "GpsErrors",
+    "ImuErrors",
+    "Latency",
+    "MoreSensor",
+    "Recording",
+    "Truth",
+    "simulate",
+]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import av
 import numpy as np
@@ -19,8 +19,9 @@ from PIL import Image, ImageDraw
 
 from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.simulation.options import DriveOptions
-from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS, Channel
-from edgefirst_ros.simulation.world import FloatArray, SceneBox, World, inverse, transform
+from edgefirst_ros.simulation.ranging import GROUND, cast
+from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS, Channel, Times
+from edgefirst_ros.simulation.world import Fisheye, FloatArray, Pinhole, SceneBox, World, inverse, transform
 
 Pixels = npt.NDArray[np.uint8]
 Rectangle = tuple[float, float, float, float]
@@ -38,8 +39,17 @@ FACES = (
 )
 
 
+LEVEL = 1e-9
+"""How far the sine of a level camera's tilt may be from none, by rounding."""
+BRIGHTNESS = np.array([[0.90, 0.80], [0.72, 0.65], [1.0, 1.0]])
+"""That of FACES, by axis and side."""
 UNIT = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
 """Corners of a box of 1 m, whose origin is the centre of its floor."""
+EDGES = np.array([[i, i | bit] for i in range(8) for bit in (1, 2, 4) if not i & bit])
+"""Corners at both ends of each edge."""
+TILE_M, HALF_TILES = 6.0, 26
+GROUND_SHADES = ((122, 124, 122), (96, 98, 96))
+HAZE = (175, 178, 175)
 
 
 @lru_cache(maxsize=64)  # of all boxes at a few times
@@ -57,10 +67,18 @@ def image_box(world: World, index: int, time_s: float, frame: str = "camera_opti
         Left, top, right, bottom in pixels from the picture's top left corner, clipped to the picture; None
         where the box is outside it.
     """
-    T_world_optical, camera = inverse(world.sensor(frame, time_s)), world.pinhole(frame)
+    T_world_optical, camera = inverse(world.sensor(frame, time_s)), world.lens(frame)
     optical = transform(T_world_optical, corners(world.boxes[index], time_s))
     points = optical
-    if not (optical[:, 2] > NEAR_M).all():
+    if isinstance(camera, Fisheye):
+        # Edges are bent in its picture: points along all of them.
+        along = np.linspace(0.0, 1.0, 33)[:, None, None]
+        starts, ends = optical[EDGES.T]
+        points = (starts + along * (ends - starts)).reshape(-1, 3)
+        points = points[points[:, 2] > NEAR_M]
+        if not len(points):
+            return None
+    elif not (optical[:, 2] > NEAR_M).all():
         kept = [corner for face, _, _ in FACES for corner in _clip(optical[list(face)].tolist())]
         if not kept:
             return None
@@ -76,7 +94,10 @@ class Renderer:
 
     def __init__(self, world: World, frame: str = "camera_optical") -> None:
         self._world = world
-        self._frame, self._camera = frame, world.pinhole(frame)
+        lens = world.lens(frame)
+        if not isinstance(lens, Pinhole):
+            raise TypeError(f"{frame} is a fisheye")
+        self._frame, self._camera = frame, lens
         self._light, self._dark = _backdrops(world, frame)
         self._tiles = _checkerboard()
         self._marks = _road_marks(world)
@@ -166,6 +187,68 @@ class Renderer:
             order.append(next(free, waiting[0]))
             waiting.remove(order[-1])
         return order
+
+
+class Tracer:
+    """Sees the world ray by ray, through any lens and however it is tilted; its road has no marks."""
+
+    def __init__(self, world: World, frame: str) -> None:
+        self._world, self._frame, lens = world, frame, world.lens(frame)
+        self._shape = lens.height, lens.width
+        self._rays = lens.directions().reshape(-1, 3)
+
+    def picture(self, time_s: float) -> Pixels:
+        """The picture at a time."""
+        eye, rays, distance, hit = self._seen(time_s)
+        sky = np.array([150, 175, 200]) + np.clip(0.5 - rays[:, 2:], 0.0, 1.0) * [120, 110, 90]
+        places = eye + rays * np.where(np.isfinite(distance), distance, 0.0)[:, None]
+        tile = np.floor(places[:, :2] / TILE_M)
+        is_dark = (tile.sum(axis=1) % 2 == 0) & (np.abs(tile) <= HALF_TILES).all(axis=1) & (distance < 90)
+        shade = np.array(GROUND_SHADES)[is_dark.astype(int)] - HAZE
+        ground = HAZE + shade * np.exp(-np.minimum(distance, 1e3) / 30)[:, None]
+        pixels = np.where((hit == GROUND)[:, None], ground, sky)
+        for index, box in enumerate(self._world.boxes):
+            its = np.flatnonzero(hit == index)
+            local = transform(inverse(box.motion.state(time_s).matrix()), places[its]) - [
+                0,
+                0,
+                box.size_m[2] / 2,
+            ]
+            share = 2 * local / box.size_m
+            axis = np.abs(share).argmax(axis=1)
+            ahead = np.take_along_axis(share, axis[:, None], axis=1)[:, 0] > 0
+            pixels[its] = BRIGHTNESS[axis, ahead.astype(int)][:, None] * box.color
+        return pixels.round().clip(0, 255).astype(np.uint8).reshape(*self._shape, 3)
+
+    def classes(self, time_s: float) -> Pixels:
+        """Class of every pixel of ``picture``, as an index of LABELS, uint8 (height, width)."""
+        labels = [LABELS.index(box.label) for box in self._world.boxes]
+        found: Pixels = np.array([*labels, 0, 0], np.uint8)[self._seen(time_s)[-1]]
+        return found.reshape(self._shape)
+
+    def _seen(self, time_s: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int64]]:
+        """The eye, rays, distances and what is hit, in the world."""
+        T_optical_world = self._world.sensor(self._frame, time_s)
+        eye, rays = T_optical_world[:3, 3], self._rays @ T_optical_world[:3, :3].T
+        return eye, rays, *cast(self._world, time_s, eye, rays, math.inf)
+
+
+class View(Protocol):
+    """What draws the pictures of a camera."""
+
+    def picture(self, time_s: float) -> Pixels:
+        """The picture at a time."""
+
+    def classes(self, time_s: float) -> Pixels:
+        """Class of every pixel of it."""
+
+
+def view(world: World, frame: str = "camera_optical") -> View:
+    """Draws what the camera of a frame sees: by polygons, which need straight lines and a level horizon."""
+    T_optical_rig = next(mount for mount in world.mounts if mount.child == frame).matrix()
+    is_level = abs(T_optical_rig[2, 1] + 1) < LEVEL and not world.rig.rocking_rad_s
+    is_straight = isinstance(world.lens(frame), Pinhole)
+    return Renderer(world, frame) if is_level and is_straight else Tracer(world, frame)
 
 
 class Grain:
@@ -259,21 +342,21 @@ def _before(box: SceneBox, other: SceneBox, eye: FloatArray, time_s: float) -> b
 
 def _backdrops(world: World, frame: str) -> tuple[Image.Image, Image.Image]:
     """Background pictures with light and with dark ground; the two blend towards the horizon."""
-    camera = world.pinhole(frame)
+    camera = world.lens(frame)
     mount = next(mount for mount in world.mounts if mount.child == frame)
     below = (np.arange(camera.height) - camera.center_px[1])[:, None]
     near = np.exp(-camera.focal_px * mount.translation_m[2] / np.maximum(below, 0.5) / 30)
     sky = np.array([150, 175, 200]) + (below / camera.height + 0.5) * [120, 110, 90]
-    haze = np.array([175, 178, 175])
+    haze = np.array(HAZE)
     shades = []
-    for ground in ([122, 124, 122], [96, 98, 96]):
+    for ground in GROUND_SHADES:
         rows = np.where(below < 0, sky, haze + (ground - haze) * near).round().clip(0, 255)
         pixels = np.repeat(rows.astype(np.uint8)[:, None], camera.width, axis=1)
         shades.append(Image.fromarray(pixels))
     return shades[0], shades[1]
 
 
-def _checkerboard(tile_m: float = 6.0, half_tiles: int = 26) -> FloatArray:
+def _checkerboard(tile_m: float = TILE_M, half_tiles: int = HALF_TILES) -> FloatArray:
     """Every other tile of the ground around the origin, (N, 4, 3) in the world."""
     x, y = (v.ravel() for v in np.mgrid[-half_tiles:half_tiles, -half_tiles:half_tiles])
     start = np.stack([x, y, 0 * x], axis=1)[(x + y) % 2 == 0]
@@ -354,11 +437,20 @@ def access_units(
     yield from map(_unit, encoder.encode(None))
 
 
+def raw(pictures: Iterable[Pixels]) -> Iterator[EncodedPicture]:
+    """RGB pictures as they are, row by row."""
+    for number, pixels in enumerate(pictures):
+        yield EncodedPicture(pixels.tobytes(), number, keyframe=True)
+
+
 def jpegs(pictures: Iterable[Pixels]) -> Iterator[EncodedPicture]:
     """Encode RGB pictures as JPEGs."""
     for number, pixels in enumerate(pictures):
         data = simplejpeg.encode_jpeg(pixels, quality=JPEG_QUALITY, colorspace="RGB", colorsubsampling="420")
         yield EncodedPicture(data, number, keyframe=True)
+
+
+STILLS = {"jpeg": jpegs, "raw": raw}
 
 
 def _unit(packet: av.Packet[Any]) -> EncodedPicture:
@@ -388,14 +480,19 @@ class Video:
     """The encoder of one topic, whose messages ``channel`` sends.
 
     Args:
+        options: those of its camera.
+        form: jpeg, raw, or the codec.
+        usual_ns: the stamp of each picture.
         faults: random series that decides which units are damaged, and how.
         parts: the picture's width and height are the camera's divided by this.
     """
 
     channel: Channel
 
-    def __init__(self, options: DriveOptions, frames: int, faults: np.random.Generator, parts: int) -> None:
-        self._options = options
+    def __init__(
+        self, options: DriveOptions, form: str, usual_ns: Times, faults: np.random.Generator, parts: int
+    ) -> None:
+        self._options, self._form, self._usual_ns, frames = options, form, usual_ns, len(usual_ns)
         self._frames = frames
         self._size = options.width // parts, options.height // parts
         self._damaged = faults.random(frames) < options.damage_video
@@ -406,8 +503,8 @@ class Video:
         """Every unit with its number in decode order."""
         options, (width, height) = self._options, self._size
         numbered = (self._numbered(picture(number), number) for number in range(self._frames))
-        if options.jpeg:
-            yield from enumerate(jpegs(numbered))
+        if self._form in STILLS:
+            yield from enumerate(STILLS[self._form](numbered))
             return
         yield from enumerate(
             access_units(
@@ -442,9 +539,9 @@ class Video:
         """The truth about the messages of the topic, by their index in the recording."""
         options, (width, height) = self._options, self._size
         messages = [self._sent[i] for i in self.channel.made]
-        stamps, true = self.channel.stamp_ns, self.channel.true_ns
+        usual_ns = self._usual_ns[[unit.picture for _, unit, _ in messages]]
         return {
-            "format": "jpeg" if options.jpeg else options.codec,
+            "format": self._form,
             "width": width,
             "height": height,
             "fps": options.fps,
@@ -454,6 +551,6 @@ class Video:
             "units": [number for number, _, _ in messages],
             "dropped": sorted(set(range(self._frames)) - {number for number, _, _ in messages}),
             "damaged": [[i, kind] for i, (_, _, kind) in enumerate(messages) if kind],
-            "same_stamp": np.flatnonzero(stamps != true).tolist(),
+            "same_stamp": np.flatnonzero(self.channel.stamp_ns != usual_ns).tolist(),
             "number_cell_px": number_cell_px(width),
         }

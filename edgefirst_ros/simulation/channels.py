@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,29 +14,49 @@ from edgefirst_ros.simulation import navigation, wire
 from edgefirst_ros.simulation import ranging as radar
 from edgefirst_ros.simulation.camera import (
     LABELS,
-    EncodedPicture,
     Grain,
     Pixels,
-    Renderer,
     Video,
-    access_units,
-    burn_number,
-    jpegs,
     quarter,
     sampled,
+    view,
 )
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.options import DriveOptions, MoreSensor
+from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.ranging import Lidar
-from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, thinned
+from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, Times, thinned
 from edgefirst_ros.simulation.world import build
 
 TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bottomright"}
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
+CLOUD = "sensor_msgs/msg/PointCloud2"
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 IMAGE_TYPES = {
     "jpeg": "sensor_msgs/msg/CompressedImage", "raw": "sensor_msgs/msg/Image", "h264": VIDEO, "h265": VIDEO,
 }  # fmt: skip
+
+
+UNHURT: Mapping[str, Any] = {
+    "bframes": 0, "mbit_s": 0.0, "drop_video": 0.0, "damage_video": 0.0, "same_stamp": 0.0, "tiles": False,
+    "jpeg": False, "frozen": {}, "black": (),
+}  # fmt: skip
+
+
+class _Receiver(NamedTuple):
+    epochs_ns: Times
+    fixes: navigation.Fixes
+
+
+class _Camera(NamedTuple):
+    """What the pictures of one topic are of: when they are taken, in which form; ``parts`` as for Video."""
+
+    options: DriveOptions
+    times_ns: Times
+    frame: str
+    device: str = ""
+    form: str = ""
+    parts: int = 1
 
 
 class SimulatedDrive:
@@ -55,22 +75,27 @@ class SimulatedDrive:
             traffic=options.traffic,
             crossings_s=options.crossings_s,
             walkers_stand_s=options.walkers_stand_s,
+            own=options.own,
             more=options.more,
+            rocking_rad_s=options.rocking_rad_s,
         )
         self._schedule = Schedule(options)
         self._pictures_ns = self._schedule.camera()
         self._hashes: dict[str, list[str]] = {}
         self._videos: dict[str, Video] = {}
-        self._renderer = Renderer(self.world)
-        self.channels = [
-            *self._mounts(),
-            *self._imu_and_gps(),
-            *self._radar(),
-            *self._camera(),
-            *self._lidar(),
-            *self._model(),
-            *(channel for sensor in options.more for channel in self._more(sensor)),
-        ]
+        self._receivers: dict[str, _Receiver] = {}
+        self.channels = [*self._mounts()]
+        if options.own:
+            self._view = view(self.world)
+            self.channels += [
+                self._imu("imu", options.imu_hz, 4.0, monotonic=True),
+                self._gps("gps", options.gps_hz, 35.0),
+                *self._radar(),
+                *self._camera(),
+                self._lidar("lidar/points", options.lidar_hz, 21.0, monotonic=True),
+                *self._model(),
+            ]
+        self.channels += [channel for sensor in options.more for channel in self._more(sensor)]
 
     def topic(self, name: str) -> str:
         """The name of a topic in the recording."""
@@ -79,13 +104,15 @@ class SimulatedDrive:
     def truth(self) -> dict[str, Any]:
         """The truth about the recording, as JSON values."""
         channels = {self.topic(channel.name): channel for channel in self.channels}
+        fixes = {self.topic(name): self._gps_truth(name, channels) for name in self._receivers}
         return {
             "parameters": asdict(self.options),
             "start_ns": self.options.start_ns,
             "realtime_minus_monotonic_ns": self._schedule.realtime_minus_monotonic_ns,
             "counts": {topic: len(channel.log_ns) for topic, channel in channels.items()},
             "video": {topic: video.truth() for topic, video in self._videos.items()},
-            "gps": self._gps_truth(channels[self.topic("gps")]),
+            "gps": next(iter(fixes.values()), None),
+            "fixes": fixes,
             "duplicates": {
                 topic: np.flatnonzero(np.diff(channel.made, prepend=-1) == 0).tolist()
                 for topic, channel in channels.items()
@@ -108,7 +135,7 @@ class SimulatedDrive:
 
     def _pose(self, time_ns: int) -> list[float]:
         state = self.world.rig.state(self._seconds(time_ns))
-        return [time_ns, *state.position_m.tolist(), *navigation.orientation(state)]
+        return [time_ns, *state.position_m.tolist(), *state.quaternion_xyzw()]
 
     def _hash(self, name: str, array: np.ndarray[Any, Any]) -> None:
         self._hashes.setdefault(self.topic(name), []).append(hashlib.sha256(array.tobytes()).hexdigest())
@@ -126,48 +153,67 @@ class SimulatedDrive:
             frozen=True,
         )
 
-    def _imu_and_gps(self) -> Iterator[Channel]:
-        world, schedule, options = self.world, self._schedule, self.options
+    def _imu(
+        self,
+        name: str,
+        hz: float,
+        first_ms: float,
+        sensor: MoreSensor | None = None,
+        *,
+        monotonic: bool = False,
+    ) -> Channel:
+        world, options = self.world, self.options
+        errors, seed, frame = options.imu, [options.seed, 4], ""
+        if sensor is not None:
+            errors, seed, frame = (
+                replace(errors, mounting_deg=sensor.rpy_deg),
+                [*seed, *name.encode()],
+                sensor.frame,
+            )
 
         def imu(index: int, stamp_ns: int, time_s: float) -> bytes:
-            index, time_s = self._shown("imu", index, time_s, options.imu_hz)
-            noise = np.random.default_rng([options.seed, 4, index])
-            return wire.imu(stamp_ns, navigation.imu_reading(world.rig.state(time_s), options.imu, noise))
+            index, time_s = self._shown(name, index, time_s, hz)
+            noise = np.random.default_rng([*seed, index])
+            along = None if sensor is None else world.motion(sensor.at_m, time_s)[1]
+            return wire.imu(
+                stamp_ns, navigation.imu_reading(world.rig.state(time_s), errors, noise, along), frame
+            )
 
-        yield schedule.channel(
-            "imu",
-            "sensor_msgs/msg/Imu",
-            schedule.periodic("imu", options.imu_hz, 4.0),
-            imu,
-            sensor="imu",
-            monotonic=True,
+        times = self._schedule.periodic(name, hz, first_ms)
+        kind, device = "sensor_msgs/msg/Imu", sensor.device if sensor else ""
+        return self._schedule.channel(
+            name, kind, times, imu, sensor="imu", monotonic=monotonic, device=device
         )
-        self._epochs_ns = schedule.periodic("gps", options.gps_hz, 35.0)
-        epochs_s = (self._epochs_ns - options.start_ns) / 1e9
-        noise = schedule.random("gps errors")
+
+    def _gps(self, name: str, hz: float, first_ms: float, sensor: MoreSensor | None = None) -> Channel:
+        schedule, options = self._schedule, self.options
+        errors, antenna_m, frame, device = "gps errors", (0.0, 0.0, 0.0), "", ""
+        if sensor is not None:
+            errors, antenna_m, frame, device = f"{name} errors", sensor.at_m, sensor.frame, sensor.device
+        epochs_ns = schedule.periodic(name, hz, first_ms)
+        epochs_s, noise = (epochs_ns - options.start_ns) / 1e9, schedule.random(errors)
+        fixes = navigation.fixes(
+            self.world, epochs_s, options.gps_no_fix, options.gps, noise, antenna_m=antenna_m
+        )
+        self._receivers[name] = _Receiver(epochs_ns, fixes)
 
         def gps(index: int, stamp_ns: int, time_s: float) -> bytes:
-            epoch, _ = self._shown("gps", index // 2, time_s, options.gps_hz)
-            return wire.gps(stamp_ns, self._fixes.sent[epoch, index % 2], options.gps.said_sigma_m)
+            epoch, _ = self._shown(name, index // 2, time_s, hz)
+            return wire.gps(stamp_ns, fixes.sent[epoch, index % 2], options.gps.said_sigma_m, frame)
 
-        self._fixes = navigation.fixes(world, epochs_s, options.gps_no_fix, options.gps, noise)
-        yield schedule.channel(
-            "gps",
-            "sensor_msgs/msg/NavSatFix",
-            (self._epochs_ns[:, None] + np.array([0, EPOCH_GAP_NS])).ravel(),
-            gps,
-            sensor="gps",
-        )
+        times = (epochs_ns[:, None] + np.array([0, EPOCH_GAP_NS])).ravel()
+        return schedule.channel(name, "sensor_msgs/msg/NavSatFix", times, gps, sensor="gps", device=device)
 
-    def _gps_truth(self, channel: Channel) -> dict[str, Any]:
+    def _gps_truth(self, name: str, channels: Mapping[str, Channel]) -> dict[str, Any]:
         """The epochs sent, the true position at those with a fix, and the position in every message."""
-        epochs = np.unique(channel.made // 2)
+        made, (epochs_ns, fixes) = channels[self.topic(name)].made, self._receivers[name]
+        epochs = np.unique(made // 2)
         lost = self.options.gps_no_fix
         return {
             "epochs": len(epochs),
-            "accepted": [[int(self._epochs_ns[n]), *self._fixes.true[n]] for n in epochs if n >= lost],
-            "sent": self._fixes.sent.reshape(-1, 3)[channel.made].tolist(),
-            "outliers": np.flatnonzero(self._fixes.outlier.ravel()[channel.made]).tolist(),
+            "accepted": [[int(epochs_ns[n]), *fixes.true[n]] for n in epochs if n >= lost],
+            "sent": fixes.sent.reshape(-1, 3)[made].tolist(),
+            "outliers": np.flatnonzero(fixes.outlier.ravel()[made]).tolist(),
         }
 
     def _radar(self) -> Iterator[Channel]:
@@ -189,11 +235,11 @@ class SimulatedDrive:
         def targets(index: int, stamp_ns: int, time_s: float) -> bytes:
             return wire.cloud(stamp_ns, "radar", scan(index, time_s))
 
-        cloud, own = "sensor_msgs/msg/PointCloud2", "edgefirst_msgs/msg/"
+        own = "edgefirst_msgs/msg/"
         yield schedule.channel(
             "radar/cube", own + "RadarCube", scans_ns[kept], cube, sensor="radar", monotonic=True
         )
-        yield schedule.channel("radar/targets", cloud, scans_ns, targets, sensor="radar", monotonic=True)
+        yield schedule.channel("radar/targets", CLOUD, scans_ns, targets, sensor="radar", monotonic=True)
         yield schedule.channel(
             "radar/info",
             own + "RadarInfo",
@@ -204,22 +250,34 @@ class SimulatedDrive:
             frozen=True,
         )
 
-    def _lidar(self) -> Iterator[Channel]:
-        lidar, options = Lidar(self.world, self.options), self.options
+    def _lidar(
+        self,
+        name: str,
+        hz: float,
+        first_ms: float,
+        sensor: MoreSensor | None = None,
+        *,
+        monotonic: bool = False,
+    ) -> Channel:
+        options, frame, seed, device = self.options, "lidar", [self.options.seed, 3], ""
+        lidar = Lidar(self.world, options)
+        if sensor is not None:
+            frame, seed, device = sensor.frame, [options.seed, 6], sensor.device
+            lidar = Lidar(self.world, options, frame, sensor.points)
 
         def sweep(index: int, stamp_ns: int, time_s: float) -> bytes:
-            share = options.zero_share(time_s)
-            number, time_s = self._shown("lidar/points", index, time_s, options.lidar_hz)
-            taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 3, number]))
+            share = options.zero_share(time_s) if sensor is None else 0.0
+            number, time_s = self._shown(name, index, time_s, hz)
+            taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([*seed, number]))
             lost = np.random.default_rng([options.seed, 5, number]).random(len(taken.points)) < share
             for axis in "xyz":
                 taken.points[axis][lost] = 0.0
-            self._hash("lidar/points", np.stack([taken.points[axis] for axis in "xyz"], axis=1))
-            return wire.cloud(stamp_ns, "lidar", taken.points, taken.height, is_dense=taken.is_dense)
+            self._hash(name, np.stack([taken.points[axis] for axis in "xyz"], axis=1))
+            return wire.cloud(stamp_ns, frame, taken.points, taken.height, is_dense=taken.is_dense)
 
-        times = self._schedule.periodic("lidar", options.lidar_hz, 21.0)
-        yield self._schedule.channel(
-            "lidar/points", "sensor_msgs/msg/PointCloud2", times, sweep, sensor="lidar", monotonic=True
+        times, kind = self._schedule.periodic("lidar" if sensor is None else name, hz, first_ms), CLOUD
+        return self._schedule.channel(
+            name, kind, times, sweep, sensor="lidar", monotonic=monotonic, device=device
         )
 
     def _camera(self) -> Iterator[Channel]:
@@ -232,105 +290,118 @@ class SimulatedDrive:
             sensor="camera",
             frozen=True,
         )
-        renderer = self._renderer
         grain = Grain(options.grain, options.width, options.height, options.seed) if options.grain else None
 
         @lru_cache(maxsize=4)  # the encoders of tiles ask for the same few pictures at nearly the same time
         def picture(number: int) -> Pixels:
             time_s = self._seconds(int(self._pictures_ns[number]))
             number, shown_s = self._shown("camera", number, time_s, options.fps)
-            drawn = renderer.picture(shown_s)
+            drawn = self._view.picture(shown_s)
             if options.is_black(time_s):
                 return np.zeros_like(drawn)
             if options.brightness < 1.0:
                 drawn = (drawn * options.brightness).astype(np.uint8)
             return drawn if grain is None else grain.added(drawn, number)
 
+        camera = _Camera(options, self._pictures_ns, "camera_optical")
         if options.tiles:
             for tile, at in TILES.items():
-                cut = partial(_cut, picture, *at)
-                yield self._pictures(f"camera/{options.codec}/{tile}", cut, tile=tile)
+                cut, part = partial(_cut, picture, *at), f"{camera.frame}_{TILE_NAMES[tile]}"
+                yield self._pictures(
+                    f"camera/{options.codec}/{tile}", cut, camera._replace(frame=part, parts=2)
+                )
+        elif options.jpeg:
+            yield self._pictures("camera/jpeg", picture, camera._replace(form="jpeg"))
         else:
-            yield self._pictures("camera/jpeg" if options.jpeg else f"camera/{options.codec}", picture)
+            yield self._pictures(f"camera/{options.codec}", picture, camera)
 
-    def _pictures(self, name: str, picture: Callable[[int], Pixels], tile: str = "") -> Channel:
+    def _pictures(self, name: str, picture: Callable[[int], Pixels], camera: _Camera) -> Channel:
         """The channel of one encoder; a message has the time of the picture that its access unit holds."""
-        options, schedule, count = self.options, self._schedule, len(self._pictures_ns)
-        frame_id = f"camera_optical_{TILE_NAMES[tile]}" if tile else "camera_optical"
-        since_s = (self._pictures_ns - options.start_ns) / 1e9
+        options, times_ns, frame, device, form, parts = camera
+        schedule, count, form = self._schedule, len(times_ns), form or options.codec
+        since_s = (times_ns - options.start_ns) / 1e9
         lost = schedule.random(name + " loss").random(count) < options.drop_video
         lost |= [options.is_silent(name, float(time_s)) for time_s in since_s]
         kept = np.flatnonzero(~lost)
         early = schedule.random(name + " stamps").random(count) < options.same_stamp
         # With B-frames an access unit waits for the pictures that its successors predict from.
-        ready_ns = self._pictures_ns[np.minimum(kept + options.bframes, count - 1)]
-        video = self._videos[self.topic(name)] = Video(
-            options, count, schedule.random(name + " damage"), 2 if tile else 1
-        )
+        ready_ns = times_ns[np.minimum(kept + options.bframes, count - 1)]
+        stamps_ns = schedule.stamped(name, times_ns, device=device)
+        usual_ns = stamps_ns if device else times_ns
+        faults = schedule.random(name + " damage")
+        video = self._videos[self.topic(name)] = Video(options, form, usual_ns, faults, parts)
         arriving = ((number, unit) for number, unit in video.units(picture) if not lost[number])
-
-        stamps_ns = self._pictures_ns + schedule.stamped_off_ns(name, self._pictures_ns)
 
         def encode(index: int, _: int, __: float) -> bytes:
             unit = video.send(*next(arriving))
-            true_ns = int(self._pictures_ns[unit.picture])
+            true_ns = int(times_ns[unit.picture])
             stamp_ns = int(stamps_ns[max(unit.picture - int(early[unit.picture]), 0)])
             here = channel.made == index
             channel.true_ns[here], channel.stamp_ns[here] = true_ns, stamp_ns
-            if options.jpeg:
-                return wire.jpeg(stamp_ns, unit.data)
-            return wire.video(stamp_ns, unit.data, options.codec, frame_id)
+            if form == "raw":
+                return wire.image(stamp_ns, unit.data, options.width, frame)
+            if form == "jpeg":
+                return wire.jpeg(stamp_ns, unit.data, frame)
+            return wire.video(stamp_ns, unit.data, options.codec, frame)
 
-        schema = IMAGE_TYPES["jpeg" if options.jpeg else options.codec]
-        channel = video.channel = schedule.channel(name, schema, ready_ns, encode, sensor="camera", kept=True)
+        channel = video.channel = schedule.channel(
+            name, IMAGE_TYPES[form], ready_ns, encode, sensor="camera", kept=True, device=device
+        )
         return channel
 
     def _more(self, sensor: MoreSensor) -> Iterator[Channel]:
-        """The topics of a sensor beside the device's own; each picture shows its number."""
-        options, world, schedule, frame = self.options, self.world, self._schedule, sensor.frame
-        times = schedule.periodic(sensor.topic, sensor.hz, sensor.first_ms)
+        """The topics of a sensor beside the device's own, or of a rig; each picture shows its number."""
+        given = sensor.topic, sensor.hz, sensor.first_ms, sensor
         if sensor.kind == "lidar":
-            lidar = Lidar(world, options, frame, sensor.points)
+            yield self._lidar(*given)
+        elif sensor.kind == "imu":
+            yield self._imu(*given)
+        elif sensor.kind == "gps":
+            yield self._gps(*given)
+        elif sensor.kind == "radar":
+            yield self._targets(sensor)
+        else:
+            yield from self._other_camera(sensor)
 
-            def sweep(index: int, stamp_ns: int, time_s: float) -> bytes:
-                taken = lidar.sweep(time_s, stamp_ns, np.random.default_rng([options.seed, 6, index]))
-                self._hash(sensor.topic, np.stack([taken.points[axis] for axis in "xyz"], axis=1))
-                return wire.cloud(stamp_ns, frame, taken.points, taken.height, is_dense=taken.is_dense)
+    def _targets(self, sensor: MoreSensor) -> Channel:
+        seed = [self.options.seed, 1, *sensor.topic.encode()]
 
-            cloud = "sensor_msgs/msg/PointCloud2"
-            yield schedule.channel(sensor.topic, cloud, times, sweep, sensor="lidar", kept=True)
-            return
+        def targets(index: int, stamp_ns: int, time_s: float) -> bytes:
+            scan = radar.radar_scan(self.world, time_s, np.random.default_rng([*seed, index]), sensor.frame)
+            self._hash(sensor.topic, np.stack([scan[axis] for axis in "xyz"], axis=1))
+            return wire.cloud(stamp_ns, sensor.frame, scan)
+
+        times = self._schedule.periodic(sensor.topic, sensor.hz, sensor.first_ms)
+        return self._schedule.channel(
+            sensor.topic, CLOUD, times, targets, sensor="radar", device=sensor.device
+        )
+
+    def _other_camera(self, sensor: MoreSensor) -> Iterator[Channel]:
+        frame, lens = sensor.frame, self.world.lens(sensor.frame)
+        times = self._schedule.periodic(sensor.topic, sensor.hz, sensor.first_ms)
         if sensor.info:
-            pinhole = world.pinhole(frame)
-            yield schedule.channel(
+            yield self._schedule.channel(
                 sensor.info,
                 "sensor_msgs/msg/CameraInfo",
                 times,
-                lambda _, stamp, __: wire.camera_info(stamp, pinhole, frame),
+                lambda _, stamp, __: wire.camera_info(stamp, lens, frame),
                 sensor="camera",
+                device=sensor.device,
             )
-        renderer = Renderer(world, frame)
-        pictures = (
-            burn_number(renderer.picture(self._seconds(int(at_ns))), number)
-            for number, at_ns in enumerate(times)
+        drawn = view(self.world, frame)
+        # What goes wrong with the device's own camera goes wrong with no other.
+        options = replace(
+            self.options,
+            fps=max(1, round(sensor.hz)),
+            width=sensor.width,
+            height=sensor.height,
+            codec="h265" if sensor.codec == "h265" else "h264",
+            **UNHURT,
         )
-        schema, codec = IMAGE_TYPES[sensor.codec], sensor.codec
-        encoded: Iterator[EncodedPicture] = iter(())
-        if codec == "jpeg":
-            encoded = jpegs(pictures)
-        elif codec != "raw":
-            rules = {"width": sensor.width, "height": sensor.height, "fps": max(1, round(sensor.hz))}
-            encoded = access_units(pictures, codec, **rules, bframes=0)
-
-        def picture(_: int, stamp_ns: int, __: float) -> bytes:
-            if codec == "raw":
-                return wire.image(stamp_ns, next(pictures), frame)
-            data = next(encoded).data
-            if codec == "jpeg":
-                return wire.jpeg(stamp_ns, data, frame)
-            return wire.video(stamp_ns, data, codec, frame)
-
-        yield schedule.channel(sensor.topic, schema, times, picture, sensor="camera", kept=True)
+        camera = _Camera(options, times, frame, sensor.device, sensor.codec)
+        yield self._pictures(
+            sensor.topic, lambda number: drawn.picture(self._seconds(int(times[number]))), camera
+        )
 
     def _model(self) -> Iterator[Channel]:
         options, own = self.options, "edgefirst_msgs/msg/"
@@ -346,7 +417,7 @@ class SimulatedDrive:
             return wire.boxes_3d(stamp_ns, solid.boxes_3d(stamp_ns, time_s))
 
         def mask(_: int, __: int, time_s: float) -> bytes:
-            return wire.mask(sampled(self._renderer.classes(time_s), options.mask_size))
+            return wire.mask(sampled(self._view.classes(time_s), options.mask_size))
 
         yield self._schedule.channel("model/output", own + "Model", frames_ns, boxes_2d, sensor="model")
         if options.boxes3d:

@@ -11,7 +11,7 @@ import pymap3d
 
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles, quaternion_of_vector
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
-from edgefirst_ros.simulation.world import BodyState, FloatArray, World
+from edgefirst_ros.simulation.world import BodyState, FloatArray, World, transform
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -33,31 +33,29 @@ class ImuReading:
     variances: tuple[float | None, float | None, float | None] = (None, None, None)
 
 
-def orientation(state: BodyState) -> Quaternion:
-    """Quaternion x y z w of the body in the world."""
-    return 0.0, 0.0, math.sin(state.yaw_rad / 2), math.cos(state.yaw_rad / 2)
+def specific_force(state: BodyState, acceleration_m_s2: FloatArray | None = None) -> Vector:
+    """Specific force, m/s² in the body's axes, of what accelerates so; by default the body's origin."""
+    acceleration = state.acceleration_m_s2 if acceleration_m_s2 is None else acceleration_m_s2
+    return _vector((acceleration + np.array([0, 0, GRAVITY_M_S2])) @ state.rotation())
 
 
-def specific_force(state: BodyState) -> Vector:
-    """Specific force at the body's origin, m/s² in the body's axes."""
-    x, y, z = ((state.acceleration_m_s2 + np.array([0, 0, GRAVITY_M_S2])) @ state.rotation()).tolist()
-    return x, y, z
-
-
-def imu_reading(state: BodyState, errors: ImuErrors, rng: np.random.Generator) -> ImuReading:
-    """The reading of an IMU in the rig's origin, with errors and mounting."""
+def imu_reading(
+    state: BodyState, errors: ImuErrors, rng: np.random.Generator, acceleration_m_s2: FloatArray | None = None
+) -> ImuReading:
+    """The reading of an IMU, with errors and mounting; by default it accelerates as the rig's origin does."""
+    turning, forced = state.turning_rad_s(), specific_force(state, acceleration_m_s2)
     if errors == ImuErrors():
-        return ImuReading(orientation(state), (0.0, 0.0, state.yaw_rate_rad_s), specific_force(state))
+        return ImuReading(state.quaternion_xyzw(), turning, forced)
     roll, pitch, yaw = errors.mounting_deg
     mounted = quaternion_of_angles(np.radians((roll, pitch, yaw)))
     R_rig_imu = matrix_of(mounted)
     noise = rng.normal(size=(3, 3))
-    rate = R_rig_imu.T @ (0.0, 0.0, state.yaw_rate_rad_s) + errors.gyroscope_bias_rad_s
+    rate = R_rig_imu.T @ turning + errors.gyroscope_bias_rad_s
     rate += errors.gyroscope_sigma_rad_s * noise[0]
-    force = R_rig_imu.T @ specific_force(state) + errors.accelerometer_bias_m_s2
+    force = R_rig_imu.T @ forced + errors.accelerometer_bias_m_s2
     force += errors.accelerometer_sigma_m_s2 * noise[1]
     error = quaternion_of_vector(errors.orientation_sigma_rad * noise[2])
-    heading = quaternion_of_angles((0.0, 0.0, state.yaw_rad + errors.heading_error_rad))
+    heading = quaternion_of_angles((*state.tilt_rad, state.yaw_rad + errors.heading_error_rad))
     x, y, z, w = product(product(heading, mounted), error).tolist()
     sigmas = (errors.orientation_sigma_rad, errors.gyroscope_sigma_rad_s, errors.accelerometer_sigma_m_s2)
     said = tuple(sigma**2 if errors.said_covariance else None for sigma in sigmas)
@@ -85,9 +83,15 @@ class Fixes:
 
 
 def fixes(
-    world: World, times_s: FloatArray, no_fix: int, errors: GpsErrors, rng: np.random.Generator
+    world: World,
+    times_s: FloatArray,
+    no_fix: int,
+    errors: GpsErrors,
+    rng: np.random.Generator,
+    *,
+    antenna_m: Vector = (0.0, 0.0, 0.0),
 ) -> Fixes:
-    """The fixes of all epochs; the first ``no_fix`` are 0, 0."""
+    """The fixes of all epochs, of an antenna in base_link; the first ``no_fix`` are 0, 0."""
     count = len(times_s)
     error_m, jump_m = _noise(times_s, errors, rng), np.zeros((count, 3))
     for epoch in np.flatnonzero(rng.random(count) < errors.outlier_share).tolist():
@@ -98,7 +102,8 @@ def fixes(
     with_jump = np.array([errors.outlier_messages in ("both", which) for which in ("first", "second")])
     true, sent = np.zeros((count, 3)), np.zeros((count, 2, 3))
     for epoch in range(no_fix, count):
-        position = world.rig.state(float(times_s[epoch])).position_m
+        state = world.rig.state(float(times_s[epoch]))
+        position = transform(state.matrix(), np.array(antenna_m)) if any(antenna_m) else state.position_m
         true[epoch] = fix(world, position)
         for message in range(2):
             sent[epoch, message] = fix(world, position + error_m[epoch] + jump_m[epoch] * with_jump[message])

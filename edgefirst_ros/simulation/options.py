@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.simulation.rig import DeviceClock, MoreSensor
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 ANY_TOPIC = "*"
@@ -90,41 +91,6 @@ class ImuErrors:
     heading_error_rad: float = 0.0
     mounting_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
     said_covariance: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MoreSensor:
-    """A camera or lidar beside the device's own, stamped with the recorder's clock.
-
-    Attributes:
-        kind: what it is.
-        topic: of its pictures or sweeps, without prefix.
-        frame: its ``frame_id``, of a camera the optical one.
-        at_m: place in base_link.
-        rpy_deg: roll, pitch, yaw in base_link, applied about z, then y, then x; of a camera those of its
-            body, which looks along x.
-        hz: messages per second.
-        first_ms: when the first one is taken.
-        width: of a camera's picture in pixels; height likewise.
-        codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
-        info: topic of its CameraInfo; empty for none.
-        points: rays of a lidar's sweep.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    kind: Literal["camera", "lidar"]
-    topic: str
-    frame: str
-    at_m: tuple[float, float, float] = (1.0, 0.0, 1.6)
-    rpy_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    hz: float = 10.0
-    first_ms: float = 20.0
-    width: int = 320
-    height: int = 180
-    codec: Literal["jpeg", "h264", "h265", "raw"] = "jpeg"
-    info: str = ""
-    points: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +173,10 @@ class DriveOptions:
         restarts: by topic, when its publisher dies, after how many seconds it returns, and by how many its
             stamps are off from then on.
         drift_ppm: by how much CLOCK_MONOTONIC is slow on a mixed drive.
-        more: cameras and lidars beside the device's own.
+        own: whether there are the device's own sensors; without them those of ``more`` are all.
+        more: cameras, lidars, radars, IMUs and GPS beside the device's own.
+        devices: clocks of the devices that ``more`` names.
+        rocking_rad_s: rate at which the road rocks the rig, in roll and in pitch, while it drives.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
@@ -274,7 +243,10 @@ class DriveOptions:
     wifi_ms: tuple[float, float, float] | None = None
     restarts: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
     drift_ppm: float = 0.0
+    own: bool = True
     more: tuple[MoreSensor, ...] = ()
+    devices: Mapping[str, DeviceClock] = field(default_factory=dict)
+    rocking_rad_s: float = 0.0
     start_ns: int = 1_777_626_000_000_000_000
 
     def __post_init__(self) -> None:
@@ -353,6 +325,21 @@ class DriveOptions:
             and not any(each.width % 2 or each.height % 2 for each in self.more),
             "more: hz must be 0.1 to 240": all(0.1 <= each.hz <= 240 for each in self.more),
             "more: points must be 64 to 1000000": all(64 <= each.points <= 1_000_000 for each in self.more),
+            "more: topics and frames must differ": all(
+                len({*names}) == len(names)
+                for names in (self._more_topics(), [each.frame for each in self.more])
+            ),
+            "more: a device must be one of devices": {each.device for each in self.more}
+            <= {"", *self.devices},
+            "devices: clocks must be within 2**31 s, 1000 ppm and 1000000 ms, uptimes not negative": all(
+                abs(each.offset_s) <= 2**31
+                and abs(each.drift_ppm) <= 1000
+                and 0 <= each.late_ms <= 1e6
+                and 0 <= (each.uptime_s or 0) < 2**31
+                for each in self.devices.values()
+            ),
+            "rocking_rad_s must be 0 to 0.1": 0 <= self.rocking_rad_s <= 0.1,
+            "own false needs more": self.own or bool(self.more),
             "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
             or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
             "stops must be spans that leave 8 s between them": _ascending(self.stops, 2 * BRAKING_S),
@@ -381,6 +368,9 @@ class DriveOptions:
             if field_name in options.__dataclass_fields__:
                 given.append(f"{name} is {getattr(options, field_name)}")
         return ", ".join(given)
+
+    def _more_topics(self) -> list[str]:
+        return [topic for each in self.more for topic in (each.topic, each.info) if topic]
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""

@@ -76,13 +76,13 @@ RCS_DBSM = {"person": -5.0, "bicycle": 0.0, "car": 10.0, "bus": 18.0, "truck": 1
 RETURNS = {"person": 3, "bicycle": 4, "car": 8, "bus": 12, "truck": 12}
 
 
-def radar_scan(world: World, time_s: float, rng: np.random.Generator) -> Points:
+def radar_scan(world: World, time_s: float, rng: np.random.Generator, frame: str = "radar") -> Points:
     """Returns of RADAR_DTYPE in the radar frame, from the sides of boxes that face it within ±60° and 90 m.
 
     ``speed`` is that of the surface relative to the moving radar along the line of sight, m/s, positive =
     receding, not compensated for the vehicle's own motion; ``power`` dB, ``rcs`` dBsm.
     """
-    T_radar_world = world.sensor("radar", time_s)
+    T_radar_world = world.sensor(frame, time_s)
     eye = T_radar_world[:3, 3]
     own_velocity = world.rig.state(time_s).velocity_at(eye[None])[0]
     aimed = []

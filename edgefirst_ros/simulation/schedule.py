@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.simulation.options import DriveOptions, of_topic
+from edgefirst_ros.simulation.rig import DeviceClock
 
 Times = npt.NDArray[np.int64]
 
@@ -17,6 +18,8 @@ UPTIME_NS = 137_251_000_000
 SERVICE_AGE_NS = 41_000_000_000
 CAMERA_FIRST_NS = 20_000_000
 EPOCH_GAP_NS = 40_000_000
+BY_UPTIME = {"lidar", "radar"}
+"""Sensors that CLOCK_MONOTONIC stamps on a device of two clocks."""
 REPEATED_NS = 1_000_000
 """Delay of the second copy of a message that is recorded twice."""
 
@@ -65,13 +68,14 @@ class Schedule:
         offset_ns += self.random(name).uniform(0, 0.01, len(offset_ns)) * period_ns
         return self._options.start_ns + offset_ns.astype(np.int64)
 
-    def received(self, name: str, sensor: str, ready_ns: Times) -> Times:
+    def received(self, name: str, sensor: str, ready_ns: Times, device: str = "") -> Times:
         """Times of receipt, at least the latency after acquisition; those of a topic stay in order."""
         options = self._options
         latency_ns = of_topic(options.latency_ms, name, getattr(options.latency, sensor)) * 1e6
         jitter = self.random(name + " latency").normal(0.15, 0.2, len(ready_ns)).clip(min=0)
         jitter *= of_topic(options.jitter, name, 1.0)
         held_ns = np.rint(latency_ns * (1 + jitter)).astype(np.int64)
+        held_ns += round(self._clock(device).late_ms * 1e6)
         share, stall_ms = of_topic(options.stalls, name, (0.0, 0.0))
         held_ns[self.random(name + " stalls").random(len(ready_ns)) < share] += round(stall_ms * 1e6)
         if options.wifi_ms is not None:
@@ -83,11 +87,41 @@ class Schedule:
             held_ns += np.rint(added_ms * 1e6).astype(np.int64)
         return np.maximum.accumulate(ready_ns + held_ns)
 
-    def stamped_off_ns(self, name: str, true_ns: Times) -> Times:
-        """By how much stamps are off since a topic's publisher was restarted."""
-        since_s = (true_ns - self._options.start_ns) / 1e9
-        off_s = [self._options.stamped_off_s(name, float(time_s)) for time_s in since_s]
-        return np.rint(np.array(off_s) * 1e9).astype(np.int64)
+    def stamped(
+        self,
+        name: str,
+        true_ns: Times,
+        *,
+        sensor: str = "",
+        monotonic: bool = False,
+        frozen: bool = False,
+        device: str = "",
+    ) -> Times:
+        """Stamps of a topic's measurements by the clock of its device, or by that of the sensor there.
+
+        ``monotonic``: of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all are the start of the service, 41 s
+        before the drive.
+        """
+        options, clock = self._options, self._clock(device)
+        stamp = np.full_like(true_ns, options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
+        since_ns = true_ns - options.start_ns
+        if monotonic and self._monotonic:
+            stamp -= self._monotonic
+            if not frozen:
+                stamp -= np.rint(since_ns * options.drift_ppm / 1e6).astype(np.int64)
+        if frozen:
+            return stamp
+        off_s = [options.stamped_off_s(name, float(time_s)) for time_s in since_ns / 1e9]
+        stamp += np.rint(np.array(off_s) * 1e9).astype(np.int64)
+        if clock.uptime_s is not None and sensor in BY_UPTIME:
+            stamp -= options.start_ns - round(clock.uptime_s * 1e9)
+        else:
+            stamp += round(clock.offset_s * 1e9)
+        stamp += np.rint(since_ns * clock.drift_ppm / 1e6).astype(np.int64)
+        return stamp
+
+    def _clock(self, device: str) -> DeviceClock:
+        return self._options.devices.get(device, DeviceClock())
 
     def sent(self, name: str, true_ns: Times, *, kept: bool) -> Times:
         """Indices of the measurements that are sent, in order; those of messages sent twice occur twice.
@@ -112,23 +146,17 @@ class Schedule:
         monotonic: bool = False,
         frozen: bool = False,
         kept: bool = False,
+        device: str = "",
     ) -> Channel:
         """A topic whose i-th message is ``encode(i, stamp_ns, time_s)``.
 
-        ``monotonic``: stamps are of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all stamps are the start of
-        the service, 41 s before the drive; ``kept``: silent times have already been left out.
+        ``kept``: silent times have already been left out; the others are as in ``stamped``.
         """
-        stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
-        if monotonic and self._monotonic:
-            stamp -= self._monotonic
-            if not frozen:
-                drift_ns = (true_ns - self._options.start_ns) * self._options.drift_ppm / 1e6
-                stamp -= np.rint(drift_ns).astype(np.int64)
-        stamp += 0 if frozen else self.stamped_off_ns(name, true_ns)
+        stamp = self.stamped(name, true_ns, sensor=sensor, monotonic=monotonic, frozen=frozen, device=device)
         since_s = (true_ns - self._options.start_ns) / 1e9
         made = self.sent(name, true_ns, kept=kept)
         again = np.diff(made, prepend=-1) == 0
-        log = np.maximum.accumulate(self.received(name, sensor, true_ns)[made] + REPEATED_NS * again)
+        log = np.maximum.accumulate(self.received(name, sensor, true_ns, device)[made] + REPEATED_NS * again)
         last = b""
 
         def message(index: int) -> bytes:

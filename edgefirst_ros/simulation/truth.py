@@ -17,6 +17,8 @@ from edgefirst_ros.simulation import camera
 from edgefirst_ros.simulation.ranging import sees
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
+CAMERA = "camera_optical"
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
@@ -68,21 +70,23 @@ class Truth:
         """Eight corners (8, 3) in the world."""
         return camera.corners(self.world.boxes[index], self.seconds(time_ns))
 
-    def box_in_image(self, index: int, time_ns: int) -> tuple[float, float, float, float] | None:
+    def box_in_image(
+        self, index: int, time_ns: int, frame: str = CAMERA
+    ) -> tuple[float, float, float, float] | None:
         """Left, top, right, bottom in pixels from the top left corner, clipped; None if out of view."""
-        return camera.image_box(self.world, index, self.seconds(time_ns))
+        return camera.image_box(self.world, index, self.seconds(time_ns), frame)
 
     def project(
-        self, points_m: FloatArray, time_ns: int, camera: str = "camera_optical"
+        self, points_m: FloatArray, time_ns: int, camera: str = CAMERA
     ) -> tuple[FloatArray, FloatArray]:
         """Pixels (N, 2), whole numbers being centres, and depths (N,) in metres of world points (N, 3)."""
         optical = transform(inverse(self.sensor(camera, time_ns)), points_m)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.world.pinhole(camera).project(optical), optical[:, 2]
+            return self.world.lens(camera).project(optical), optical[:, 2]
 
-    def seen(self, points_m: FloatArray, time_ns: int) -> npt.NDArray[np.bool_]:
-        """Which world points (N, 3) on surfaces are not hidden from the camera, inside its picture or not."""
-        eye = self.sensor("camera_optical", time_ns)[:3, 3]
+    def seen(self, points_m: FloatArray, time_ns: int, frame: str = CAMERA) -> npt.NDArray[np.bool_]:
+        """Which world points (N, 3) on surfaces are not hidden from a sensor, inside its picture or not."""
+        eye = self.sensor(frame, time_ns)[:3, 3]
         return sees(self.world, self.seconds(time_ns), eye, points_m)
 
     def surface_distance(
@@ -123,9 +127,9 @@ class Truth:
         messages = np.array(self.data["messages"][topic], np.int64).reshape(-1, 3)
         return messages[:, 2] - messages[:, 0]
 
-    def mask(self, time_ns: int, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    def mask(self, time_ns: int, size: tuple[int, int], frame: str = CAMERA) -> npt.NDArray[np.uint8]:
         """Classes of the picture at a time, as indices of ``camera.LABELS``, (height, width)."""
-        return camera.sampled(_renderer(self.world).classes(self.seconds(time_ns)), size)
+        return camera.sampled(_view(self.world, frame).classes(self.seconds(time_ns)), size)
 
     def clean_messages(self, topic: str) -> list[int]:
         """Indices of messages whose pictures decode correctly: from a key frame to the next loss or damage.
@@ -146,6 +150,6 @@ class Truth:
         return clean
 
 
-@lru_cache(maxsize=1)
-def _renderer(world: World) -> camera.Renderer:
-    return camera.Renderer(world)
+@lru_cache(maxsize=8)
+def _view(world: World, frame: str) -> camera.View:
+    return camera.view(world, frame)

@@ -12,7 +12,7 @@ from edgefirst.schemas.std_msgs import Header
 
 from edgefirst_ros.simulation.navigation import ImuReading
 from edgefirst_ros.simulation.ranging import DOPPLER_BIN_M_S, RANGE_BIN_M, Points
-from edgefirst_ros.simulation.world import FloatArray, Mount, Pinhole
+from edgefirst_ros.simulation.world import Fisheye, FloatArray, Lens, Mount
 
 UNKNOWN_COVARIANCE = [-1.0] + [0.0] * 8
 POINT_TYPES = {
@@ -40,22 +40,21 @@ def jpeg(stamp_ns: int, data: bytes, frame_id: str = "camera_optical") -> bytes:
     return sensor_msgs.CompressedImage(header(stamp_ns, frame_id), "jpeg", data).to_bytes()
 
 
-def image(stamp_ns: int, pixels: npt.NDArray[np.uint8], frame_id: str) -> bytes:
-    """sensor_msgs/Image of RGB pixels (height, width, 3)."""
-    height, width = pixels.shape[:2]
-    at = header(stamp_ns, frame_id)
-    return sensor_msgs.Image(at, height, width, "rgb8", 0, 3 * width, pixels.tobytes()).to_bytes()
+def image(stamp_ns: int, pixels: bytes, width: int, frame_id: str) -> bytes:
+    """sensor_msgs/Image of RGB pixels, row by row."""
+    at, height = header(stamp_ns, frame_id), len(pixels) // (3 * width)
+    return sensor_msgs.Image(at, height, width, "rgb8", 0, 3 * width, pixels).to_bytes()
 
 
-def camera_info(stamp_ns: int, camera: Pinhole, frame_id: str = "camera_optical") -> bytes:
-    """sensor_msgs/CameraInfo of a camera without distortion."""
+def camera_info(stamp_ns: int, camera: Lens, frame_id: str = "camera_optical") -> bytes:
+    """sensor_msgs/CameraInfo of a camera without distortion, or of a fisheye."""
     (cx, cy), f = camera.center_px, camera.focal_px
     return sensor_msgs.CameraInfo(
         header(stamp_ns, frame_id),
         camera.height,
         camera.width,
-        "plumb_bob",
-        d=[0.0] * 5,
+        "equidistant" if isinstance(camera, Fisheye) else "plumb_bob",
+        d=[*camera.coefficients] if isinstance(camera, Fisheye) else [0.0] * 5,
         k=[f, 0.0, cx, 0.0, f, cy, 0.0, 0.0, 1.0],
         r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
         p=[f, 0.0, cx, 0.0, 0.0, f, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
@@ -105,14 +104,14 @@ def radar_info(stamp_ns: int) -> bytes:
     ).to_bytes()
 
 
-def imu(stamp_ns: int, reading: ImuReading) -> bytes:
+def imu(stamp_ns: int, reading: ImuReading, frame_id: str = "") -> bytes:
     """sensor_msgs/Imu; covariance[0] = -1 where there is no variance, as on the device."""
     orientation, rate, force = (
         UNKNOWN_COVARIANCE if variance is None else _diagonal(variance, variance, variance)
         for variance in reading.variances
     )
     return sensor_msgs.Imu(
-        header(stamp_ns),
+        header(stamp_ns, frame_id),
         geometry_msgs.Quaternion(*reading.orientation_xyzw),
         orientation,
         geometry_msgs.Vector3(*reading.angular_rate_rad_s),
@@ -122,7 +121,9 @@ def imu(stamp_ns: int, reading: ImuReading) -> bytes:
     ).to_bytes()
 
 
-def gps(stamp_ns: int, place: FloatArray, said_sigma_m: tuple[float, float] | None) -> bytes:
+def gps(
+    stamp_ns: int, place: FloatArray, said_sigma_m: tuple[float, float] | None, frame_id: str = ""
+) -> bytes:
     """sensor_msgs/NavSatFix; status and service never change, as on the device."""
     status = sensor_msgs.NavSatStatus(0, 1)
     covariance, kind = UNKNOWN_COVARIANCE, 0
@@ -131,7 +132,7 @@ def gps(stamp_ns: int, place: FloatArray, said_sigma_m: tuple[float, float] | No
         covariance, kind = _diagonal(horizontal_m2, horizontal_m2, vertical_m2), DIAGONAL_KNOWN
     latitude, longitude, altitude = place.tolist()
     return sensor_msgs.NavSatFix(
-        header(stamp_ns), status, latitude, longitude, altitude, covariance, kind
+        header(stamp_ns, frame_id), status, latitude, longitude, altitude, covariance, kind
     ).to_bytes()
 
 

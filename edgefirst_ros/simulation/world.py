@@ -14,24 +14,48 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.model.transform import matrix_of, quaternion_of, quaternion_of_angles
-from edgefirst_ros.simulation.options import BRAKING_S, MoreSensor, Traffic
+from edgefirst_ros.simulation.options import BRAKING_S, Traffic
+from edgefirst_ros.simulation.rig import MoreSensor
 
 FloatArray = npt.NDArray[np.float64]
 
 CRUISE_M_S = 8.0
 CIRCUIT_RADIUS_M = 60.0
 CROSSING_AHEAD_M = 18.0
+ROCKS = ((0.9, 0.3), (1.3, 2.0), (1.9, 4.4), (2.8, 1.1), (4.1, 5.2))
+"""Hz and phase of what a road makes a car do, in no ratio that repeats within a drive's beginning."""
+STEP_S = 1e-3
+"""Of differences in time: far shorter than any motion, far longer than what rounding does to positions."""
 
 
 @dataclass(frozen=True)
 class BodyState:
-    """A body at one time: ENU metres and radians; bodies are upright, so yaw is the whole attitude."""
+    """A body at one time: ENU metres and radians; all bodies but a rig that rocks are upright."""
 
     position_m: FloatArray
     velocity_m_s: FloatArray
     acceleration_m_s2: FloatArray
     yaw_rad: float
     yaw_rate_rad_s: float
+    tilt_rad: tuple[float, float] = (0.0, 0.0)
+    """Roll and pitch, applied about x after y after z; tilt_rate_rad_s are their changes."""
+    tilt_rate_rad_s: tuple[float, float] = (0.0, 0.0)
+
+    def quaternion_xyzw(self) -> tuple[float, float, float, float]:
+        """The body in the world."""
+        if any(self.tilt_rad):
+            return _quaternion(quaternion_of_angles((*self.tilt_rad, self.yaw_rad)))
+        return 0.0, 0.0, math.sin(self.yaw_rad / 2), math.cos(self.yaw_rad / 2)
+
+    def turning_rad_s(self) -> tuple[float, float, float]:
+        """Angular velocity in the body's axes."""
+        (roll, pitch), (rolling, pitching) = self.tilt_rad, self.tilt_rate_rad_s
+        level = self.yaw_rate_rad_s * math.cos(pitch)
+        return (
+            rolling - self.yaw_rate_rad_s * math.sin(pitch),
+            pitching * math.cos(roll) + level * math.sin(roll),
+            level * math.cos(roll) - pitching * math.sin(roll),
+        )
 
     def rotation(self) -> FloatArray:
         """Body to world, 3×3, read-only."""
@@ -43,6 +67,8 @@ class BodyState:
 
     @cached_property
     def _rotation(self) -> FloatArray:
+        if any(self.tilt_rad):
+            return _fixed(matrix_of(self.quaternion_xyzw()))
         c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
         return _fixed(np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]))
 
@@ -53,6 +79,9 @@ class BodyState:
     def velocity_at(self, points_m: FloatArray) -> FloatArray:
         """Velocity of points fixed to the body, which are now at ``points_m`` (N×3, world)."""
         arm = points_m - self.position_m
+        if any(self.tilt_rad):
+            moving: FloatArray = self.velocity_m_s + np.cross(self.rotation() @ self.turning_rad_s(), arm)
+            return moving
         turning = np.stack([-arm[:, 1], arm[:, 0], np.zeros(len(arm))], axis=1)
         return self.velocity_m_s + self.yaw_rate_rad_s * turning
 
@@ -74,6 +103,7 @@ class Circuit:
     lobes: int = 3
     offset_m: float = 0.0
     stops: tuple[tuple[float, float], ...] = ()
+    rocking_rad_s: float = 0.0
 
     def state(self, time_s: float) -> BodyState:
         """Closed-form state; the acceleration is that of the curve without offset."""
@@ -101,7 +131,21 @@ class Circuit:
             _vector(rate_rad_s**2 * curving + self.rate_rad_s * change_1_s * tangent),
             yaw,
             turn * rate_rad_s,
+            *self._tilt(time_s, share, change_1_s),
         )
+
+    def _tilt(self, time_s: float, share: float, change_1_s: float) -> tuple[tuple[float, float], ...]:
+        """Roll and pitch, and their changes: a rig that stands does not rock."""
+        if not self.rocking_rad_s:
+            return ()
+        tilts, rates = [], []
+        for slower in (1.0, 1.1):
+            waves = [(2 * math.pi * hz / slower, phase * slower) for hz, phase in ROCKS]
+            swung = sum(self.rocking_rad_s / wave * math.sin(wave * time_s + phase) for wave, phase in waves)
+            rate = sum(self.rocking_rad_s * math.cos(wave * time_s + phase) for wave, phase in waves)
+            tilts.append(share * swung)
+            rates.append(share * rate + change_1_s * swung)
+        return (tilts[0], tilts[1]), (rates[0], rates[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +212,63 @@ class Pinhole:
         pixels: FloatArray = self.focal_px * points_m[..., :2] / points_m[..., 2:] + self.center_px
         return pixels
 
+    def directions(self) -> FloatArray:
+        """Unit vectors of the optical frame through the centres of all pixels, (height, width, 3)."""
+        away = _away_px(self) / self.focal_px
+        rays = np.concatenate([away, np.ones((self.height, self.width, 1))], axis=-1)
+        found: FloatArray = rays / np.linalg.norm(rays, axis=-1, keepdims=True)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fisheye:
+    """A camera that sees by angles (Kannala and Brandt, as OpenCV's fisheye), up to 150 degrees wide."""
+
+    width: int
+    height: int
+    focal_px: float
+    coefficients: tuple[float, float, float, float]
+
+    @property
+    def center_px(self) -> tuple[float, float]:
+        """Principal point (cx, cy)."""
+        return (self.width - 1) / 2, (self.height - 1) / 2
+
+    def project(self, points_m: FloatArray) -> FloatArray:
+        """Pixels (..., 2) of optical-frame points (..., 3), those behind the camera as well."""
+        aside = np.linalg.norm(points_m[..., :2], axis=-1)
+        angle = np.arctan2(aside, points_m[..., 2])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = np.where(aside > 0, self.focal_px * self._bent(angle) / aside, 0.0)
+        pixels: FloatArray = points_m[..., :2] * scale[..., None] + self.center_px
+        return pixels
+
+    def _bent(self, angle: FloatArray) -> FloatArray:
+        bent: FloatArray = angle * (
+            1 + sum(k * angle ** (2 * n + 2) for n, k in enumerate(self.coefficients))
+        )
+        return bent
+
+    def directions(self) -> FloatArray:
+        """Unit vectors of the optical frame through the centres of all pixels, (height, width, 3)."""
+        away = _away_px(self)
+        radius = np.linalg.norm(away, axis=-1) / self.focal_px
+        known = np.linspace(0.0, math.pi, 20_000)
+        angle = np.interp(radius, self._bent(known), known)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            aside = np.where(radius > 0, np.sin(angle) / radius, 1.0) / self.focal_px
+        found: FloatArray = np.concatenate([away * aside[..., None], np.cos(angle)[..., None]], axis=-1)
+        return found
+
+
+Lens = Pinhole | Fisheye
+
+
+def _away_px(lens: Lens) -> FloatArray:
+    """Every pixel from the principal point, (height, width, 2)."""
+    places: FloatArray = np.stack(np.meshgrid(np.arange(lens.width), np.arange(lens.height)), axis=-1)
+    return places - lens.center_px
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -180,12 +281,20 @@ class World:
     boxes: tuple[SceneBox, ...]
     mounts: tuple[Mount, ...]
     camera: Pinhole
-    other_cameras: tuple[tuple[str, Pinhole], ...] = ()
+    other_cameras: tuple[tuple[str, Lens], ...] = ()
     """With their frames."""
 
-    def pinhole(self, frame: str) -> Pinhole:
+    def lens(self, frame: str) -> Lens:
         """The camera of a frame."""
         return dict(self.other_cameras).get(frame, self.camera)
+
+    def motion(self, at_m: tuple[float, float, float], time_s: float) -> tuple[FloatArray, FloatArray]:
+        """Velocity and acceleration of a point of the rig, which is fixed at ``at_m`` in base_link."""
+        before, here, after = (
+            transform(self.rig.state(time_s + step_s).matrix(), np.array(at_m))
+            for step_s in (-STEP_S, 0.0, STEP_S)
+        )
+        return (after - before) / (2 * STEP_S), (after - 2 * here + before) / STEP_S**2
 
     def sensor(self, child: str, time_s: float) -> FloatArray:
         """Sensor to world at a time, 4×4; ``child`` as in tf_static."""
@@ -223,7 +332,9 @@ def build(
     traffic: Traffic = "lanes",
     crossings_s: tuple[float, ...] = (),
     walkers_stand_s: float = 0.0,
+    own: bool = True,
     more: Sequence[MoreSensor] = (),
+    rocking_rad_s: float = 0.0,
 ) -> World:
     """A circuit of 377 m, traffic in lanes beside the rig's, parked vehicles, and people walking loops.
 
@@ -231,7 +342,8 @@ def build(
     along the road and bends it.
     ``stops`` are the times at which the rig stands, from and to in seconds. Other ``traffic`` than lanes
     leaves only the parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of
-    it at ``crossings_s``. People stand until ``walkers_stand_s``. ``more`` are sensors beside the device's.
+    it at ``crossings_s``. People stand until ``walkers_stand_s``. ``more`` are sensors beside the device's
+    own, or without these. The road rocks the rig at ``rocking_rad_s``.
     """
     rng = np.random.default_rng([seed, 0])
     wobble = float(rng.uniform(4.0, 7.0))
@@ -263,7 +375,9 @@ def build(
         ("car", (4.6, 1.9, 1.9), lane(1.70, -8.8, 0.0)),
         ("truck", (6.5, 2.4, 2.8), lane(4.30, 9.0, 0.0)),
     ]
-    rig = Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble, stops=stops)
+    rig = Circuit(
+        (0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble, stops=stops, rocking_rad_s=rocking_rad_s
+    )
     moves: list[tuple[str, tuple[float, float, float], Circuit | Line]] = [*cast]
     if traffic != "lanes":
         moves = [*cast[-2:]] if traffic != "none" else []
@@ -283,10 +397,20 @@ def build(
         Mount("camera_optical", (1.2, 0.0, 1.5), OPTICAL),
         Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
-        *map(_mount, more),
     )
-    cameras = tuple((each.frame, _pinhole(each.width, each.height)) for each in more if each.kind == "camera")
-    return World(45.5017, -73.5673, 35.0, rig, boxes, mounts, _pinhole(width, height), cameras)
+    cameras = tuple((each.frame, _lens(each)) for each in more if each.kind == "camera")
+    placed = (*(mounts if own else ()), *map(_mount, more))
+    return World(45.5017, -73.5673, 35.0, rig, boxes, placed, _pinhole(width, height), cameras)
+
+
+FISHEYE_FOCAL, FISHEYE_COEFFICIENTS = 0.382, (-0.02, 0.004, -0.001, 0.0002)
+"""Focal length per pixel of width, for 150 degrees across, and a bend as lenses have it."""
+
+
+def _lens(sensor: MoreSensor) -> Lens:
+    if sensor.model == "fisheye":
+        return Fisheye(sensor.width, sensor.height, FISHEYE_FOCAL * sensor.width, FISHEYE_COEFFICIENTS)
+    return _pinhole(sensor.width, sensor.height)
 
 
 def _pinhole(width: int, height: int) -> Pinhole:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
+import numpy as np
 import yaml
 
 from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
@@ -32,7 +33,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import CALIBRATION, COMPANION
-from edgefirst_ros.model.transform import bare
+from edgefirst_ros.model.transform import bare, frame_in_base, prefixed, quaternion_of, with_prefix
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
@@ -49,6 +50,8 @@ SIDEWAYS_SHARE = 0.2
 WORLD = frozenset({"map", "odom", "world", "earth", "global"})
 """Frames that do not move with the robot (REP 105): what is in them was made of sensors' data."""
 RIGS = ("base_link", "base_footprint")
+_THERMAL = ("thermal", "lwir", "flir", "boson", "lepton")
+"""How words begin in names of thermal cameras and of their frames."""
 PLACED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 """Roles of what is mounted somewhere."""
 NOISE = re.compile(
@@ -64,6 +67,8 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+LEVEL = 1e-3
+"""Of a rotation's elements: what is turned by less is not turned."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 TRUTH = re.compile(r"truth|\bgt\b|/gt/|ideal")
 FREE = re.compile(r"mavros|px4|fmu|drone|uav|quad|boat|usv|asv|mecanum|omni")
@@ -102,10 +107,12 @@ class Look:
 
     Args:
         topics: (topic, type) of those that are known to exist.
+        devices: what names begin with, if that is known to say which device each is of, with its own frames.
     """
 
-    def __init__(self, topics: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, topics: Iterable[tuple[str, str]] = (), devices: Iterable[str] = ()) -> None:
         self.topics: dict[str, SeenTopic] = {t: SeenTopic(t, full_type(kind)) for t, kind in topics}
+        self._devices = frozenset(devices)
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
@@ -132,7 +139,7 @@ class Look:
         Raises:
             ConfigError: nothing can be the reference; says what is there.
         """
-        return _Chooser(self.topics, source).suggestion()
+        return _Chooser(self.topics, source, self._devices).suggestion()
 
     def layout(self, viewer: Viewer, suggestion: Suggestion) -> Layout:
         """A viewer's layout for what a suggestion takes of what was seen."""
@@ -140,14 +147,16 @@ class Look:
         return layout(viewer, build_config(suggestion.values), topics)
 
 
-def look_at(recordings: Iterable[Recording]) -> Look:
+def look_at(recordings: Iterable[Recording], devices: Iterable[str] = ()) -> Look:
     """What is in the beginning of recordings, until something came of every topic that can be used.
+
+    ``devices`` as in ``Look``.
 
     Raises:
         RecordingError: a file cannot be read.
     """
     opened = [*recordings]
-    look = Look(topic for recording in opened for topic in recording.topics())
+    look = Look((topic for recording in opened for topic in recording.topics()), devices)
     for recording in opened:
         first_ns, taken = 0, 0
         for message in recording.messages():
@@ -160,14 +169,18 @@ def look_at(recordings: Iterable[Recording]) -> Look:
 
 
 class _Chooser:
-    def __init__(self, topics: Mapping[str, SeenTopic], source: str) -> None:
+    def __init__(self, topics: Mapping[str, SeenTopic], source: str, devices: frozenset[str]) -> None:
+        self._devices = devices or devices_of((t.topic, t.type) for t in topics.values())
+        self._prefixes = {d: d for d in devices} or _prefixes([*topics.values()], self._devices)
+        topics = {name: _with_prefix(t, self._prefixes.get(_first(name), "")) for name, t in topics.items()}
         self._topics, self._source = topics, source
         self._entries: list[_Entry] = []
         self._left_out: dict[str, str] = {}
         self._reference = ""
         # Transforms count before the robot's description.
         static = sorted(filter(_is_static, topics.values()), key=lambda each: each.type != TEXT)
-        self._parents = {child: bare(t.parent) for each in static for child, t in each.pairs.items()}
+        self._transforms = {child: t for each in static for child, t in each.pairs.items()}
+        self._parents = {child: bare(t.parent) for child, t in self._transforms.items()}
         self._moving = {
             child: (bare(each.pairs[child].parent), each.topic)
             for each in topics.values()
@@ -175,7 +188,6 @@ class _Chooser:
             if child not in self._parents
         }
         self._rig = ""
-        self._devices = devices_of((t.topic, t.type) for t in topics.values())
         self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
@@ -276,6 +288,9 @@ class _Chooser:
     def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
         entry = self._entries[-1]
+        if _is_thermal(camera):
+            entry.rule["sixteen_bits"] = True
+            entry.comment += "; thermal: values are kept, not scaled to 8 bits"
         if not own:
             entry.comment += "; no CameraInfo: its intrinsics are unknown"
             return
@@ -283,9 +298,7 @@ class _Chooser:
         comment = f"calibration of {name}"
         if own[0].is_distorted and "rect" in re.split(r"[_/]", camera.topic):
             comment += "; the pictures are rectified, but it has a distortion: look at straight lines"
-        rule: dict[str, Any] = {"role": Role.CAMERA_INFO, "topic": own[0].topic, "sensor": name}
-        if device := self._device_of(own[0]):
-            rule["device"] = device
+        rule = self._rule(own[0], Role.CAMERA_INFO, sensor=name)
         self._entries.append(_Entry(info_name, own[0], rule, comment))
         for other in own[1:]:
             self._left_out[other.topic] = f"another calibration of {name}, which takes {own[0].topic}"
@@ -352,14 +365,33 @@ class _Chooser:
             fix = self._one(
                 fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
             )
+            self._heed(imu, fix)
             self._odometry(odometry, imu, fix)
-        tfs = by_role.pop(Role.TF, [])
-        for seen in tfs[1:]:
-            self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
-        if tfs and Role.TF in own:
-            self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
-        elif tfs:
-            self._add("tf", tfs[0], Role.TF)
+        every = by_role.pop(Role.TF, [])
+        for device in sorted({*map(self._device_of, every)}):
+            tfs = [seen for seen in every if self._device_of(seen) == device]
+            for seen in tfs[1:]:
+                self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
+            if Role.TF in own:
+                self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
+            else:
+                is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
+                self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
+
+    def _heed(self, imu: SeenTopic | None, fix: SeenTopic | None) -> None:
+        """Where transforms say that the antenna is, and how the IMU is turned, as poses rest on both."""
+        for entry in self._entries:
+            T_sensor_rig = frame_in_base(self._transforms, entry.seen.frame, self._rig)
+            if T_sensor_rig is None:
+                continue
+            at_m = T_sensor_rig[:3, 3].round(3).tolist()
+            turn = T_sensor_rig[:3, :3]
+            if entry.seen in (fix, imu) and any(at_m):
+                entry.rule["xyz_m"] = at_m
+            if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=LEVEL):
+                entry.rule["rotation_xyzw"] = quaternion_of(turn).round(6).tolist()
+            if entry.rule.keys() & {"xyz_m", "rotation_xyzw"}:
+                entry.comment += ", where transforms say"
 
     def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
         return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
@@ -413,9 +445,7 @@ class _Chooser:
         return {each.seen.topic for each in self._entries}
 
     def _add(self, name: str, seen: SeenTopic, role: Role) -> None:
-        rule: dict[str, Any] = {"role": role, "topic": seen.topic}
-        if (device := self._device_of(seen)) and role is not Role.TF:
-            rule["device"] = device
+        rule = self._rule(seen, role)
         said = [f"{seen.hz:.3g} Hz"] if seen.hz else []
         if seen.form:
             said.append(seen.form if seen.size is None else f"{seen.form} {seen.size[0]}x{seen.size[1]}")
@@ -441,6 +471,15 @@ class _Chooser:
             rule["required"] = default.required
         self._entries.append(_Entry(name, seen, rule, ", ".join(said)))
 
+    def _rule(self, seen: SeenTopic, role: Role, **more: str) -> dict[str, Any]:
+        """What an entry begins with: role and topic, and of which device it is."""
+        rule: dict[str, Any] = {"role": role, "topic": seen.topic, **more}
+        if (device := self._device_of(seen)) and role is not Role.TF:
+            rule["device"] = device
+        if prefix := self._prefixes.get(device):
+            rule["frame_prefix"] = prefix
+        return rule
+
     def _clock(self, seen: SeenTopic, role: Role, rule: dict[str, Any]) -> Iterator[str]:
         if role.sensor.kind is CALIBRATION:
             return
@@ -463,7 +502,15 @@ class _Chooser:
         if top in self._moving:
             parent, topic = self._moving[top]
             return f", on a mount that moves ({top} in {parent}, {topic}), which is not followed"
-        return f", of which no transform leads to {self._rig}: set xyz_m and rpy_deg" if self._parents else ""
+        at = "xyz_m and rpy_deg" + (f" of {tf}" if (tf := self._tf_of(frame)) else "")
+        return f", of which no transform leads to {self._rig}: set {at}" if self._parents else ""
+
+    def _tf_of(self, frame: str) -> str:
+        """The entry that can say where the device of a frame is, if it is another one than the rig's."""
+        device = frame.partition("/")[0]
+        is_other = device in self._prefixes and device != self._rig.partition("/")[0]
+        has_tf = any(seen.pairs for seen in self._topics.values() if self._device_of(seen) == device)
+        return f"{device}_tf" if is_other and has_tf else ""
 
     def _is_connected(self, frame: str) -> bool:
         """Whether transforms connect a frame with the rig, in whichever direction."""
@@ -489,7 +536,8 @@ class _Chooser:
         """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
         chains = [self._ancestors(seen.frame) for seen in sensors if seen.frame]
         above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
-        for usual in RIGS:
+        prefix = "" if lead is None else self._prefixes.get(self._device_of(lead), "")
+        for usual in (prefixed(rig, prefix) for rig in RIGS):
             if above[usual]:
                 return usual
         if lead is None or not above:
@@ -502,7 +550,8 @@ class _Chooser:
         values = self._settings()
         lines: list[str] = []
         for name, value in values.items():
-            why = "  # as it moves sideways, or by its names may" if name == "ego" else ""
+            is_free = name == "ego" and "non_holonomic" in value
+            why = "  # as it moves sideways, or by its names may" if is_free else ""
             lines.append(f"{name}: {_flow(value)}{why}")
         topics = {entry.name: {k: _plain(v) for k, v in entry.rule.items()} for entry in self._entries}
         off = self._turned_off(topics)
@@ -613,9 +662,15 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     moves = {"doppler", "radial_speed", "range_rate", "rcs", "velocity"}
     if role is Role.LIDAR_POINTS and moves & {name.lower() for name in seen.fields}:
         role = Role.RADAR_TARGETS
-    if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"}:
+    if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"} and not _is_thermal(seen):
         role = Role.DEPTH
     return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def _is_thermal(seen: SeenTopic) -> bool:
+    """Whether a gray camera of 16 bits measures temperatures, by its names."""
+    words = re.split(r"[^a-z0-9]+", f"{seen.topic} {seen.frame}".lower())
+    return seen.form in {"mono16", "16UC1"} and any(word.startswith(_THERMAL) for word in words)
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
@@ -633,6 +688,25 @@ def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
             moving.add(_first(topic))
     is_rig = len(moving) > 1 and moving <= sensing and not any(OF_CAMERAS.search(each) for each in moving)
     return frozenset(moving) if is_rig else frozenset()
+
+
+def _prefixes(topics: Collection[SeenTopic], devices: Collection[str]) -> dict[str, str]:
+    """By device, what its frames' names are to begin with; empty unless several call frames alike."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for seen in topics:
+        sensor = {seen.frame} if seen.form or seen.points else set()
+        named[device if (device := _first(seen.topic)) in devices else ""] |= {*seen.pairs} | sensor
+    shared = named.pop("", set()) | {""}
+    every = Counter(frame for frames in named.values() for frame in frames - shared)
+    return {each: each for each in devices} if any(times > 1 for times in every.values()) else {}
+
+
+def _with_prefix(seen: SeenTopic, prefix: str) -> SeenTopic:
+    if not prefix:
+        return seen
+    pairs = {prefixed(child, prefix): with_prefix(made, prefix) for child, made in seen.pairs.items()}
+    moving = {prefixed(child, prefix) for child in seen.moving}
+    return replace(seen, frame=prefixed(seen.frame, prefix), pairs=pairs, moving=moving)
 
 
 def _first(topic: str) -> str:

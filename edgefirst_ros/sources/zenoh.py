@@ -69,7 +69,8 @@ class UnusedTopics:
         is_ours: Callable[[str], bool],
         matches: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
-        self._absolute = {topic.strip("/") for topic in used if topic.startswith("/")}
+        absolute = [topic for topic in used if topic.startswith("/")]
+        self._absolute = {key for topic in absolute for key in key_expressions(topic, namespace)}
         self._relative = {topic.strip("/") for topic in used if not topic.startswith("/")}
         self._namespace = namespace
         self._wanted = wanted
@@ -191,8 +192,8 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
 
     Without a namespace any prefix matches, so all generations of names are received (``rt/…``, bare,
     ``<hostname>/…``); "rt" also matches bare names, because generation B mixes them; any other namespace
-    matches only itself. A topic that begins with / is taken literally. The key expression of a regular
-    expression may match more keys than the regular expression does.
+    matches only itself. A topic that begins with / is taken literally, but for ``rt/`` where no
+    namespace excludes that. The key expression of a regular expression may match more keys than it does.
     """
     if is_pattern(topic):
         if is_full(topic):
@@ -202,7 +203,7 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
         return (key_expression(topic, anywhere=True) if loose else f"{namespace}/{key_expression(topic)}",)
     bare = topic.strip("/")
     if topic.startswith("/"):
-        return (bare,)
+        return (f"rt/{bare}", bare) if namespace in BARE else (bare,)
     if not namespace:
         return (f"**/{bare}",)
     return (f"rt/{bare}", bare) if namespace == "rt" else (f"{namespace}/{bare}",)
@@ -271,7 +272,8 @@ class ZenohSource:
         self._routes = TopicMap(config, "")
         wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
         self._patterns = [name for name in wanted if is_pattern(name)]
-        self._full = {name.strip("/") for name in wanted if name.startswith("/") and not is_pattern(name)}
+        full = (name for name in wanted if name.startswith("/") and not is_pattern(name))
+        self._full = {key for name in full for key in key_expressions(name, self._namespace)}
         """Keys of topics that entries name in full; to those they belong, whatever else matches them."""
         for name, role in wanted.items():
             on_sample = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
@@ -281,6 +283,7 @@ class ZenohSource:
                     keys.append(key)
                 except ConfigError as error:
                     faults += error.faults
+                    break
         if record is not None and not faults:
             named = [name for name in wanted if not is_pattern(name)]
             recorded = recorded_topics(config.record_topics)

@@ -157,6 +157,8 @@ class ClockFinder(Generic[Message]):
         self._suspects: dict[str | _Kind, list[tuple[int, int]]] = {}
         """Receipt and distance of messages that are off, by topic, or by what they have in common."""
         self._clocks: list[Clock] = [RECORDINGS_OWN]
+        self._lateness_ns: dict[str, int] = {}
+        """By device, how much later than usual all comes of it."""
         self._stamps: dict[str, deque[int]] = {}
         self._watch.reset()
         self._steps.reset()
@@ -356,9 +358,11 @@ class ClockFinder(Generic[Message]):
         """Choose a clock for each of the topics."""
         known = len(self._clocks)
         evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
-        findings = find_clocks(evidence, self._clocks)
+        findings = find_clocks(evidence, self._clocks, self._lateness_ns)
         if known == 1:  # later, what has been dated stands
-            findings = agreed(evidence, findings, self._clocks, self._lead, self._lags)
+            findings = agreed(
+                evidence, findings, self._clocks, self._lead, lateness_ns=self._lateness_ns, lags=self._lags
+            )
             self._lags = {}
         for (_, topic), finding in zip(due, findings, strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]

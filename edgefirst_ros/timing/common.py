@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot, isfinite
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.timing.finding import Clock, Evidence, TopicClock, moved
+from edgefirst_ros.timing.finding import RECORDINGS_OWN, Clock, Evidence, TopicClock, estimate, moved
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,10 +39,14 @@ MOST_SIGMA_S = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How much later one signal shows what another one shows, and its standard deviation, in seconds."""
+    """How much later one signal shows what another one shows, and its standard deviation, in seconds.
+
+    ``rest`` is the share of a signal's power that the other one does not explain.
+    """
 
     lag_s: float
     sigma_s: float
+    rest: float = 0.0
 
 
 def common_lag(first: tuple[Floats, Floats], second: tuple[Floats, Floats], within_s: float) -> Lag | None:
@@ -62,7 +66,8 @@ def common_lag(first: tuple[Floats, Floats], second: tuple[Floats, Floats], with
     best = int(rests.argmin())
     if rests[best] > MOST_REST or _has_rival(rests, best):
         return None
-    return _refined(*_overlap(one, other, best - reach), (best - reach) * STEP_S)
+    lag = _refined(*_overlap(one, other, best - reach), (best - reach) * STEP_S)
+    return lag and replace(lag, rest=float(rests[best]))
 
 
 Signal = tuple[int, Floats]
@@ -180,15 +185,21 @@ def agreed(
     findings: Sequence[TopicClock],
     clocks: list[Clock],
     lead: str,
+    *,
+    lateness_ns: dict[str, int],
     lags: Mapping[str, Lag] = MappingProxyType({}),
 ) -> list[TopicClock]:
     """The findings of several devices' topics, their clocks corrected by what their IMUs have in common.
+
+    A device's other clock, which no IMU stamps, is known by times of receipt only. By how much these are late
+    shows where the IMU's clock is known.
 
     Args:
         evidence: of all topics.
         findings: by receipt, of each.
         clocks: that they refer to; changed and added to.
         lead: the device that the others are compared with.
+        lateness_ns: by device, how much later than usual all comes of it; added to.
         lags: by device, what is left after that by the whole drive.
     """
     found = list(findings)
@@ -210,8 +221,38 @@ def agreed(
     for device, lag in lags.items():
         there = (found[n].group for n in turning if evidence[n].rule.device == device != lead)
         if (group := next(there, None)) is not None:
+            done.add(device)
             _shift(found, clocks, (evidence, device, group), lag, sure_ns)
+    for n in turning if len(done) > 1 else ():
+        device, group = evidence[n].rule.device, found[n].group
+        if device and device in done and device not in lateness_ns and group is not None:
+            late_ns = _late_ns(found, clocks, (evidence, device, group))
+            if late_ns is not None:
+                lateness_ns[device] = late_ns
     return found
+
+
+def _late_ns(
+    found: list[TopicClock], clocks: list[Clock], of: tuple[Sequence[Evidence], str, int]
+) -> int | None:
+    """How much later than usual all comes of a device by a clock that is known; corrects its others by it."""
+    evidence, device, group = of
+    own = [n for n, e in enumerate(evidence) if e.rule.device == device and e.rule.choice == "auto"]
+    told = [evidence[n].arrivals(RECORDINGS_OWN) for n in own if found[n].group == group]
+    received = estimate(told) if told else RECORDINGS_OWN
+    if not told or received.uncertainty_ns is None:
+        return None
+    late_ns = received.offset_ns - clocks[group].offset_ns
+    for number, clock in enumerate(clocks):
+        members = [n for n in own if found[n].group == number]
+        if number in {0, group} or not (members and late_ns):
+            continue
+        sure_ns = clock.uncertainty_ns
+        now_ns = None if sure_ns is None else round(hypot(sure_ns, received.uncertainty_ns))
+        clocks[number] = replace(clock, offset_ns=clock.offset_ns - late_ns, uncertainty_ns=now_ns)
+        for n in members:
+            found[n] = moved(found[n], clocks[number], number, -late_ns)
+    return late_ns
 
 
 def _shift(

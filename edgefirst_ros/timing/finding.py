@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, isfinite
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -403,27 +404,33 @@ class Evidence:
         return near and len({t.publish_ns for t in self.times}) == len(self.times)
 
 
-def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[TopicClock]:
+def find_clocks(
+    evidence: Sequence[Evidence], clocks: list[Clock], lateness_ns: Mapping[str, int] = MappingProxyType({})
+) -> list[TopicClock]:
     """Choose a time for every topic; those of one clock share its offset.
 
     ``clocks`` are those known so far, entry 0 being the recording's own; new ones are appended.
+    ``lateness_ns`` is how much later than usual all comes of a device.
     """
     automatic = [e for e in evidence if e.rule.choice == "auto"]
     near = {e.topic for e in automatic if e.is_near(clocks[0])}
     if near and min(e.arrivals(clocks[0]).least_ns for e in automatic if e.topic in near) > SKEW_NS:
         near = set()
-    # Where a device's clock is known not to be the recording's, it is not taken for that by what comes later.
-    apart = {clock.device for clock in clocks if clock.device}
-    near -= {e.topic for e in automatic if e.rule.device in apart}
+    # Where a device's clock is known not to be the recording's, it is not taken for that by what comes later;
+    # a device may have another clock as well, which says nothing of that.
+    near -= {
+        e.topic
+        for e in automatic
+        if any(_can_be(c, e.rule.device, int(e.plausible_ns.min())) for c in clocks if c.device)
+    }
     steady = [e for e in automatic if e.topic not in near and e.is_steady]
     groups: dict[str, int] = {}
     added: list[tuple[int, list[Evidence]]] = []
     for device, least_ns, each in sorted(
         ((e.rule.device, int(e.plausible_ns.min()), e) for e in steady), key=lambda p: (*p[:2], p[2].topic)
     ):
-        own_ns = {n: c.offset_ns for n, c in enumerate(clocks) if n and c.device == device}
-        known = (n for n, ns in own_ns.items() if abs(least_ns - ns) <= SAME_CLOCK_NS)
-        group = min(known, key=lambda n: abs(least_ns - own_ns[n]), default=None)
+        known = (n for n, clock in enumerate(clocks) if n and _can_be(clock, device, least_ns))
+        group = min(known, key=lambda n: abs(least_ns - clocks[n].offset_ns), default=None)
         if group is None:
             last = added[-1] if added else None
             if last is None or last[1][0].rule.device != device or least_ns - last[0] > SAME_CLOCK_NS:
@@ -434,8 +441,15 @@ def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[Topic
     own = [e.arrivals(clocks[0]) for e in automatic if e.topic in near]
     for _, members in added:
         clock = estimate([e.arrivals(RECORDINGS_OWN) for e in members], own)
-        clocks.append(replace(clock, device=members[0].rule.device))
+        device = members[0].rule.device
+        offset_ns = clock.offset_ns - lateness_ns.get(device, 0)
+        clocks.append(replace(clock, offset_ns=offset_ns, device=device))
     return [_choose(e, near, groups, clocks) for e in evidence]
+
+
+def _can_be(clock: Clock, device: str, least_ns: int) -> bool:
+    """Whether a device's topic of that least receive − stamp can be of a clock."""
+    return clock.device == device and abs(least_ns - clock.offset_ns) <= SAME_CLOCK_NS
 
 
 def _choose(

@@ -18,7 +18,7 @@ from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.pictures import encode_rgb
+from edgefirst_ros.model.pictures import encode_gray, encode_rgb
 from edgefirst_ros.model.pixels import ENCODINGS
 from edgefirst_ros.model.sample import CameraImage, Look
 from edgefirst_ros.model.zlib_backend import crc32
@@ -88,6 +88,7 @@ _BITEXACT = Interpolation.BILINEAR | Interpolation.BITEXACT
 _thread = threading.local()
 _Array = npt.NDArray[Any]
 _BAYER = "bayer_"
+_DEEP = frozenset({"mono16", "16UC1"})
 _HALF_HEIGHT = frozenset({"nv12", "nv21", "i420", "yv12"})
 
 
@@ -240,6 +241,20 @@ def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) 
             simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=False) if is_jpeg else encode_rgb(rgb)
         )
     return CameraImage(format, bytes(data), picture.width, picture.height, look)
+
+
+def encode_deep(image: RawImage) -> CameraImage:
+    """A gray picture of 16 bits as PNG, with its values as they are; nobody looks at it.
+
+    Raises:
+        DecodeError: it has other pixels.
+    """
+    if image.encoding not in _DEEP or image.pixels.ndim != 2 or image.pixels.dtype != np.uint16:
+        raise DecodeError(
+            f"sixteen_bits is set, but image encoding {image.encoding[:40]} is not gray of 16 bits"
+        )
+    height, width = image.pixels.shape
+    return CameraImage("png", encode_gray(cast("npt.NDArray[np.uint16]", image.pixels)), width, height)
 
 
 def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:

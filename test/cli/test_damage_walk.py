@@ -210,6 +210,7 @@ convert IN -o OUT/new
 convert IN -o OUT/new --format edgefirst,ncore,l5kit --json
 convert IN -o OUT/new --dry-run
 convert DRIVE -o OUT/new --config IN
+convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
 status IN
@@ -219,6 +220,7 @@ info IN --json
 suggest IN
 info DRIVE --config IN
 simulate -o IN --seconds 0.4 --size 160x96 --fps 5
+simulate --rig IN -o OUT/new --seconds 0.4 --size 160x96 --fps 5
 recover IN
 check IN
 report IN -o OUT/x.html
@@ -227,6 +229,7 @@ view IN -o OUT/x.rrd
 view DRIVE -o IN
 sheet IN -o OUT/x.png
 sheet ZIP -o IN
+mask IN -o OUT/masks
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05

@@ -52,18 +52,18 @@ def test_two_sessions_and_a_split_of_a_normal_drive_warn_of_nothing(graph: Graph
 
 def test_a_session_without_its_camera_says_which_one_may_be_meant(graph: Graph, tmp_path: Path) -> None:
     from rclpy.qos import qos_profile_sensor_data  # noqa: PLC0415
-    from sensor_msgs.msg import Image, LaserScan, PointCloud2  # noqa: PLC0415
+    from sensor_msgs.msg import Image, PointCloud2, Range  # noqa: PLC0415
 
     for kind, topic in (
         (Image, "/camera/image_raw"),
-        (LaserScan, "/scan"),
+        (Range, "/range"),
         (PointCloud2, "/top/points"),
         (PointCloud2, "/clusters"),
         (PointCloud2, "/s/rear/points"),
     ):
         graph.node.create_publisher(kind, topic, qos_profile_sensor_data)  # best effort
     camera = "/camera/image_raw/compressed"
-    given = [f"topics.camera.topic:={camera}", "topics.lidar_points.topic:=/scan", "unlisted:=false"]
+    given = [f"topics.camera.topic:={camera}", "topics.lidar_points.topic:=/range", "unlisted:=false"]
     given += ["topics.radar_targets.topic:=['/none', '/s/.*/points']", "topics.imu.topic:=''"]
     given += ["topics.lidar_clusters.topic:=/clusters"]
     given += ["qos_overrides./clusters.subscription.reliability:=reliable"]
@@ -73,8 +73,9 @@ def test_a_session_without_its_camera_says_which_one_may_be_meant(graph: Graph, 
     hint = f"/camera/image_raw (sensor_msgs/msg/Image) is there; topics.camera.topic is {camera}"
     graph.wait("a hint", lambda: status().get("hint 1") == hint, 20.0, [node])
     assert status()["message"].startswith(f"no camera yet; {hint}")
-    wrong = "/scan is there but of type sensor_msgs/msg/LaserScan; supported: sensor_msgs/msg/PointCloud2"
-    assert wrong in status().values()
+    there = "/range is there but of type sensor_msgs/msg/Range; supported: "
+    (wrong,) = (text for text in status().values() if text.startswith(there))
+    assert "sensor_msgs/msg/PointCloud2" in wrong
     graph.wait("its subscription", lambda: graph.node.count_subscribers("/s/rear/points") == 1, 10.0, [node])
     assert graph.node.count_subscribers("/top/points") == 0
     assert graph.change("deactivate")

@@ -17,13 +17,17 @@ from recorded import messages, record
 from wire_encoder import encode
 from written import Written
 
+import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
+from edgefirst_ros.report.sheet import contact_sheet
+from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.video import decoder, integrity, stream
 
 Rgb = npt.NDArray[np.uint8]
@@ -134,7 +138,7 @@ def gray16(message: RawMessage, level: int) -> RawMessage:
         ([4000, 100], 0, 4095, 1),
         ([900, 500], 0, 1023, 1),
         ([16000, 20], 0, 16383, 1),
-        ([40000, 300], 0, 65535, 0),
+        ([40000, 300], 0, 65535, 1),
         ([4000, 100], 16, 65535, 0),
         # Ten bits are found in the dark, and what comes behind the look-ahead does not fit.
         ([*[600] * 12, *[4000] * 8], 0, 1023, 2),
@@ -157,6 +161,87 @@ def test_bits_in_use_are_found_from_the_first_pictures(
     assert len(said) == notes
     if notes:
         assert f"so {white} is white" in said[0]
+        assert "topics.camera_jpeg.sixteen_bits keeps gray ones" in said[0]
+
+
+def warm(number: int) -> npt.NDArray[np.uint16]:
+    """Counts of a thermal camera: a scene within 40 of 65,536 values, which 8 bits make one shade."""
+    return np.random.default_rng(number).integers(30_000, 30_040, (HEIGHT, WIDTH)).astype(np.uint16)
+
+
+def png16(message: RawMessage, values: npt.NDArray[np.uint16]) -> RawMessage:
+    with io.BytesIO() as file:
+        Image.fromarray(values).save(file, "PNG")
+        fields = {"header": header(message), "format": "mono16; png compressed", "data": file.getvalue()}
+    return as_type(message, "sensor_msgs/CompressedImage", fields)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda m, values: image(m, "mono16", values.astype("<u2")),
+        lambda m, values: image(m, "16UC1", values.astype(">u2"), is_bigendian=1),
+        png16,
+    ],
+    ids=["mono16", "16UC1, big-endian", "png"],
+)
+def test_sixteen_bits_are_kept_where_that_is_asked_for(
+    tmp_path: Path, send: Callable[[RawMessage, npt.NDArray[np.uint16]], RawMessage]
+) -> None:
+    content = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
+    sent = [send(message, warm(number)) for number, message in enumerate(content)]
+    written = run(
+        record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent),
+        {"topics": {"camera_jpeg": {"sixteen_bits": True}}},
+    )
+    pictures = written.of_kind("camera.png")
+    assert len(pictures) == len(sent) == 10
+    samples = edgefirst_ros.open(tmp_path / "out" / "edgefirst" / "d")
+    (dataset,) = FORMATS["ncore"].find(tmp_path / "out")
+    scenes = FORMATS["ncore"].scenes(dataset)
+    assert scenes is not None
+    for number, (sample, moment) in enumerate(zip(samples, scenes.moments(), strict=True)):
+        for picture in (pictures[number], scenes.scene(moment).picture or b""):
+            assert np.array_equal(np.asarray(Image.open(io.BytesIO(picture))), warm(number))
+        assert sample["image"].dtype == np.uint16
+        assert np.array_equal(sample["image"], warm(number))
+    assert not [note for note in written.report["notes"] if "8 bits" in note]
+    contact_sheet(tmp_path / "out" / "edgefirst" / "d", 2)
+
+
+def test_of_a_thermal_camera_all_bits_are_suggested_and_of_others_none() -> None:
+    plain = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
+    sent = {
+        topic: [image(m, encoding, warm(0).astype("<u2"))._replace(topic=topic) for m in plain]
+        for topic, encoding in (
+            ("/boson/image_raw", "16UC1"),
+            ("/front/thermal/image_raw", "mono16"),
+            ("/front/image_raw", "mono16"),
+            ("/stereo/disparity", "16UC1"),
+        )
+    }
+    content = [message for each in zip(*sent.values(), strict=True) for message in each]
+    look = Look((message.topic, message.schema) for message in content)
+    for message in content:
+        look.feed(message)
+    topics = look.suggestion("thermal").values["topics"]
+    found = {rule["topic"]: (rule["role"], rule.get("sixteen_bits", False)) for rule in topics.values()}
+    assert found == {
+        "/boson/image_raw": ("camera", True),
+        "/front/thermal/image_raw": ("camera", True),
+        "/front/image_raw": ("camera", False),
+        "/stereo/disparity": ("depth", False),
+    }
+
+
+def test_eight_bits_cannot_be_kept_as_sixteen(tmp_path: Path) -> None:
+    content = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
+    sent = [image(m, "mono8", np.zeros((HEIGHT, WIDTH), np.uint8)) for m in content]
+    config = build_config({"topics": {"camera_jpeg": {"sixteen_bits": True}}})
+    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent)], tmp_path / "out", config)
+    (report,) = (tmp_path / "out").rglob("*capture_report.json")
+    (reason,) = Written(report.parent).report["topics"][CAMERA]["reasons"]["dropped"]
+    assert reason == "sixteen_bits is set, but image encoding mono8 is not gray of 16 bits"
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])

@@ -94,6 +94,7 @@ def test_tracks_keep_their_identity_class_and_extent() -> None:
     data = encode("radar_msgs/RadarTracks", {"header": HEADER, "tracks": [track]})
     points = radar_cloud(decode_radar_tracks(data).datum, {}).points
     assert points["track_id"].tolist() == [0x04030201]
+    assert points["uuid"].tolist() == [[1, 2, 3, 4, *[9] * 12]]
     assert (points["speed"][0], points["classification"][0], points["size_x"][0]) == (7, 2, 4.5)
 
 

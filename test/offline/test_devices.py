@@ -1,4 +1,4 @@
-"""Four devices on one vehicle, each with a clock of its own: what they send is of one time."""
+"""Four devices on one vehicle, each with two clocks of its own: what they send is of one time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
-from livedrive import check_sums, dataset_files
+from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
+from oracle import NCORE_PYTHON
 from rigdrive import CLOCKS, HOST, messages, options, recorded_rig, settings
+from rigjudge import off_ms, off_surfaces_m, read_officially, worst_px
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import Truth
 
+needs_official = pytest.mark.skipif(
+    not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
+)
 VALUES = settings("edgefirst", "ncore")
 
 
@@ -29,11 +33,13 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     return output, done.report
 
 
-def error_ms(report: dict[str, Any], topic: str, device: str) -> float:
-    (sequence,) = report["sequences"]
-    clock = sequence["clocks"][topic]
-    assert clock["source"] == "stamp"
-    return float(clock["offset_ns"] / 1e6 + CLOCKS[device][0] * 1e3)
+KINDS = "camera/jpeg", "lidar/points", "radar/targets", "imu"
+
+
+def errors_ms(report: dict[str, Any], **drive: Any) -> dict[str, float]:  # noqa: ANN401
+    """By topic, against the front's IMU."""
+    found = off_ms(report, Truth.read(simulated(options(**drive)).truth))
+    return {topic: ms - found["/front/imu"] for topic, ms in found.items()}
 
 
 @pytest.mark.parametrize("device", CLOCKS)
@@ -42,10 +48,10 @@ def test_offsets_between_devices_are_those_by_which_they_turn_together(
 ) -> None:
     """Whatever latencies are: to within 2 ms, and to within what is said."""
     _, report = rig
-    front_ms = error_ms(report, "/front/imu", "front")
+    off = errors_ms(report)
     (sequence,) = report["sequences"]
-    for kind in ("camera/jpeg", "lidar/points", "imu"):
-        apart_ms = error_ms(report, f"/{device}/{kind}", device) - front_ms
+    for kind in KINDS:
+        apart_ms = off[f"/{device}/{kind}"]
         assert abs(apart_ms) < 2.0
         assert abs(apart_ms) < sequence["clocks"][f"/{device}/{kind}"]["uncertainty_ns"] / 1e6 + 0.01
     how = "as its IMU turns with the others"
@@ -56,11 +62,10 @@ def test_without_their_imus_times_of_receipt_are_all_there_is(tmp_path: Path) ->
     """Which is why they are compared."""
     recording = recorded_rig(tmp_path, imus=False)
     report = convert([recording], tmp_path, build_config(VALUES), dataset="d").report
-    front_ms = error_ms(report, "/front/imu", "front")
-    off_ms = {n: error_ms(report, f"/{n}/camera/jpeg", n) - front_ms for n in CLOCKS}
-    assert abs(off_ms["rear"]) < 2.0
-    assert off_ms["left"] > 20.0
-    assert off_ms["right"] == pytest.approx(-300.0, abs=5.0)
+    off = errors_ms(report, imus=False)
+    assert abs(off["/rear/camera/jpeg"]) < 2.0
+    assert off["/left/camera/jpeg"] > 20.0
+    assert off["/right/camera/jpeg"] == pytest.approx(-300.0, abs=5.0)
 
 
 @pytest.mark.parametrize("device", CLOCKS)
@@ -74,12 +79,30 @@ def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     for group, sensor, topic in (
         ("cameras", f"{device}_optical", f"/{device}/camera/jpeg"),
         ("lidars", f"{device}_lidar", f"/{device}/lidar/points"),
+        ("radars", f"{device}_radar", f"/{device}/radar/targets"),
     ):
         times_us = np.array(sorted(begin for begin, _ in found.frames(f"{group}/{sensor}")))
         true_us = truth.true_ns(topic)[-len(times_us) :] // 1000
         assert len(times_us) > 17
         # The clock drifts by 20 ppm, which 5 s are too short to show.
         assert np.abs(times_us - true_us).max() < 2_500
+
+
+@needs_official
+def test_the_lidar_of_each_lies_in_the_pictures_of_each_other(
+    rig: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Through NVIDIA's reader, against the truth: clocks, poses, extrinsics and intrinsics at once."""
+    output, report = rig
+    official = read_officially(output / "ncore" / report["sequences"][0]["name"], tmp_path / "rig.npz")
+    truth = Truth.read(simulated(options()).truth)
+    found = worst_px(official, truth, every=3)
+    assert found.keys() == {(f"{a}_optical", f"{b}_lidar") for a in CLOCKS for b in CLOCKS}
+    assert max(found.values()) < 1.0
+    for name in CLOCKS:
+        off_m = off_surfaces_m(official, truth, f"{name}_radar")
+        assert len(off_m) > 20
+        assert off_m.max() < 0.05
 
 
 def test_only_one_devices_imu_tells_the_motion(rig: tuple[Path, dict[str, Any]]) -> None:
@@ -94,32 +117,24 @@ def test_only_one_devices_imu_tells_the_motion(rig: tuple[Path, dict[str, Any]])
 def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]]) -> None:
     _, report = rig
     (sequence,) = report["sequences"]
-    assert {*sequence["companions"]} == {"/front/lidar/points"}
+    assert {*sequence["companions"]} == {"/front/lidar/points", "/front/radar/targets"}
     for name, each in sequence["cameras"].items():
-        assert {*each["companions"]} == {f"/{name}/lidar/points"}
+        assert {*each["companions"]} == {f"/{name}/lidar/points", f"/{name}/radar/targets"}
         assert each["sample"] > 17
 
 
 def test_live_equals_convert(tmp_path: Path) -> None:
-    values = VALUES | {"ego": {"smoothing": "lag"}, "overload": {"latency_s": 0}, "record": True}
-    live = LiveCapture(build_config(values), tmp_path / "live", HOST)
-    live.start("d")
-    for message in messages():
-        live.put(message)
-    (done,) = live.stop(120)
-    assert done.report["samples"] > 17
-    (recording,) = (tmp_path / "live" / "recordings").glob("*.mcap")
-    convert([recording], tmp_path / "again", build_config(values | {"record": False}))
-    assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+    live, again, report = live_and_converted(tmp_path, messages(), VALUES, HOST)
+    assert report["samples"] > 17
+    assert again == live
 
 
 def test_where_a_drive_begins_at_rest_the_whole_of_it_tells_the_clocks(tmp_path: Path) -> None:
     """A conversion reads it twice; what comes in the first seconds says nothing there."""
     recording = recorded_rig(tmp_path, still_s=3.5)
     report = convert([recording], tmp_path, build_config(VALUES), dataset="d").report
-    front_ms = error_ms(report, "/front/imu", "front")
-    off_ms = {name: error_ms(report, f"/{name}/camera/jpeg", name) - front_ms for name in CLOCKS}
-    assert max(map(abs, off_ms.values())) < 2.0
+    off = errors_ms(report, still_s=3.5)
+    assert max(abs(off[f"/{name}/{kind}"]) for name in CLOCKS for kind in KINDS) < 2.0
     lag = VALUES | {"ego": {"smoothing": "lag"}}
     report = convert([recording], tmp_path / "once", build_config(lag), dataset="d").report
-    assert error_ms(report, "/right/camera/jpeg", "right") < -290.0
+    assert errors_ms(report, still_s=3.5)["/right/camera/jpeg"] < -290.0

@@ -27,7 +27,7 @@ from edgefirst_ros.report.page.make import document, make_page
 from edgefirst_ros.report.page.thumbnails import Rig, projection_of
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.options import MoreSensor
+from edgefirst_ros.simulation.rig import MoreSensor
 
 SIZE: Any = {"width": 320, "height": 180}
 PLACES: dict[str, tuple[float, tuple[float, float, float], float]] = {

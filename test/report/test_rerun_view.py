@@ -36,7 +36,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import ConfigError, OutputExists
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.simulation.options import MoreSensor
+from edgefirst_ros.simulation.rig import MoreSensor
 from edgefirst_ros.simulation.truth import Truth
 from edgefirst_ros.simulation.wire import header
 from edgefirst_ros.sources.mcap import McapRecording

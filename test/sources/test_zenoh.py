@@ -102,6 +102,16 @@ def test_names_that_begin_with_a_slash_are_taken_as_they_are() -> None:
         assert [m.topic for m in listening.wait(2)] == ["/front/image", "/imu"]
 
 
+@pytest.mark.parametrize("namespace", ["", "rt"])
+@pytest.mark.parametrize("key", ["front/image", "rt/front/image"])
+def test_names_in_full_have_both_forms_that_are_without_a_host(key: str, namespace: str) -> None:
+    """As ``suggest`` writes them, and ``play`` sends them."""
+    config = build_config({"topics": {"camera": {"topic": "/front/image"}}})
+    with heard(namespace, config) as listening, device(listening.endpoint, key) as (camera,):
+        camera.put("sensor_msgs/msg/Image", b"")
+        assert [m.topic for m in listening.wait(1)] == ["/front/image"]
+
+
 def test_a_namespace_keeps_other_devices_out() -> None:
     keys = ("other/radar/cube", "rt/radar/cube", "radar/cube", "maivin-7/radar/cube")
     with heard("maivin-7") as listening, device(listening.endpoint, *keys, wanted=1) as outlets:

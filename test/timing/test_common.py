@@ -10,6 +10,15 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.timing.common import common_lag
+from edgefirst_ros.timing.finding import (
+    RECORDINGS_OWN,
+    Clock,
+    Evidence,
+    MessageTimes,
+    Rule,
+    TopicClock,
+    find_clocks,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,3 +86,32 @@ def test_of_a_short_piece_there_is_none() -> None:
     (first_s, first), second = pair(1, 0.0, most_rad_s=0.05, sigma_rad_s=0.001)
     assert common_lag((first_s[:140], first[:140]), second, 0.5) is None
     assert common_lag((first_s[:1], first[:1]), second, 0.5) is None
+
+
+UPTIME_NS = 1_777_000_000_000_000_000
+"""By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC."""
+
+
+def comes_later(name: str, behind_ns: int, clocks: list[Clock], late_ns: int) -> TopicClock:
+    """What is found of a topic of the right device, of 10 Hz and of no known latency."""
+    stamps_ns = [2 * UPTIME_NS - behind_ns + n * 100_000_000 for n in range(10)]
+    times = [
+        MessageTimes(name, ns, ns + behind_ns + 25_000_000, ns + behind_ns + 25_000_000) for ns in stamps_ns
+    ]
+    (found,) = find_clocks([Evidence(name, Rule(device="right"), times)], clocks, {"right": late_ns})
+    return found
+
+
+@pytest.mark.parametrize(("offset_ns", "group"), [(UPTIME_NS, 0), (300_000_000, 1)])
+def test_only_a_devices_clock_near_the_recordings_own_is_what_a_later_topic_is_of(
+    offset_ns: int, group: int
+) -> None:
+    """A device has two clocks; that the one is another than the recording's says nothing of the other."""
+    clocks = [RECORDINGS_OWN, Clock(offset_ns, 0, "right")]
+    assert comes_later("camera", 0, clocks, 0).group == group
+    assert len(clocks) == 2
+
+
+def test_a_devices_clock_that_shows_later_is_corrected_by_its_lateness_as_well() -> None:
+    found = [comes_later("lidar", UPTIME_NS, [RECORDINGS_OWN], late_ns) for late_ns in (0, 40_000_000)]
+    assert found[0].offset_ns - found[1].offset_ns == 40_000_000

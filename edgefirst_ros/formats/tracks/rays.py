@@ -95,5 +95,6 @@ def not_placed(box: Box, info: CameraInfo | None) -> str:
     if not 0 < box.distance_m < math.inf:
         return "box without distance"
     half = box.width / 2
-    margin = _EDGE_PX / info.picture_size[0] if info is not None else 0.0
+    width = info.picture_size[0] if info is not None else 0
+    margin = _EDGE_PX / width if width else 0.0
     return CUT if box.center_x - half < margin or box.center_x + half > 1 - margin else ""

@@ -34,6 +34,7 @@ from ncoremade import (
 from ncoreread import Sequence, recover_all
 from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
+from radartracks import CARS, passing
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
@@ -379,6 +380,19 @@ def test_cuboids(driven: dict[str, Any]) -> None:
     assert first["bbox3"]["dim"] == pytest.approx([1.5, 1.4, 1.2], abs=0.15)
     assert (first["track_id"], first["class_id"], first["source"]) == ("7", "3", "AUTOLABEL")
     assert (first["reference_frame_id"], first["timestamp_us"]) == ("lidar", micros(sent[0]))
+
+
+@pytest.mark.parametrize("role", [Role.RADAR_TARGETS, Role.RADAR_CLUSTERS])
+def test_a_radars_tracks_are_cuboids_where_it_says(official: Read, tmp_path: Path, role: Role) -> None:
+    steps = passing(*CARS, role=role)
+    found = official(write(tmp_path, steps))["cuboids"]
+    assert len(found) == len(CARS) * len(of(steps, role))
+    for step, (first, second) in zip(of(steps, role), zip(found[::2], found[1::2], strict=True), strict=True):
+        for each, car, sent in zip((first, second), CARS, points_of(step), strict=True):
+            assert each["bbox3"]["centroid"] == [float(sent[axis]) for axis in "xyz"]
+            assert each["bbox3"]["dim"] == list(car.size_m)
+            assert each["track_id"] == f"/radar/tracks/{car.uuid}"
+            assert (each["reference_frame_id"], each["timestamp_us"]) == ("radar", micros(step))
 
 
 def test_a_component_of_ones_own_as_its_documentation_says(driven: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED
 
 from edgefirst_ros.formats.edgefirst.check.headers import PictureHeader, check_pcd, check_picture
 from edgefirst_ros.formats.edgefirst.check.samples import BIT, CAMERA, KINDS, FrameTimes, Samples
-from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS, decode_rgb, strict_rgb
+from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS, decode_picture, strict_rgb
 from edgefirst_ros.formats.edgefirst.store.archive import sample_name
 from edgefirst_ros.formats.edgefirst.store.zipreading import (
     MOST_BYTES,
@@ -181,7 +181,7 @@ def _check_content(seen: SensorFiles, file: _SensorFile, data: bytes, findings: 
 
 
 def _decode(decode: Callable[[bytes], object], data: bytes, where: str, findings: Findings) -> None:
-    if decode is not decode_rgb or not data.startswith(JPEG):
+    if decode is not decode_picture or not data.startswith(JPEG):
         decode(data)
         return
     try:

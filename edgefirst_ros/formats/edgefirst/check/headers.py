@@ -182,7 +182,8 @@ def _check_image(kind: str, data: bytes, where: str, findings: Findings) -> Pict
     with open_picture(data) as image:
         if image.format != wanted:
             raise ValueError(f"it is a {image.format}")
-        if image.mode not in {"RGB", "L"}:
+        # A thermal camera's is gray of 16 bits, which some versions of Pillow call I.
+        if image.mode not in ({"RGB", "L", "I;16", "I"} if kind == "camera.png" else {"RGB", "L"}):
             findings.error(where, "picture is neither RGB nor gray", image.mode)
         if not kind.startswith("camera."):
             return PictureHeader(image.size)

@@ -102,8 +102,10 @@ def _quiet(data: bytes) -> Image.Image:
         return open_picture(data)
 
 
-def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
-    """A JPEG or PNG as RGB (height, width, 3); of a damaged JPEG what Pillow still reads.
+def decode_picture(data: bytes) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    """A JPEG or PNG as RGB (height, width, 3), of a damaged JPEG what Pillow still reads.
+
+    A gray PNG of 16 bits is (height, width) uint16.
 
     Raises:
         ValueError: it is damaged, or has more pixels than any camera.
@@ -114,6 +116,8 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
         with suppress(ValueError):
             return strict_rgb(data)
     with _quiet(data) as image:
+        if image.mode.startswith("I"):
+            return np.array(image).astype(np.uint16)
         return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
@@ -216,7 +220,7 @@ CAMERA = ("camera.jpeg", "camera.png", "camera.jpg", "jpeg", "jpg", "png")
 """The files of which a sample has one for its picture."""
 DECODERS: Mapping[str, tuple[tuple[str, ...], Callable[[bytes], Any]]] = {
     "time_ns": (CAMERA, taken_ns),
-    "image": (CAMERA, decode_rgb),
+    "image": (CAMERA, decode_picture),
     "lidar": (("lidar.pcd",), read_pcd),
     "radar": (("radar.pcd",), read_pcd),
     "cube": (("radar.png",), decode_cube),

@@ -290,11 +290,19 @@ def _cuboids(facts: Facts) -> Component:
     columns["heading_basis"] = headings
     columns[MESSAGES] = messages_us.astype(np.uint64)
     meta = CUBOIDS_META | {MESSAGES: MESSAGES_META}
-    return (meta | {BASIS: FLAT} if boxes is facts.flat else meta), records, columns
+    if boxes is facts.flat:
+        meta |= {BASIS: FLAT}
+    elif boxes is facts.radar:
+        meta |= {BASIS: RADAR, "dim": RADAR_DIM}
+    return meta, records, columns
 
 
 BASIS = "basis"
 FLAT = "2-D boxes with a track, each along the ray through its middle, at the distance that came with it"
+RADAR = "tracks of a radar"
+RADAR_DIM = (
+    "length, width, height as the radar sends them, the median over each track; 1 m stands for a height of 0"
+)
 MESSAGES = "messages_timestamps_us"
 MESSAGES_META = (
     "times of all messages of 3-D boxes, those without boxes too: what has no observation at such a time was "

@@ -52,13 +52,15 @@ class CuboidTable:
         tracks: track, index in ``texts``.
         texts: each once.
         centroids: (N * 3,) in the frame of reference, metres.
-        measured: (N * 3,) ``dim`` as measured: width across, and height.
+        measured: (N * 3,) ``dim`` as measured: width across, and height; if ``is_sized`` as it is.
         extra: (N * 4,) what observations have no field for.
         tracked: 0 for boxes that the device numbers anew in every message.
         optical: 1 where the frame of reference is an optical one.
+        is_sized: the device sends length, width and height.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_sized: bool = False) -> None:
+        self.is_sized = is_sized
         self.times_us, self.reference_us = array("q"), array("q")
         self.nodes, self.classes, self.tracks = array("I"), array("I"), array("I")
         self.texts: list[str] = []
@@ -251,10 +253,14 @@ def solved(
     seen = _seen(boxes, poses, transforms, rig_frame, nodes)
     tracks, at = _tracks(boxes, seen)
     kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
+    measured = np.array(boxes.measured).reshape(-1, 3)
     for rows in np.split(tracks, np.flatnonzero(np.diff(at)) + 1) if len(tracks) else ():
         rest()
         prior = PRIORS[Counter([kinds[row] for row in rows]).most_common(1)[0][0]]
         _solve(rows, times_ns[rows], seen, prior)
+        if boxes.is_sized:
+            sent = np.median(measured[rows], axis=0)
+            seen.dims_m[rows] = np.where(sent > 0, sent, prior.typical_m)
     return seen.dims_m, _rotations(boxes, seen), seen.basis
 
 

@@ -66,6 +66,7 @@ class Facts:
         series: raw series by prefix.
         solid: cuboids as they came.
         flat: those of 2-D boxes.
+        radar: those of a radar's tracks.
         nothing_us: times of messages of 3-D boxes without any.
         boxes2d_span_us: first and last time of 2-D boxes.
         boxes2d: the 2-D boxes, if kept in memory; None if they must be read from the journal.
@@ -92,6 +93,7 @@ class Facts:
     series: dict[str, Series] = field(default_factory=dict)
     solid: CuboidTable = field(default_factory=CuboidTable)
     flat: CuboidTable = field(default_factory=CuboidTable)
+    radar: CuboidTable = field(default_factory=lambda: CuboidTable(is_sized=True))
     nothing_us: array[int] = field(default_factory=lambda: array("q"))
     boxes2d_span_us: tuple[int, int] | None = None
     boxes2d: list[FlatBoxes] | None = None
@@ -132,14 +134,18 @@ class Facts:
         numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
         numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
         generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
-        return (
-            8 * numbers + self.solid.size + self.flat.size + self._boxes2d_size + self._labels_size + generic
-        )
+        tables = self.solid.size + self.flat.size + self.radar.size
+        return 8 * numbers + tables + self._boxes2d_size + self._labels_size + generic
 
     @property
     def cuboids(self) -> CuboidTable:
-        """Those that the sequence has: of 2-D boxes only where nobody sent 3-D ones."""
-        return self.solid if len(self.solid) or self.nothing_us else self.flat
+        """Those that the sequence has: of 2-D boxes where nobody sent 3-D ones, of radar tracks without both.
+
+        Boxes say what an object is, which a radar seldom does.
+        """
+        if len(self.solid) or self.nothing_us:
+            return self.solid
+        return self.flat if len(self.flat) else self.radar
 
     def rig_poses(self) -> RigPoses:
         """The rig poses as recorded."""
@@ -213,6 +219,9 @@ class Facts:
 
     def _take_flat_cuboids(self, value: list[Any]) -> None:
         _fill(self.flat, value)
+
+    def _take_radar_cuboids(self, value: list[Any]) -> None:
+        _fill(self.radar, value)
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)

@@ -5,24 +5,27 @@ answers after its picture was written, and readers look for a frame's generic da
 go to the journal as they come, and are put to their frames when the sequence is finished
 (``finish/labels.py``).
 
-3-D boxes are one observation each, tracked where the device tracks.
+3-D boxes are one observation each, tracked where the device tracks; so are the tracks of a radar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Cuboids, FlatBoxes, Json
 from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, along_rays, not_placed
-from edgefirst_ros.formats.tracks.sizes import kind_of
+from edgefirst_ros.formats.tracks.sizes import Kind, kind_of
 from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.model.detection import Box, BoxAxes, Detections
+from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pointcloud import PointCloud, is_seen
 from edgefirst_ros.model.sample import Observation
 from edgefirst_ros.model.transform import bare
 
@@ -114,7 +117,62 @@ def placed_boxes(observation: Observation) -> Cuboids | None:
         for box, (x, y, z), (width, height) in zip(boxes, places.tolist(), sizes.tolist(), strict=True)
     ]
     found, _ = _in_space(solid, BoxAxes(frame, optical=True), observation)
-    return replace(found, flat=True) if found.observations else None
+    return replace(found, record="flat_cuboids") if found.observations else None
+
+
+_CLASSES = {0: "unclassified", 1: "static", 2: "dynamic"}
+"""Constants of radar_msgs/RadarTrack; what a number from 32000 on means, its maker knows."""
+_SIZE = ("size_x", "size_y", "size_z")
+
+
+def radar_tracks(observation: Observation) -> Iterator[Cuboids]:
+    """The tracks of a radar that have an extent, ``dim`` as sent; nothing without any.
+
+    Drivers put their own small numbers into the UUID, so it is unique only together with the topic.
+    """
+    measurement = observation.measurement
+    cloud = measurement.datum
+    if not isinstance(cloud, PointCloud) or not _are_tracks(cloud):
+        return
+    places = cloud.xyz()
+    sizes: npt.NDArray[np.float32] = np.stack([cloud.column(name) for name in _SIZE], axis=1)
+    sizes[~(sizes[:, 2] > 0), 2] = 0.0  # of a radar that does not tell heights
+    kept = is_seen(*places.T) & is_seen(*sizes.T) & (sizes[:, :2] > 0).all(axis=1)
+    if not kept.any():
+        return
+    speeds = cloud.column("speed") if cloud.has("speed") else np.full(len(places), np.nan, np.float32)
+    names = [UUID(bytes=row.tobytes()) for row in cloud.column("uuid", np.uint8)[kept]]
+    classes = cloud.column("classification", np.uint16)[kept].tolist()
+    time_us = measurement.time_ns // 1000
+    yield Cuboids(
+        frame_id=bare(measurement.frame_id),
+        time_us=time_us,
+        observations=tuple(
+            _as_json(
+                f"{measurement.topic}/{name}" if name.int else f"untracked-{time_us}-{index}",
+                _CLASSES.get(number, f"class {number}"),
+                time_us,
+                place,
+            )
+            for index, (name, number, *place) in enumerate(
+                zip(names, classes, places[kept].tolist(), sizes[kept].tolist(), strict=True)
+            )
+        ),
+        extra=tuple((math.nan, speed, 0.0, 0.0) for speed in speeds[kept].tolist()),
+        kinds=(Kind.UNKNOWN.value,) * len(names),
+        tracked=tuple(name.int != 0 for name in names),
+        optical=is_optical(measurement.frame_id),
+        record="radar_cuboids",
+    )
+
+
+def _are_tracks(cloud: PointCloud) -> bool:
+    dtype = cloud.points.dtype
+    return (
+        cloud.has("uuid", "classification", *_SIZE)
+        and dtype["uuid"].shape == (16,)
+        and not any(dtype[name].shape for name in ("classification", *_SIZE))
+    )
 
 
 def _in_space(
@@ -151,10 +209,16 @@ def _finite(box: Box) -> bool:
 
 def _observation(box: Box, time_us: int, index: int, axes: BoxAxes) -> Json:
     """An observation without its frame of reference, which the writer knows; dimensions as measured."""
-    centroid, dim = axes.centre_m(box), axes.extents_m(box)
+    track = box.track_id or f"untracked-{time_us}-{index}"
+    return _as_json(track, box.label, time_us, (axes.centre_m(box), axes.extents_m(box)))
+
+
+def _as_json(track: str, label: str, time_us: int, place: Sequence[Sequence[float]]) -> Json:
+    """An observation of this centroid and these dimensions."""
+    centroid, dim = place
     return {
-        "track_id": box.track_id or f"untracked-{time_us}-{index}",
-        "class_id": box.label,
+        "track_id": track,
+        "class_id": label,
         "timestamp_us": time_us,
         "reference_frame_timestamp_us": time_us,
         "bbox3": {"centroid": [float(v) for v in centroid], "dim": [float(v) for v in dim], "rot": [0.0] * 3},

@@ -111,7 +111,8 @@ class Cuboids:
         kinds: what kind of object each is, by the name of its class.
         tracked: False for a box that the device numbers anew in every message.
         optical: whether the frame is an optical one.
-        flat: they are 2-D boxes, placed by the distances that came with them.
+        record: of the journal: 3-D boxes of a model, its 2-D boxes placed by the distances that came with
+            them, or tracks of a radar.
     """
 
     frame_id: str
@@ -121,7 +122,7 @@ class Cuboids:
     kinds: tuple[str, ...]
     tracked: tuple[bool, ...]
     optical: bool
-    flat: bool = False
+    record: Literal["cuboids", "flat_cuboids", "radar_cuboids"] = "cuboids"
 
 
 @dataclass(frozen=True, slots=True)

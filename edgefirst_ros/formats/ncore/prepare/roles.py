@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.format import NO_FILE, NoPlace
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.boxes import cuboids_of, flat_boxes, placed_boxes
+from edgefirst_ros.formats.ncore.prepare.boxes import cuboids_of, flat_boxes, placed_boxes, radar_tracks
 from edgefirst_ros.formats.ncore.prepare.camera import camera_entry, depth_entry, mask_entries
 from edgefirst_ros.formats.ncore.prepare.lidar import lidar_entry
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Part, Prepared, SeriesValue
@@ -174,6 +174,7 @@ def _lidar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
 
 def _radar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     yield radar_entry(observation, options)
+    yield from radar_tracks(observation)
 
 
 def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
@@ -182,6 +183,11 @@ def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
 
 def _cloud(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
     yield cloud_entry(observation)
+
+
+def _clusters(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
+    yield from _cloud(observation, options)
+    yield from radar_tracks(observation)
 
 
 def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
@@ -225,7 +231,7 @@ _MAKERS: dict[Role, Maker] = {
     Role.LIDAR_POINTS: _lidar,
     Role.RADAR_TARGETS: _radar,
     Role.RADAR_CUBE: _cube,
-    Role.RADAR_CLUSTERS: _cloud,
+    Role.RADAR_CLUSTERS: _clusters,
     Role.LIDAR_CLUSTERS: _cloud,
     Role.FUSION_RADAR: _cloud,
     Role.FUSION_LIDAR: _cloud,

@@ -38,7 +38,7 @@ SWEEP = "sweep"
 _KEPT_BYTES = 128_000_000
 """An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
 _LOOK_EVERY = 1024
-_OFTEN = {"pose", "row", "cuboids", "flat_cuboids", "boxes2d", EARLY_LABEL}
+_OFTEN = {"pose", "row", "cuboids", "flat_cuboids", "radar_cuboids", "boxes2d", EARLY_LABEL}
 """Frequent records, of which ``Facts`` keeps the same as if they were read back from CBOR."""
 
 
@@ -231,6 +231,6 @@ class FactWriter:
         written = self.node(cuboids.frame_id)
         name = self.name_of(cuboids.frame_id)
         return written + self._record(
-            "flat_cuboids" if cuboids.flat else "cuboids",
+            cuboids.record,
             [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],
         )
