@@ -71,10 +71,10 @@ def recorded(*, colour: bool = True, whole: bool = False) -> Robot:
         number = next(numbers)
         yield as_depth(message, DEPTH, number, whole=whole)
         if colour:
-            yield as_depth(message, ALIGNED, number, frame="cam_color_optical", whole=True)
+            yield as_depth(message, ALIGNED, number, frame="cam_rgb_optical", whole=True)
 
     cameras = (
-        camera(COLOUR[1:], 0.0, "cam_color_optical", "cam/color/camera_info"),
+        camera(COLOUR[1:], 0.0, "cam_rgb_optical", "cam/color/camera_info"),
         camera(DEPTH[1:], 30.0, "cam_depth_optical", "cam/depth/camera_info", codec="raw"),
     )
     changes = {**NONE, "/lidar/points": dropped, "/tf_static": as_tf("/tf_static"), DEPTH: sent}
@@ -111,7 +111,7 @@ def test_which_of_the_two_depth_is_and_why_is_said() -> None:
     [
         ("/cam/depth_registered/image", "cam_depth_optical", "depth", "registered to a camera, by its name"),
         (DEPTH, "", "depth", "taken to be of a camera's view, as it names no frame"),
-        (DEPTH, "cam_color_optical", "depth", f"of the view of {COLOUR}"),
+        (DEPTH, "cam_rgb_optical", "depth", f"of the view of {COLOUR}"),
         (DEPTH, "elsewhere", "camera", "no other is in its frame"),
     ],
 )
@@ -164,16 +164,16 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ncore_has_a_camera_of_its_own_with_its_scale(converted: Path) -> None:
     (folder,) = (converted / "ncore").iterdir()
     sequence = Sequence(folder)
-    assert set(sequence.instances("cameras")) == {"cam_color_optical", "cam_depth_optical"}
+    assert set(sequence.instances("cameras")) == {"cam_rgb_optical", "cam_depth_optical"}
     meta = sequence.attributes("cameras/cam_depth_optical")["generic_meta_data"]
     assert meta["topic"] == DEPTH
     assert meta["pixel_values"] == {
         "dtype": "uint16", "quantity": "depth along the optical axis",
         "unit": "METERS", "scale": 0.001, "offset": 0.0, "unknown": 0,
     }  # fmt: skip
-    assert "pixel_values" not in sequence.attributes("cameras/cam_color_optical")["generic_meta_data"]
-    assert sequence.instances("camera_labels") == ["depth.z@cam_color_optical"]
-    between = np.linalg.inv(sequence.pose("cam_color_optical", "rig")) @ sequence.pose(
+    assert "pixel_values" not in sequence.attributes("cameras/cam_rgb_optical")["generic_meta_data"]
+    assert sequence.instances("camera_labels") == ["depth.z@cam_rgb_optical"]
+    between = np.linalg.inv(sequence.pose("cam_rgb_optical", "rig")) @ sequence.pose(
         "cam_depth_optical", "rig"
     )
     assert np.degrees(np.arccos(between[2, 2])) == pytest.approx(30.0, abs=1e-3)
@@ -209,6 +209,14 @@ def test_the_official_reader_reads_the_values_that_were_sent(converted: Path, tm
     ]
     assert found["meta"]["pixel_values"]["scale"] == 0.001
     assert found["resolution"] == [WIDTH, HEIGHT]
+
+
+def test_what_is_shown_of_ncore_is_the_camera_in_colour(converted: Path) -> None:
+    (dataset,) = FORMATS["ncore"].find(converted)
+    scenes = FORMATS["ncore"].scenes(dataset)
+    assert scenes is not None
+    with Image.open(io.BytesIO(scenes.scene(scenes.moments()[0]).picture or b"")) as picture:
+        assert picture.format == "JPEG"
 
 
 def test_edgefirst_has_a_sequence_of_it(converted: Path) -> None:
