@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from livedrive import live_and_converted
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from PIL import Image
@@ -250,6 +251,15 @@ def test_a_robot_with_nothing_else_has_it_as_its_camera(tmp_path: Path, *, whole
         assert np.array_equal(sample["image"], millimetres(number))
         shown = Image.open(io.BytesIO(scenes.scene(moment).picture or b""))
         assert np.array_equal(np.asarray(shown), millimetres(number))
+
+
+def test_a_capture_writes_the_same_as_its_recording_converted(tmp_path: Path) -> None:
+    made = recorded()
+    values = {**suggested(made).values, "formats": ["edgefirst", "ncore"]}
+    live, again, report = live_and_converted(tmp_path, made.content, values, "robot")
+    assert live == again
+    assert any(path.endswith(".zarr.itar") and "cam_depth_optical" in path for path in live)
+    assert [said for said in report["notes"] if f"{DEPTH}: {FAR * 10} pixels are farther" in said]
 
 
 def test_what_is_no_depth_is_refused_by_name(tmp_path: Path) -> None:
