@@ -76,11 +76,12 @@ class PointCloud:
 def has_far_points(cloud: PointCloud) -> bool:
     """Whether a point is farther than a sensor can see; points that are not finite are padding."""
     with np.errstate(invalid="ignore"):
-        return any(
-            bool(((np.abs(cloud.points[axis]) > FARTHEST_M) & np.isfinite(cloud.points[axis])).any())
-            for axis in "xyz"
-            if cloud.has(axis)
-        )
+        for axis in filter(cloud.has, "xyz"):
+            distances = np.abs(cloud.points[axis])
+            beyond = distances > FARTHEST_M
+            if beyond.any() and np.isfinite(distances[beyond]).any():
+                return True
+    return False
 
 
 def is_seen(*coordinates: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

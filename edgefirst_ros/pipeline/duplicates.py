@@ -107,7 +107,7 @@ class _Recent:
             several = seen[key] = known if isinstance(known, list) else [known]
             number = len(several)
             several.append(digest)
-        oldest_key = _key(self.newest_ns - KEPT_NS, Content.PICTURE)
+        oldest_key = (self.newest_ns - KEPT_NS) * len(_CONTENTS)
         while order and (len(order) > KEPT or order[0] < oldest_key):
             forgotten = order.popleft()
             del seen[forgotten]

@@ -64,6 +64,7 @@ class Emission:
         self._pictures = Pictures(session, images, context, self.content)
         self.samples = Samples(info, config, session, self._pictures, context)
         self.cameras: dict[str, Samples] = {}
+        self._every_camera = [self.samples]
         self._calibration: Calibration | None = None
         self._moved: dict[str, MovedFrame] = {}
         self._unposed: deque[Delivery[Observation]] = deque()
@@ -77,13 +78,9 @@ class Emission:
         return min((time_ns for time_ns in waiting_ns if time_ns is not None), default=None)
 
     @property
-    def _every_camera(self) -> tuple[Samples, ...]:
-        return (self.samples, *self.cameras.values())
-
-    @property
     def _held_bytes(self) -> int:
         """Memory that what waits for its pose takes."""
-        return self._unposed_bytes + sum(each.held_bytes for each in self._every_camera)
+        return self._unposed_bytes + sum([each.held_bytes for each in self._every_camera])
 
     @property
     def waits_from_ns(self) -> int:
@@ -173,6 +170,7 @@ class Emission:
             self._fanout.begin_camera(info)
             of = self.session, self._pictures, self._context
             self.cameras[sensor] = Samples(info, self._config, *of, camera=(sensor, topic))
+            self._every_camera.append(self.cameras[sensor])
         return self.cameras[sensor]
 
     def pass_over(self, envelope: Envelope) -> None:
@@ -206,7 +204,7 @@ class Emission:
         if self._unposed:
             self._release_posed(final_ns)
         everything = self._every_camera
-        while waiting := [(each.first.time_ns, n) for n, each in enumerate(everything) if each.first]:
+        while waiting := [(first.time_ns, n) for n, each in enumerate(everything) if (first := each.first)]:
             time_ns, number = min(waiting)
             is_due = time_ns <= final_ns and time_ns < frontier_ns
             if not is_due and self._held_bytes <= MOST_WAITING_BYTES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Self
 
@@ -48,6 +49,9 @@ class Sender:
     newest_ns: int = 0
     returns: tuple[int, ...] = ()
     is_other: bool = False
+
+
+_IS_OTHER = attrgetter("is_other")
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +111,7 @@ class Envelope(MessageTimes):
     @property
     def is_of_other(self) -> bool:
         """Whether another publisher sent it than the one that its topic is kept of, as is known by now."""
-        return any(each.is_other for each in self.senders)
+        return any(map(_IS_OTHER, self.senders))
 
     @property
     def all_parts(self) -> tuple[Envelope, ...]:

@@ -45,15 +45,20 @@ class _Alternation:
     The one that was there first is kept, for as long as it sends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, says: Callable[[Any], str] = str) -> None:
+        self._says = says
         self._senders: dict[object, Sender] = {}
         """Those that sent lately, in the order in which they began."""
         self._last: Sender | None = None
         self._now_ns = 0
-        self._are_two = False
+        self.are_two = False
 
-    def see(self, value: object, text: str, time_ns: int, receive_ns: int) -> Sender:
-        """Take the next message; its sender."""
+    def see(self, value: object, shown: object, time_ns: int, receive_ns: int) -> Sender:
+        """Take the next message, whose value is ``shown`` as text; its sender."""
+        senders, last = self._senders, self._last
+        if len(senders) == 1 and senders.get(value) is last is not None and receive_ns >= self._now_ns:
+            last.newest_ns = self._now_ns = receive_ns  # there is but one, and nothing to judge
+            return last
         if receive_ns < self._now_ns - WINDOW_NS:  # the receiver's clock was set back
             self._senders.clear()
             self._now_ns = 0
@@ -62,7 +67,7 @@ class _Alternation:
         if sender is None:
             if len(self._senders) == MOST_SENDERS:
                 self._senders.clear()
-            sender = self._senders[value] = Sender(text, time_ns)
+            sender = self._senders[value] = Sender(self._says(shown), time_ns)
         elif sender is not self._last and any(
             time_ns > other.first_ns for other in self._senders.values() if other is not sender
         ):
@@ -76,33 +81,33 @@ class _Alternation:
         if any(each.newest_ns < since_ns for each in self._senders.values()):
             self._senders = {v: each for v, each in self._senders.items() if each.newest_ns >= since_ns}
         if len(self._senders) < 2:
-            self._are_two = False
-        elif not self._are_two:
+            self.are_two = False
+        elif not self.are_two:
             back = (r for each in self._senders.values() if len(r := each.returns) == RETURNS)
-            self._are_two = sum(returns[0] >= since_ns for returns in back) > 1
+            self.are_two = sum(returns[0] >= since_ns for returns in back) > 1
         kept = None
         for each in self._senders.values():
             each.is_other = kept is not None
             # One that is not heard any more may have been there before those that alternate.
-            if self._are_two and kept is None and each.returns and each.returns[-1] >= since_ns:
+            if self.are_two and kept is None and each.returns and each.returns[-1] >= since_ns:
                 kept = each
 
     @property
     def values(self) -> list[str]:
         """Of the senders that alternate now, the one that is kept first; none without."""
-        return [each.text for each in self._senders.values() if each.returns] if self._are_two else []
+        return [each.text for each in self._senders.values() if each.returns] if self.are_two else []
 
 
-class _Clocks:
+class _Clocks(_Alternation):
     """The senders of a topic by their clocks, where these are farther apart than latencies are."""
 
     def __init__(self) -> None:
-        self._alternation = _Alternation()
+        super().__init__(lambda apart_ns: f"{apart_ns / 1e9:,.0f} s")
         self._apart_ns: dict[int, int] = {}
         """The newest receive − stamp of each clock."""
         self._count = 0
 
-    def see(self, stamp_ns: int, receive_ns: int) -> Sender:
+    def see_stamp(self, stamp_ns: int, receive_ns: int) -> Sender:
         """Take the next message; its sender."""
         apart_ns = receive_ns - stamp_ns
         clock = next((n for n, ns in self._apart_ns.items() if abs(ns - apart_ns) < OTHER_CLOCK_NS), None)
@@ -112,12 +117,7 @@ class _Clocks:
             self._count += 1
             clock = self._count
         self._apart_ns[clock] = apart_ns
-        return self._alternation.see(clock, f"{apart_ns / 1e9:,.0f} s", receive_ns, receive_ns)
-
-    @property
-    def values(self) -> list[str]:
-        """As of ``_Alternation``."""
-        return self._alternation.values
+        return self.see(clock, apart_ns, receive_ns, receive_ns)
 
 
 class _Stamps:
@@ -129,12 +129,14 @@ class _Stamps:
 
     def __init__(self) -> None:
         self._stamps: deque[int] = deque(maxlen=STAMPS)
-        self._count = 0
+        self._newest_ns = self._count = 0
         self.values: list[str] = []
 
     def see(self, stamp_ns: int) -> None:
         """Take the next message."""
-        if stamp_ns in self._stamps:  # it comes twice, or several are of one time
+        if stamp_ns > self._newest_ns:
+            self._newest_ns = stamp_ns
+        elif stamp_ns in self._stamps:  # it comes twice, or several are of one time
             return
         self._stamps.append(stamp_ns)
         self._count += 1
@@ -162,10 +164,15 @@ def _is_even(times_ns: list[int]) -> bool:
 
 @dataclass(slots=True)
 class _Topic:
-    frames: _Alternation = field(default_factory=_Alternation)
+    frames: _Alternation = field(default_factory=lambda: _Alternation(lambda frame_id: frame_id or "(none)"))
     layouts: _Alternation = field(default_factory=_Alternation)
     clocks: _Clocks = field(default_factory=_Clocks)
     stamps: _Stamps = field(default_factory=_Stamps)
+
+    @property
+    def may_have_several(self) -> bool:
+        """Whether ``signs`` may tell that there are two."""
+        return bool(self.frames.are_two or self.layouts.are_two or self.clocks.are_two or self.stamps.values)
 
     def signs(self) -> Iterator[tuple[str, list[str]]]:
         """What tells that there are two now, and its values."""
@@ -197,17 +204,17 @@ class Publishers:
         stamp_ns, frame_id, datum = envelope.decoded
         receive_ns = envelope.receive_ns
         time_ns = stamp_ns or receive_ns
-        senders = [topic.frames.see(frame_id, frame_id or "(none)", time_ns, receive_ns)]
+        senders = [topic.frames.see(frame_id, frame_id, time_ns, receive_ns)]
         layout = layout_of(datum)
         if layout is not None:
             senders.append(topic.layouts.see(*layout, time_ns, receive_ns))
         if stamp_ns:
-            senders.append(topic.clocks.see(stamp_ns, receive_ns))
+            senders.append(topic.clocks.see_stamp(stamp_ns, receive_ns))
             # Packets of video are in order of decoding; a receiver sends each epoch twice.
             if not isinstance(datum, VideoPacket) and role is not Role.GPS:
                 topic.stamps.see(stamp_ns)
         envelope.senders = tuple(senders)
-        if envelope.topic not in self._found:
+        if topic.may_have_several and envelope.topic not in self._found:
             for sign, values in topic.signs():
                 self._found[envelope.topic] = {"sign": sign, "values": values}
                 break

@@ -29,6 +29,9 @@ from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.bitstream import Content
 
+FORGET_EVERY_NS = 50_000_000
+"""A few messages' memory for a look at what waits with each of them."""
+
 
 class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
@@ -111,7 +114,7 @@ class SequenceRun:
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
-        self._now_ns = self._oldest_ns = 0
+        self._now_ns = self._oldest_ns = self._forget_ns = 0
         self._open(session_at(sessions, time_ns), time_ns)
 
     @property
@@ -403,9 +406,8 @@ class SequenceRun:
                 _release(part)
 
     def _pump(self) -> None:
-        """Let samples leave whose pose is final, and forget what nothing that waits needs any more."""
+        """Let samples leave whose pose is final, and forget, now and then, what is not needed any more."""
         context = self._context
-        oldest_ns = None
         frontier_ns: float = math.inf
         if self._cameras:
             for sensor, frames in self._cameras.items():
@@ -414,11 +416,16 @@ class SequenceRun:
             frontier_ns = min(*known_ns, self._now_ns, self._aligner.oldest_ns or self._now_ns)
         for emission in self.emissions.values():
             emission.pump(context.final_ns, frontier_ns)
-            oldest_ns = emission.oldest_ns if oldest_ns is None else oldest_ns
         if context.due and context.due[0] <= context.final_ns:
             self._give_poses()
-        if oldest_ns is None:
-            oldest_ns = self._aligner.oldest_ns
+        if self._now_ns >= self._forget_ns:
+            self._forget_ns = self._now_ns + FORGET_EVERY_NS
+            self._forget(frontier_ns)
+
+    def _forget(self, frontier_ns: float) -> None:
+        """Drop what nothing that waits needs any more; before the frontier no camera's sample can come."""
+        oldest = (each.oldest_ns for each in self.emissions.values())
+        oldest_ns = next((ns for ns in oldest if ns is not None), self._aligner.oldest_ns)
         if oldest_ns is None:
             oldest_ns = self._now_ns - self._reach_ns
         if self._cameras:
@@ -426,7 +433,7 @@ class SequenceRun:
         if oldest_ns > self._oldest_ns:
             self._oldest_ns = oldest_ns
             waits_from_ns = [each.waits_from_ns for each in self.emissions.values()]
-            context.forget(min([oldest_ns, *waits_from_ns]))
+            self._context.forget(min([oldest_ns, *waits_from_ns]))
             self._images.release(oldest_ns - self._reach_ns)
 
     def _give_poses(self, until_ns: int | None = None) -> None:

@@ -86,7 +86,9 @@ class Sequencer:
     def feed(self, envelope: Envelope) -> None:
         """Take a measurement in order of arrival."""
         run = self.current or self._begin(envelope.time_ns)
-        self._go_on(run.feed(envelope))
+        change = run.feed(envelope)
+        if change is not None:
+            self._go_on(change)
 
     def end(self, reason: str) -> None:
         """The sequence under way ends; what is fed next begins another, of the last session."""

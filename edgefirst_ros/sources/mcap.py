@@ -158,8 +158,8 @@ class ChunkedRecording(Recording):
                     if in_full is not None and end - start > BEGINNING and not in_full(topic, schema):
                         end = start + BEGINNING  # noqa: PLW2901 - of the data, as far as they are wanted
                     data, times = plain[start:end], (log_ns, publish_ns)
-                    raw = RawMessage(topic, schema, data, *times, arrival, definition, fault, is_repeated)
-                    yield raw._replace(vouched=True) if loaded.vouched else raw
+                    flags = is_repeated, loaded.vouched
+                    yield RawMessage(topic, schema, data, *times, arrival, definition, fault, *flags)
                     arrival += 1
                     self.next_arrival = arrival
                 del loaded, messages, read, plain  # one section at a time is in memory

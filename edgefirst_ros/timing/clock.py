@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from math import hypot
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -50,8 +50,8 @@ STAMPS = 16
 """Stamps remembered per topic: static transforms may have several that alternate."""
 
 
-class _Kind(Enum):
-    """What a message says about the clocks."""
+class _Kind(IntEnum):
+    """What a message says about the clocks; as a number, for a plain member takes long to look up."""
 
     USUAL = 0
     NOTHING = 1
