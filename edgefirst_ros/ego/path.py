@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import gtsam
 import numpy as np
@@ -16,6 +17,7 @@ from edgefirst_ros.ego.inertia import Segment
 
 BLIND_M_S2 = 2.0
 """Beyond the ends the velocity is constant, with this noise of the acceleration, m/s²/√Hz."""
+Number = TypeVar("Number", float, Floats)
 COLUMNS = 21
 """Position, velocity, rotation (x, y, z, w), rates, sigmas (6), whether it turns, whether it begins again."""
 DECIMALS = 6, 8
@@ -141,12 +143,13 @@ class Path:
         # Where the estimate begins again: extrapolate from before it.
         if after == len(series) or start_ns == time_ns or series.row(after)[20]:
             return self._beyond(after - 1, time_ns)
-        start, end = series.row(after - 1), series.row(after)
+        start, end = series.row(after - 1).tolist(), series.row(after).tolist()
         h = (series.times_ns[after] - start_ns) / 1e9
         s = (time_ns - start_ns) / 1e9 / h
-        position, _ = _cubic(start[0:3], start[3:6] * h, end[0:3], end[3:6] * h, s)
-        rotation = rot3(start[6:10].tolist()).slerp(s, rot3(end[6:10].tolist()))
-        sigma = (1 - s) * start[13:19] + s * end[13:19]
+        # Numbers, as numpy takes long over three of them.
+        position = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s)[0] for n in range(3)]
+        rotation = rot3(start[6:10]).slerp(s, rot3(end[6:10]))
+        sigma = [(1 - s) * a + s * b for a, b in zip(start[13:19], end[13:19], strict=True)]
         return _point(position, rotation, sigma, bool(end[19]))
 
     def _beyond(self, index: int, time_ns: int) -> Point:
@@ -158,12 +161,12 @@ class Path:
         rotation = rot3(values[6:10].tolist())
         if turns and dt and not math.isnan(values[10]):
             rotation = rotation.compose(gtsam.Rot3.Expmap(values[10:13] * dt))
-        return _point(values[0:3] + values[3:6] * dt, rotation, sigma, turns)
+        return _point((values[0:3] + values[3:6] * dt).tolist(), rotation, sigma.tolist(), turns)
 
 
 def _cubic(
-    start: Floats, start_slope: Floats, end: Floats, end_slope: Floats, s: float | Floats
-) -> tuple[Floats, Floats]:
+    start: Number, start_slope: Number, end: Number, end_slope: Number, s: Number
+) -> tuple[Number, Number]:
     """Hermite's cubic at s from 0 to 1, and its slope."""
     rest, bend = 1 - s, 6 * s * (end - start)
     value = (1 + 2 * s) * rest * rest * start + s * s * (3 - 2 * s) * end
@@ -171,7 +174,7 @@ def _cubic(
     return value, rest * (bend + (1 - 3 * s) * start_slope) + s * (3 * s - 2) * end_slope
 
 
-def _point(position: Floats, rotation: gtsam.Rot3, sigma: Floats, turns: bool) -> Point:
-    a, b, c, d, e, f = sigma.tolist()
-    x, y, z = (round(value, DECIMALS[0]) for value in position.tolist())
+def _point(position: list[float], rotation: gtsam.Rot3, sigma: list[float], turns: bool) -> Point:
+    a, b, c, d, e, f = sigma
+    x, y, z = (round(value, DECIMALS[0]) for value in position)
     return Point((x, y, z), (a, b, c), quaternion(rotation), (d, e, f), turns)

@@ -168,7 +168,7 @@ class MeasurementWriter(AnyWriter, Protocol[Prepared]):
         """Append in order of time."""
 
     def pose(self, pose: EgoPose) -> None:
-        """One rig pose of the trajectory, in order of time."""
+        """One rig pose of the trajectory, in order of time; without ``location``, which takes long."""
 
 
 @runtime_checkable

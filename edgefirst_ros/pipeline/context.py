@@ -269,18 +269,18 @@ class SampleContext:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
 
-    def poses(self, *, located: bool = True, until_ns: int | None = None) -> Iterator[EgoPose]:
+    def poses(self, until_ns: int | None = None) -> Iterator[EgoPose]:
         """Poses that are due and final, each once: at navigation messages, in their gaps, and at the end.
 
         Up to ``until_ns`` they are given whether they are final or not.
 
-        There are none if no navigation message ever comes; ``located`` as in ``Trajectory.pose``.
+        There are none if no navigation message ever comes. They have no ``location``.
         """
         final_ns = self.final_ns if until_ns is None else max(self.final_ns, until_ns)
         while self.due and self.due[0] <= final_ns:
             time_ns = self.due.popleft()
             if self._has_ego:
-                yield self.trajectory.pose(time_ns, located=located)
+                yield self.trajectory.pose(time_ns, located=False)
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""

@@ -151,13 +151,17 @@ class Delivery(Generic[Item]):
         return Stage.DROPPED, damage or _reason(result)
 
 
+SMALL_BYTES = 512
+"""What is no larger, as of an IMU or a receiver, is prepared sooner than another thread takes it."""
+
+
 class Turn(Generic[Item]):
     """An item's way to one writer, see ``State``: in the writer's thread from ``READY`` on.
 
     Args:
         delivery: of the item.
         name: of the writer.
-        pool: prepares.
+        pool: prepares what is not small.
         prepare: makes of the item what the writer takes.
         settled: called once with the delivery, the writer's name and the result.
 
@@ -182,7 +186,8 @@ class Turn(Generic[Item]):
         self._make: Callable[[Item], Any] = prepare
         self._settled: Callable[[Delivery[Item], str, Result], None] = settled
         delivery.item.add_done_callback(self._made)
-        self.prepared = chain(pool, delivery.item, self._prepare)
+        is_small = delivery.image is None and self.size <= SMALL_BYTES
+        self.prepared = chain(None if is_small else pool, delivery.item, self._prepare)
 
     def _made(self, item: Future[Item]) -> None:
         self.state = State.PREPARING if error_of(item) is None else State.READY

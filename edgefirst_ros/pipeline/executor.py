@@ -35,9 +35,9 @@ def worker_count(configured: int) -> int:
 
 
 def chain(
-    pool: ThreadPoolExecutor, source: Future[Prepared], then: Callable[[Prepared], Result]
+    pool: ThreadPoolExecutor | None, source: Future[Prepared], then: Callable[[Prepared], Result]
 ) -> Future[Result]:
-    """Run ``then`` in the pool on the result of ``source``.
+    """Run ``then`` in the pool on the result of ``source``; without a pool where that becomes known.
 
     An error of either becomes the error of the returned future; if the pool is shut down, CancelledError.
     """
@@ -57,6 +57,9 @@ def chain(
         error = error_of(done)
         if error is not None:
             result.set_exception(error)
+            return
+        if pool is None:
+            run(done.result())
             return
         try:
             pool.submit(run, done.result()).add_done_callback(ended)

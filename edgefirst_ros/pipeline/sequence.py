@@ -437,8 +437,7 @@ class SequenceRun:
             self._images.release(oldest_ns - self._reach_ns)
 
     def _give_poses(self, until_ns: int | None = None) -> None:
-        located = any(each.session.fanout.observes for each in self.emissions.values())
-        for pose in self._context.poses(located=located, until_ns=until_ns):
+        for pose in self._context.poses(until_ns):
             self.emissions[session_at(self._sessions, pose.time_ns)].pose(pose)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Self
 
 from edgefirst_ros.config.hints import ExistingTopic
@@ -209,6 +209,7 @@ def key_expressions(topic: str, namespace: str) -> tuple[str, ...]:
     return (f"rt/{bare}", bare) if namespace == "rt" else (f"{namespace}/{bare}",)
 
 
+@lru_cache(maxsize=256)
 def message_type(encoding: str, role: Role) -> tuple[str, str]:
     """Message type and fault of a payload, from its encoding ``application/cdr;<pkg>/msg/<Type>``.
 
