@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import gtsam
@@ -118,12 +118,12 @@ class Trajectory:
         if not self._known:
             self._motion.finish()
 
-    def judged(self) -> Iterator[JudgedFix]:
+    def judged(self) -> list[JudgedFix]:
         """Fixes accepted or refused since the last call."""
-        outcomes, self._judged_fixes = self._judged_fixes, []
-        yield from outcomes
         if not self._known:
-            yield from self._motion.judged()
+            return self._motion.judged()
+        outcomes, self._judged_fixes = self._judged_fixes, []
+        return outcomes
 
     @property
     def notes(self) -> list[str]:

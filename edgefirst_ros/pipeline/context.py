@@ -209,14 +209,15 @@ class SampleContext:
         fitting = next((info for info in infos if _size(info) == picture), None)
         return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
 
-    def navigate(self, measurement: Measurement) -> Iterator[JudgedFix]:
+    def navigate(self, measurement: Measurement) -> list[JudgedFix]:
         """Take a navigation message.
 
-        Yields the running numbers of messages that are settled now, this one or earlier ones, and why they
+        Returns the running numbers of messages that are settled now, this one or earlier ones, and why they
         are refused, None if they are accepted.
         """
         datum, time_ns = measurement.datum, measurement.time_ns
         self._has_ego = True
+        settled: list[JudgedFix] = []
         if isinstance(datum, NavSatFix):
             self.trajectory.add_fix(time_ns, measurement.arrival, datum)
         else:
@@ -224,22 +225,22 @@ class SampleContext:
                 self.trajectory.add_imu(time_ns, datum)
             elif isinstance(datum, Odometry):
                 self.trajectory.add_odometry(time_ns, datum)
-            yield measurement.arrival, None
-        judged = list(self.trajectory.judged())
+            settled.append((measurement.arrival, None))
+        judged = self.trajectory.judged()
         if not isinstance(datum, NavSatFix) or not any(
             refusal is not None and arrival == measurement.arrival for arrival, refusal in judged
         ):
             self._want_pose(time_ns, POSE_EVERY_NS)
         self._settled_ns = self.trajectory.final_ns
         self.final_ns = max(self._settled_ns, self._now_ns - self._wait_ns)
-        yield from judged
+        return settled + judged
 
-    def finish(self) -> Iterator[JudgedFix]:
+    def finish(self) -> list[JudgedFix]:
         """No message comes any more: all is final. Settle what waited, as ``navigate`` does."""
         self.trajectory.finish()
         self.final_ns = math.inf
         self.end_at(self._now_ns)
-        yield from self.trajectory.judged()
+        return self.trajectory.judged()
 
     def passing(self, time_ns: int, *, measured: bool = True) -> None:
         """A message of that time is next; if it is ``measured`` then, a pose is due there at the latest."""
