@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,17 @@ class Suggestion:
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
     summary: str
+
+    @property
+    def note(self) -> str:
+        """That it was made because none was given, in one line."""
+        return f"no configuration was given, and the names are not those of one device; used: {self.summary}"
+
+    def keep(self, folder: Path, dataset: str) -> Path:
+        """Write it beside a dataset; where it is."""
+        path = folder / f"{dataset}.yaml"
+        path.write_text(self.text, encoding="utf-8")
+        return path
 
 
 @dataclass(slots=True)
