@@ -52,5 +52,5 @@ def test_none_refuses_suggestions(tmp_path: Path) -> None:
     out = tmp_path / "fleet"
     ended = run_task(Task(found, key_of(found, settings_hash(settings)), settings, str(out), "run", 1))
     assert ended.how == "failed"
-    assert "no topic for the reference 'camera'" in ended.note["reason"]
+    assert "edgefirst-ros suggest makes a configuration" in ended.note["reason"]
     assert not list(out.rglob("*.yaml"))
