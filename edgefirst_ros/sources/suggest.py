@@ -200,6 +200,8 @@ class _Chooser:
             if child not in self._parents
         }
         self._rig = ""
+        self._mounts: set[str] = set()
+        """Of what moves what is on the rig."""
         self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
@@ -216,6 +218,7 @@ class _Chooser:
                 [f"{self._source}: no camera and no lidar that samples could begin with; topics: {there}"]
             )
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
+        self._hang()
         names = _Names()
         for camera in cameras:
             many = len(cameras) > 1 or Role.CAMERA in own
@@ -389,6 +392,10 @@ class _Chooser:
             else:
                 is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
                 self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
+        for number, topic in enumerate(sorted({self._moving[each][1] for each in self._mounts}), start=1):
+            if topic not in self._used:
+                self._left_out.pop(topic, None)
+                self._add(f"tf_of_mounts{number if number > 1 else ''}", self._topics[topic], Role.TF)
 
     def _heed(self, imu: SeenTopic | None, fix: SeenTopic | None) -> None:
         """Where transforms say that the antenna is, and how the IMU is turned, as poses rest on both."""
@@ -508,12 +515,11 @@ class _Chooser:
         yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
 
     def _placed(self, frame: str, role: Role) -> str:
+        if moving := [each for each in self._ancestors(frame) if each in self._mounts]:
+            parent, topic = self._moving[moving[0]]
+            return f", on a mount that moves ({moving[0]} in {parent}, {topic})"
         if role is Role.ODOMETRY or self._is_connected(frame):
             return ""
-        top = self._ancestors(frame)[-1]
-        if top in self._moving:
-            parent, topic = self._moving[top]
-            return f", on a mount that moves ({top} in {parent}, {topic}), which is not followed"
         at = "xyz_m and rpy_deg" + (f" of {tf}" if (tf := self._tf_of(frame)) else "")
         return f", of which no transform leads to {self._rig}: set {at}" if self._parents else ""
 
@@ -538,20 +544,30 @@ class _Chooser:
                 named = f"frame {visible(frame)}" if frame else "no frame"
                 yield f"{entry.name} ({named}): at the rig's origin{looking}"
 
-    def _ancestors(self, frame: str) -> list[str]:
+    def _ancestors(self, frame: str, *, moving: bool = False) -> list[str]:
+        parents = {child: parent for child, (parent, _) in self._moving.items()} if moving else {}
+        parents |= self._parents
         found = [frame]
-        while found[-1] in self._parents and self._parents[found[-1]] not in found:
-            found.append(self._parents[found[-1]])
+        while found[-1] in parents and parents[found[-1]] not in found:
+            found.append(parents[found[-1]])
         return found
+
+    def _hang(self) -> None:
+        """Count what moves in the rig as connected with it; what carries the rig is odometry's."""
+        chains = {child: self._ancestors(child, moving=True)[1:] for child in self._moving}
+        self._mounts |= {child for child, above in chains.items() if self._rig in above}
+        self._parents |= {child: self._moving[child][0] for child in self._mounts}
 
     def _rig_frame(self, lead: SeenTopic | None, sensors: Iterable[SeenTopic]) -> str:
         """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
-        chains = [self._ancestors(seen.frame) for seen in sensors if seen.frame]
+        frames = [seen.frame for seen in sensors if seen.frame]
+        chains = [self._ancestors(frame, moving=True) for frame in frames]
         above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
         prefix = "" if lead is None else self._prefixes.get(self._device_of(lead), "")
         for usual in (prefixed(rig, prefix) for rig in RIGS):
             if above[usual]:
                 return usual
+        above = Counter(f for frame in frames for f in self._ancestors(frame)[1:] if f not in WORLD)
         if lead is None or not above:
             return RIGS[0]
         most = max(above.values())
