@@ -166,9 +166,11 @@ class Mounts:
         self._before_ns = before_ns
 
     def _found(self, transforms: Mapping[str, Transform]) -> dict[str, frozenset[str]]:
+        moving = {child for child, changes in self._changes.items() if changes >= OFTEN}
+        if not moving:
+            return {}
         newest = {child: known[-1][1] for child, known in self._known.items()}
         placed = {bare(child): each for child, each in transforms.items()} | newest | {**self._fixed}
-        moving = {child for child, changes in self._changes.items() if changes >= OFTEN}
         moving -= {*_way_up(self._rig, placed)}
         ways = {frame: moving.intersection(_way_up(frame, placed)) for frame in self._sensors}
         return {frame: frozenset(way) for frame, way in ways.items() if way}
