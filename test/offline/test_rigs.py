@@ -296,7 +296,10 @@ def test_a_mount_that_moves_is_found_and_graded_and_odometry_is_none(tmp_path: P
     moves = "rear/points on a mount that moves: head by up to 30 degrees and 0 m in base_link"
     # The first sweep was before the first transform.
     held = f"; 1 of {swings} measurements are placed by the nearest transform only"
-    for formats, grade, end in (("ncore", "good", ""), ("edgefirst", "fair", "; EdgeFirst samples do not")):
+    for formats, grade, end in (
+        ("ncore", "good", ""),
+        ("edgefirst", "fair", "; edgefirst does not say where it was"),
+    ):
         there = {formats: done.report["formats"]["ncore"]}
         verdict = judge(parsed({**done.report, "formats": there}))
         (found,) = (each for each in verdict.findings if each.code is Code.MOUNT_MOVES)
