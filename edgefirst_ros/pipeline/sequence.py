@@ -107,7 +107,7 @@ class SequenceRun:
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
         self._samples_all_cameras = config.samples_all_cameras
-        self._merges, self._moves_points = bool(config.taking_all_lidars), config.moves_points
+        self._merged, self._moves_points = config.merged_roles, config.moves_points
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
@@ -321,7 +321,7 @@ class SequenceRun:
             emission.other_camera(envelope)
         elif is_camera:
             emission.measurement(envelope)
-        is_more = self._merges and envelope.route.rule.role is Role.LIDAR_POINTS
+        is_more = envelope.route.rule.role in self._merged and envelope.is_of_view
         if not envelope.instead or is_more:
             if envelope.instead:
                 emission.leave_out(envelope)
@@ -382,7 +382,8 @@ class SequenceRun:
 
     def _choose(self, envelope: Envelope, *, chosen: bool) -> None:
         """A picture of another camera goes with a selected frame of the reference, or with none."""
-        if envelope.instead and (frames := self._cameras.get(envelope.route.sensor)) is not None:
+        is_picture = envelope.instead and envelope.route.rule.role is Role.CAMERA
+        if is_picture and (frames := self._cameras.get(envelope.route.sensor)) is not None:
             frames.choose(envelope, chosen=chosen)
 
     def _expire(self, name: str, envelope: Envelope) -> None:
