@@ -26,7 +26,7 @@ INNER = np.stack(np.meshgrid([-0.45, 0.0, 0.45], [-0.45, 0.0, 0.45], [0.05, 0.5,
 
 @lru_cache(maxsize=8)  # boxes in the picture and in space are of the same times
 def detected(world: World, time_s: float, frame: str = OWN) -> tuple[tuple[int, Rectangle], ...]:
-    """Boxes of a camera's picture within 60 m, at least 8 px high and at least a third visible, with their rectangles."""
+    """Boxes in a picture within 60 m, at least 8 px high and a third visible, with their rectangles."""
     eye = world.sensor(frame, time_s)[:3, 3]
     large: list[tuple[int, Rectangle]] = []
     aims: list[FloatArray] = []

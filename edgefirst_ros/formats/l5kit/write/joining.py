@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.l5kit.write.tracks import AgentTrack
 from edgefirst_ros.formats.tracks.sizes import Kind
@@ -19,57 +20,53 @@ _Pair = tuple[AgentTrack, AgentTrack]
 class Joiner:
     """Finds the tracks of different cameras that are of one object, by place at one time and by kind.
 
-    Each track keeps its path; the one that was there first gives its number to the other. Of a camera's tracks
-    that were seen at one time, each is another object. Tracks that come apart have numbers of their own again.
+    Each track keeps its path; the one that was there first gives its number to the other. Of one camera's
+    tracks that were seen at one time, each is another object. A track of which no frame has been made yet is
+    joined at once, others once they fit often enough; those that come apart have numbers of their own again.
     """
 
     def __init__(self) -> None:
-        self._near: dict[_Pair, int] = {}
-        self._far: dict[_Pair, int] = {}
-        """How often in succession two tracks, the older one first, were where one object is, or two are."""
+        self._fits: dict[_Pair, int] = {}
+        """How much more often two tracks, the older one first, fitted than not, up to SURE."""
 
     def join(self, tracks: Sequence[AgentTrack], sample: int) -> None:
         """Look at named tracks, in order of their beginning, after what a sample of this number brought."""
         if len({each.view for each in tracks}) < 2:
             return
-        fits: list[tuple[float, _Pair]] = []
-        far = {}
+        known = set(tracks)
+        self._fits = {pair: count for pair, count in self._fits.items() if known.issuperset(pair)}
+        fitting: list[tuple[float, _Pair]] = []
         for pair, apart_m, fit_m in _pairs(tracks, sample):
             older, younger = pair
-            if older.number != younger.number:
-                if apart_m < fit_m and not _are_two(older, younger, tracks):
-                    fits.append((apart_m, pair))
-            elif apart_m > 2 * fit_m:
-                far[pair] = self._far.get(pair, 0) + 1
-                if far[pair] >= SURE:
+            is_one = older.number == younger.number
+            before = self._fits.get(pair, SURE if is_one else 0)
+            if apart_m > fit_m * (2 if is_one else 1):
+                self._fits[pair] = max(before - 1, 0)
+                if is_one and before <= 1:
                     younger.number = younger.own_number
-        known = set(tracks)
-        waiting = {p: n for p, n in self._near.items() if p[1].last.sample != sample and known.issuperset(p)}
-        near, taken = waiting, set[tuple[int, int]]()
-        for _, pair in sorted(fits, key=lambda each: each[0]):
-            older, younger = pair
-            ends = {(older.number, younger.view), (younger.number, older.view)}
-            if taken.isdisjoint(ends):
-                taken |= ends
-                near[pair] = self._near.get(pair, 0) + 1
-                if near[pair] >= SURE and not _are_two(older, younger, tracks):
+            elif is_one:
+                self._fits[pair] = min(before + 1, SURE)
+            else:
+                fitting.append((apart_m, pair))
+        for _, (older, younger) in sorted(fitting, key=lambda each: each[0]):
+            if older.number != younger.number and not _are_two(older, younger, tracks):
+                count = self._fits[older, younger] = self._fits.get((older, younger), 0) + 1
+                if count >= SURE or younger.last.time_ns - younger.first_ns < VELOCITY_WINDOW_NS // 2:
                     _rename(younger.number, older.number, tracks)
-        self._near, self._far = near, far
 
 
 def _pairs(tracks: Sequence[AgentTrack], sample: int) -> Iterator[tuple[_Pair, float, float]]:
-    """Older and younger track of two cameras, what is between them when the younger was seen, and how far one
-    object's may be apart."""
+    """Older and younger track of two cameras; how far apart they are, and how far one object's may be."""
     for number, younger in enumerate(tracks):
         now = younger.last
         if now.sample != sample:
             continue
         for older in tracks[:number]:
-            off_s = abs(now.time_ns - older.last.time_ns) / 1e9
-            if older.view != younger.view and off_s * 1e9 <= HANDOVER_NS and _may_be_one(older, younger):
+            off_ns = abs(now.time_ns - older.last.time_ns)
+            if older.view != younger.view and off_ns <= HANDOVER_NS and _may_be_one(older, younger):
                 apart_m = math.dist(older.expected_m(now.time_ns), now.place_m)
                 # What it does unseen, at 2 m/s² in any direction.
-                yield (older, younger), apart_m, max(now.fit_m, older.last.fit_m) + off_s**2
+                yield (older, younger), apart_m, max(now.fit_m, older.last.fit_m) + (off_ns / 1e9) ** 2
 
 
 def _may_be_one(one: AgentTrack, other: AgentTrack) -> bool:
