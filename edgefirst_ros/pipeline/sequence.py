@@ -29,6 +29,10 @@ from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.bitstream import Content
 
+VIEW_NS = 250_000_000
+"""What goes with another camera only travels with a sample, and has its own time. Half the period of a
+reference at 2 Hz: the nearest message comes with every sample, whatever its phase."""
+
 
 class SequenceRun:
     """Everything between two breaks of the time base, or of a camera's picture size.
@@ -75,7 +79,11 @@ class SequenceRun:
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        rules = pairing_rules(config, reference_role, camera)
+        self._merged, self._moves_points = config.merged_roles, config.moves_points
+        left_out = tuple(left_out)
+        views = (n for n in left_out if config.topics[n].role in self._merged - {Role.LIDAR_POINTS})
+        beside = PairingRule(VIEW_NS, "once", "never", wanted=False)
+        rules = pairing_rules(config, reference_role, camera) | dict.fromkeys(views, beside)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
         self._reorder: Reorder[Envelope] = Reorder(self._window_ns)
@@ -107,7 +115,6 @@ class SequenceRun:
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
         self._samples_all_cameras = config.samples_all_cameras
-        self._merged, self._moves_points = config.merged_roles, config.moves_points
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
