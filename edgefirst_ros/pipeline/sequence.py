@@ -19,6 +19,7 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.pipeline.cameras import CameraFrames
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
@@ -51,6 +52,7 @@ class SequenceRun:
         expected: configured topics that are known to send: they count as alive from the start.
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
+        mounts: what has been heard of where sensors are, but may be of a later time.
         motion: of the whole drive, where it is known beforehand.
         before: trajectory of the sequence before, where it continues.
 
@@ -71,6 +73,7 @@ class SequenceRun:
         expected: Iterable[str] = (),
         left_out: Iterable[str] = (),
         known: Calibration | None = None,
+        mounts: Iterable[Transform] = (),
         motion: Motion | None = None,
         before: Trajectory | None = None,
     ) -> None:
@@ -109,6 +112,7 @@ class SequenceRun:
             rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
         )
+        self._context.foresee(mounts)
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
