@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from drives import simulated
 from livedrive import check_sums, dataset_files
+from ncoreread import Sequence
 from oracle import NCORE_PYTHON, run_ncore
 from places import SHARED
 
@@ -152,3 +153,14 @@ def test_live_equals_convert(tmp_path: Path) -> None:
     for recording in sorted((tmp_path / "live" / "recordings").glob("*.mcap")):
         convert([recording], tmp_path / "again", build_config(values | {"record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
+
+
+def test_in_ncore_an_object_of_two_cameras_has_one_track(tmp_path: Path, truth: Truth) -> None:
+    """Of its cuboids each is where one camera saw it; a bicycle and a person are in both."""
+    convert([simulated(OPTIONS).mcap], tmp_path, build_config(VALUES | {"formats": ["ncore"]}), dataset="d")
+    found = Sequence(tmp_path / "ncore" / SEQUENCE).attributes("cuboids/default/cuboids")
+    cameras: dict[str, set[str]] = defaultdict(set)
+    for each in found["cuboid_track_observations"]:
+        cameras[each["track_id"]].add(each["reference_frame_id"])
+    assert cameras.keys() <= {box.track_id for box in truth.world.boxes}
+    assert sorted(map(len, cameras.values()))[-2:] == [2, 2]
