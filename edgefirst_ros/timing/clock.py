@@ -207,8 +207,7 @@ class ClockFinder(Generic[Message]):
         receive_ns = message.receive_ns
         if self._watch.is_due(receive_ns):
             return False
-        if receive_ns > self._latest_ns:
-            self._latest_ns = receive_ns
+        self._latest_ns = max(self._latest_ns, receive_ns)
         topic.heard_ns = receive_ns
         self._steps.learn(message)
         topic.date(message, topic.finding)

@@ -226,6 +226,17 @@ def test_times_before_1970_and_other_picture_sizes_are_refused(tmp_path: Path) -
     ]
 
 
+def test_a_part_that_is_refused_takes_no_other_with_it(tmp_path: Path) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(camera(START_NS)))
+    twice, then = (writer.prepare(camera(START_NS + after)) for after in (0, MS))
+    said = writer.write(replace(then, parts=(*twice.parts, *then.parts)))
+    assert [reason for _, reason in said.refused] == ["same time as the one before"]
+    assert said.topics == ("/camera/h264",)
+    writer.abort()
+
+
 def test_bytes_are_counted_as_they_are_written(tmp_path: Path) -> None:
     (sequence,), said = write(tmp_path, [lidar(START_NS), lidar(START_NS + MS)], profile="single")
     payload = sum(
