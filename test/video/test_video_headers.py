@@ -345,8 +345,8 @@ def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: H265Par
 
 P_SLICE = H264SliceHeader(
     picture=(5,), idr=False, reference=True, field=FRAME, frame_num=5, frame_num_modulus=16, poc=10,
-    poc_modulus=256, size=(96, 64), frame_num_left=0, first_mb=0, sets=0, idr_ident=None, kind=0, lists=(1, 0),
-    changes=((), ()), marking=None, long_term=False, kept=4, gaps=False,
+    poc_modulus=256, size=(96, 64), frame_num_left=0, first_mb=0, sets=0, idr_ident=None, kind=0,
+    lists=(1, 0), changes=((), ()), marking=None, long_term=False, kept=4, gaps=False,
 )  # fmt: skip
 
 
