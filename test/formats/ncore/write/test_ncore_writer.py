@@ -50,7 +50,7 @@ from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
-from edgefirst_ros.model.errors import ConfigError, WriteError
+from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role
@@ -200,6 +200,12 @@ def test_the_writer_is_what_the_pipeline_asks_for(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="begin"):
         writer.pose(pose(START_NS))
     writer.abort()
+
+
+def test_a_writer_replaces_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+    one(tmp_path, [camera(START_NS)])
+    with pytest.raises(OutputExists, match="exists"):
+        NCoreWriter(tmp_path, NCoreOptions()).begin(SEQUENCE)
 
 
 def test_times_that_do_not_advance_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
