@@ -164,14 +164,6 @@ def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which:
         assert note.startswith("1 fix was refused for contradicting the motion, the farthest by ")
 
 
-@pytest.mark.parametrize(("fix_sigma_m", "is_refused"), [(5.0, False), (0.3, True)])
-def test_how_far_off_a_fix_may_be_is_by_the_noise_that_is_configured(
-    fix_sigma_m: float, is_refused: bool
-) -> None:
-    solution = solve(Case(jumps={100: (0.0, 12.0)}).log(), Vehicle(fix_sigma_m=fix_sigma_m), None)
-    assert (Reason.OUTLYING_FIX in solution.refusals.values()) is is_refused
-
-
 def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
     solution, _ = solved(Case(gps_hz=2.5, jumps={20: (0.0, 240.0)}))
     assert solution.notes[0].startswith(
