@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16770,
+    "formats": 16790,
     "pipeline": 5330,
-    "video": 4090,
-    "sources": 3840,
-    "report": 4270,
+    "video": 4110,
+    "sources": 3870,
+    "report": 4280,
     "cli": 2850,
-    "model": 2780,
+    "model": 2800,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2480,
@@ -41,7 +41,7 @@ CEILINGS: Mapping[str, int] = {
     "live": 1750,
     "fleet": 1570,
     "offline": 1550,
-    "config": 1730,
+    "config": 1755,
     "api": 290,
     PLAIN: 70,
 }

@@ -112,7 +112,7 @@ def gravity_m_s2(point: GeoPoint) -> float:
 MOST_BYTES = 4 << 20
 """What is kept in memory."""
 BLOCK = 1024
-"""Rows that ``row`` reads at a time."""
+"""Rows that ``row`` reads from the file at a time."""
 FLOAT_BYTES = 8
 FEW = 1000
 """So few rows are not worth the copying that it takes to drop some of them."""
@@ -180,6 +180,9 @@ class Series:
 
     def row(self, index: int) -> Floats:
         """One row (width,); it must not be changed."""
+        if index >= self._in_file:
+            first = (index - self._in_file) * self._width
+            return np.array(self._newest[first : first + self._width])
         number, offset = divmod(index, BLOCK)
         read = self._read
         if read is None or read[0] != number:

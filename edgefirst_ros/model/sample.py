@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import ModelInfo
@@ -154,11 +154,16 @@ class Look(NamedTuple):
     thumb: bytes = b""
 
 
+SixteenBits = Literal["", "as_sent", "depth"]
+"""What is kept of a gray camera's 16 bits: nothing, values as sent, or depth in millimetres."""
+
+
 @dataclass(frozen=True, slots=True)
 class CameraImage:
     """An encoded camera picture without EXIF, shared by all writers.
 
-    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked.
+    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked;
+    ``values`` is ``sixteen_bits`` of the camera, empty for a picture of 8 bits.
     """
 
     format: str
@@ -166,6 +171,7 @@ class CameraImage:
     width: int
     height: int
     look: Look | None = field(default=None, compare=False)
+    values: SixteenBits = ""
 
 
 @dataclass(frozen=True, slots=True)

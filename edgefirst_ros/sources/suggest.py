@@ -62,6 +62,8 @@ NOISE = re.compile(
 SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
 OF_CAMERAS = re.compile(r"camera|realsense|zed|oak")
 """Names of what has an IMU that is for its pictures, not for the rig."""
+REGISTERED = re.compile(r"aligned|registered|depth_to_")
+"""What names of depth have that was moved to the view of another camera."""
 DERIVED = re.compile(
     r"filter|ground|obstacle|crop|downsampl|voxel|map\b|cluster|elevation|segment|aggregat|merged|concat|fused|"
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
@@ -188,6 +190,8 @@ class _Chooser:
             if child not in self._parents
         }
         self._rig = ""
+        self._views: dict[str, str] = {}
+        """By topic of depth: whose view it is, and how that is known."""
         self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
@@ -197,6 +201,10 @@ class _Chooser:
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
         calibrations = _calibrations(cameras, infos, by_role.get(Role.DEPTH, []))
         cameras.sort(key=lambda each: self._camera_rank(each, is_known=each.topic in calibrations))
+        depths = self._depth_cameras(by_role.pop(Role.DEPTH, []), cameras, by_role)
+        known = {info.topic for several in calibrations.values() for info in several}
+        calibrations |= _calibrations(depths, [i for i in infos if i.topic not in known], cameras)
+        colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None and not self._own:
             there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
@@ -206,9 +214,9 @@ class _Chooser:
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
         names = _Names()
         for camera in cameras:
-            many = len(cameras) > 1 or Role.CAMERA in own
-            of_it = calibrations.get(camera.topic, [])
-            self._add_camera(camera, names.of(camera, "camera", many=many), of_it)
+            kind, alike = ("depth_camera", depths) if camera in depths else ("camera", colour)
+            many = len(alike) > 1 or (alike is colour and Role.CAMERA in own)
+            self._add_camera(camera, names.of(camera, kind, many=many), calibrations.get(camera.topic, []))
         for info in infos:
             if info.topic not in self._used:
                 self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
@@ -266,6 +274,30 @@ class _Chooser:
                 self._left_out[other.topic] = f"the same camera as {best.topic}, in another encoding"
         return chosen
 
+    def _depth_cameras(
+        self, topics: Sequence[SeenTopic], cameras: Sequence[SeenTopic], by_role: dict[Role, list[SeenTopic]]
+    ) -> list[SeenTopic]:
+        """Depth that is not of a camera's view, of each camera one topic; the rest keeps its role."""
+        others = [*cameras, *(self._topics[t] for t, role in self._own.items() if role is Role.CAMERA)]
+        alone: list[SeenTopic] = []
+        for seen in topics:
+            of = next((each for each in others if seen.frame and each.frame == seen.frame), None)
+            if of is not None:
+                why = f"of the view of {of.topic}, as it is in its frame"
+            elif others and REGISTERED.search(seen.topic.lower()):
+                why = "registered to a camera, by its name"
+            elif others and not seen.frame:
+                why = "taken to be of a camera's view, as it names no frame"
+            else:
+                why = "of a camera of its own, as " + (
+                    "no other is in its frame" if others else "there is no other"
+                )
+                alone.append(seen)
+            self._views[seen.topic] = why
+        if labels := [seen for seen in topics if seen not in alone]:
+            by_role[Role.DEPTH] = labels
+        return self._cameras(alone)
+
     @staticmethod
     def _camera_rank(camera: SeenTopic, *, is_known: bool) -> tuple[Any, ...]:
         """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
@@ -288,8 +320,10 @@ class _Chooser:
     def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
         entry = self._entries[-1]
-        if _is_thermal(camera):
-            entry.rule["sixteen_bits"] = True
+        if camera.topic in self._views:
+            entry.rule["sixteen_bits"] = "depth"
+        elif _is_thermal(camera):
+            entry.rule["sixteen_bits"] = "as_sent"
             entry.comment += "; thermal: values are kept, not scaled to 8 bits"
         if not own:
             entry.comment += "; no CameraInfo: its intrinsics are unknown"
@@ -457,6 +491,8 @@ class _Chooser:
         if twins and seen.frame and role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
             said.append(f"in the same frame as {twins[0]}: set xyz_m and rpy_deg of one of them")
         said += self._clock(seen, role, rule)
+        if seen.topic in self._views:
+            said.append(f"depth {self._views[seen.topic]}")
         is_paired = role.sensor.kind is COMPANION and role is not Role.CAMERA
         default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
         if is_paired and 0 < seen.hz < SLOW_HZ:

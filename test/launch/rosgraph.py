@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -317,12 +318,19 @@ class Graph:
         self._context.try_shutdown()
 
 
+_DOMAINS = count()
+
+
 @contextmanager
 def ros_graph(folder: Path) -> Iterator[Graph]:
-    """A graph in a domain that nobody else gets while it lasts."""
+    """A graph in a domain that nobody else gets while it lasts.
+
+    Nor does this process take a domain twice in a row: it would still know the killed node of the test
+    before, and send the only request to that one.
+    """
     import domain_coordinator  # noqa: PLC0415
 
-    with domain_coordinator.domain_id() as domain:
+    with domain_coordinator.domain_id(lambda: next(_DOMAINS) % 100 + 1) as domain:
         graph = Graph(domain, folder)
         try:
             yield graph

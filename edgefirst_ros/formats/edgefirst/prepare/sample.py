@@ -18,7 +18,6 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     EncodedCloud,
     RangeFiles,
     RangeGrid,
-    depth_mm,
     encode_gray_jpeg,
     encode_lidar,
     encode_radar,
@@ -31,7 +30,7 @@ from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.camera import RawImage, depth_mm
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud

@@ -127,7 +127,8 @@ def _poses(
         looking = ", facing forward" if camera else ""
         warn(
             f"no transform for {name} (frame {frame_id!r}): it is placed at the origin of the rig"
-            f"{looking}; publish one from {rig_frame}, or set rig_frame to the rig's frame"
+            f"{looking}; publish one from {rig_frame}{_to_base(frame_id, facts)}, or set rig_frame to the "
+            "rig's frame"
         )
     static = {(node, RIG): pose for node, pose in edges.items()}
     dynamic: Json = {}
@@ -155,6 +156,18 @@ def _poses(
         *under("dynamic_poses", group("", dynamic)),
     ]
     return meta, records, arrays
+
+
+def _to_base(frame_id: str, facts: Facts) -> str:
+    """To where a frame's own transforms lead, such as a second device's base, and how else that is placed."""
+    parents = {bare(child): bare(row[0]) for child, row in facts.transforms.items()}
+    chain = [bare(frame_id)]
+    while parents.get(chain[-1], chain[-1]) not in chain:
+        chain.append(parents[chain[-1]])
+    prefix = chain[-1].rpartition("/")[0]
+    if len(chain) == 1:
+        return ""
+    return f" to {chain[-1]}" + (f", give xyz_m to the tf entry with frame_prefix {prefix}" if prefix else "")
 
 
 def _trajectory(
