@@ -569,6 +569,7 @@ class Format(ABC, Generic[Options]):
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
         ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
             A format that has it names its cameras in ``drawings``.
+        follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
     name: str
@@ -580,6 +581,7 @@ class Format(ABC, Generic[Options]):
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     ego_masks: str = ""
+    follows_mounts = False
 
     @abstractmethod
     def writer(self, options: Options, target: Target) -> Writer:

@@ -274,7 +274,8 @@ class Samples:
                 told = point_offsets_ns(datum, each.stamp_ns)
                 if told is not None and len(told[1]):
                     begin_ns, end_ns = begin_ns + int(told[1].min()), end_ns + int(told[1].max())
-            found.append(Sweep(each.measurement, pose(begin_ns), pose(end_ns)))
+            first, last = (self._context.mounted(ns, "") for ns in (begin_ns, end_ns))
+            found.append(Sweep(each.measurement, pose(begin_ns), pose(end_ns), (first, last)))
         return tuple(found)
 
     def _count(self, time_ns: int, outcome: Outcome, *, is_complete: bool = False) -> None:

@@ -25,6 +25,7 @@ from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
+from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.bitstream import Content
@@ -48,7 +49,7 @@ class SequenceRun:
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
         motion: of the whole drive, where it is known beforehand.
-        before: trajectory of the sequence before, where it continues.
+        before: trajectory of the sequence before, where it continues; mounts likewise.
 
     Attributes:
         emissions: what leaves, by session.
@@ -69,6 +70,7 @@ class SequenceRun:
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
+        mounts: Mounts | None = None,
     ) -> None:
         self._sessions = sessions
         self._begin = begin
@@ -100,6 +102,8 @@ class SequenceRun:
             vehicle=vehicle_of(config),
             rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
+            rig_frame=config.rig_frame,
+            mounts=mounts,
         )
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
@@ -135,6 +139,11 @@ class SequenceRun:
         return self._context.trajectory
 
     @property
+    def mounts(self) -> Mounts:
+        """Where frames are that move."""
+        return self._context.mounts
+
+    @property
     def next_ns(self) -> int:
         """Earliest time at which another session can begin: everything before is in order of time."""
         return (self._reorder.left_ns or 0) + 1
@@ -146,6 +155,7 @@ class SequenceRun:
         """
         if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
             return None
+        self._context.mounts.note(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
         if not self._reorder.push(*place, envelope, envelope.held_bytes):
             self._drop_late(envelope)
@@ -286,6 +296,7 @@ class SequenceRun:
         time_ns, rule = envelope.time_ns, envelope.route.rule
         self._now_ns = time_ns
         role = rule.role
+        envelope.mount(self._context.mounted(time_ns, envelope.measurement.frame_id))
         # A latched transform is received long before anything is measured.
         self._context.passing(time_ns, measured=role not in CONTEXT_ROLES)
         emission.passing(envelope)

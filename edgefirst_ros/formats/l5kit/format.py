@@ -27,6 +27,7 @@ class L5KitFormat(Format[L5KitOptions]):
     """A zarr folder of scenes, frames, agents and traffic lights, made of samples."""
 
     name = "l5kit"
+    follows_mounts = True
     options = L5KitOptions
     moved = MappingProxyType({"base_frame": "rig_frame"})
     nothing = "nothing was written: no sample had an ego pose, which needs odometry or at least two GPS fixes"

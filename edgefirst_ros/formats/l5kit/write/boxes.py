@@ -129,6 +129,13 @@ class Setting:
     picture_frame: str = ""
     """Of the sample's picture, as its message says."""
 
+    def at(self, measurement: Measurement) -> Setting:
+        """With what moves on the rig where it was at a measurement."""
+        if not measurement.mounted:
+            return self
+        transforms = {**self.calibration.transforms, **measurement.mounted}
+        return replace(self, calibration=replace(self.calibration, transforms=transforms))
+
     def frame_pose(self, frame_id: str) -> Floats:
         """T_frame_base (4, 4), a frame's pose in the rig; the empty name is the rig itself.
 

@@ -185,7 +185,7 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> PlacedDe
         if measurement is None:
             continue
         try:
-            placed = _placed(source, measurement, sample, setting)
+            placed = _placed(source, measurement, sample, setting.at(measurement))
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
             continue
@@ -252,12 +252,13 @@ def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[tuple[i
         if measurement is None or wanted not in {name, "both"}:
             continue
         try:
-            check_points(measurement, setting)
+            there = setting.at(measurement)
+            check_points(measurement, there)
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
             continue
         account.topics.add(measurement.topic)
-        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, setting)
+        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, there)
     return clouds
 
 

@@ -9,7 +9,7 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.poses import RIG, RigPoses, TransformRow, sensor_edges
+from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.pace import rest
@@ -39,6 +39,7 @@ _PLACES = np.dtype([
 ])  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+Mounted = Callable[[npt.NDArray[np.int64]], Mapping[str, Pose]]
 
 
 class CuboidTable:
@@ -233,6 +234,8 @@ def solved(
     transforms: Sequence[TransformRow],
     rig_frame: str,
     nodes: Mapping[str, str],
+    *,
+    mounted: Mounted,
 ) -> tuple[Floats, Floats, npt.NDArray[np.uint8]]:
     """Heading and size of cuboids, solved over their tracks.
 
@@ -245,12 +248,13 @@ def solved(
         transforms: static ones.
         rig_frame: what tf calls the rig.
         nodes: coordinate frame by node of the pose graph.
+        mounted: where frames on mounts that move are at times, as ``Facts.mounted_at``.
 
     Returns:
         Length, width, height (N, 3) in metres; 'xyz' Euler angles (N, 3) in the frame of reference, radians;
         and by row the ``Heading`` that it has.
     """
-    seen = _seen(boxes, poses, transforms, rig_frame, nodes)
+    seen = _seen(boxes, poses, transforms, rig_frame, nodes, mounted=mounted)
     tracks, at = _tracks(boxes, seen)
     kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
     measured = np.array(boxes.measured).reshape(-1, 3)
@@ -308,13 +312,14 @@ def _seen(
     transforms: Sequence[TransformRow],
     rig_frame: str,
     nodes: Mapping[str, str],
+    *,
+    mounted: Mounted,
 ) -> _Seen:
     node_of = np.array(boxes.nodes, np.intp)
     wanted = {at: boxes.texts[at] for at in np.unique(node_of).tolist()}
-    edges, _ = sensor_edges(
-        transforms, rig_frame, {node: (nodes.get(node, node), False) for node in wanted.values()}
-    )
     times_us, which = np.unique(np.array(boxes.reference_us, np.int64), return_inverse=True)
+    frames = {node: (nodes.get(node, node), False) for node in wanted.values()}
+    edges, _ = sensor_edges(transforms, rig_frame, frames, mounted(times_us))
     rigs, told = _rig_at(poses, times_us)
     worlds = np.empty((len(boxes), 4, 4))
     for at, node in wanted.items():

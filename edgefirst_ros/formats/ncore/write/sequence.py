@@ -97,7 +97,8 @@ class SequenceWriter:
 
     def write(self, prepared: Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
-        size = self._fact_writer.calibration(prepared.calibration)
+        size = self._fact_writer.mounted(prepared.time_us, prepared.mounted)
+        size += self._fact_writer.calibration(prepared.calibration)
         refused = list(prepared.refused)
         stored = 0
         for part in prepared.parts:
