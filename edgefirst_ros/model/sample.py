@@ -262,6 +262,15 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """What goes with a camera beside the reference: its name, measurements by role, and its calibration."""
+
+    camera: str
+    companions: Mapping[Role, Measurement]
+    calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Measurements aligned to one reference frame.
 
@@ -276,6 +285,7 @@ class Sample:
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
         sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
+        views: likewise, what goes with other cameras, by their names.
     """
 
     sequence: SequenceInfo
@@ -288,6 +298,7 @@ class Sample:
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
     sweeps: tuple[Sweep, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

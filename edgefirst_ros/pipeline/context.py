@@ -141,6 +141,11 @@ class SampleContext:
             self._describe(datum)
         return None
 
+    def foresee(self, mounts: Iterable[Transform]) -> None:
+        """Take what is heard already but is of a later time: a mount does not wait for it to be said."""
+        known = set(map(bare, self.calibration.transforms))
+        self._place(Transforms(tuple(each for each in mounts if bare(each.child) not in known), ()))
+
     def _describe(self, robot: RobotDescription) -> None:
         """What is fixed on the robot is where it says unless transforms do: those are of the real one."""
         placed = dict(self.calibration.transforms)

@@ -115,6 +115,11 @@ class Envelope(MessageTimes):
         return any(each.is_other for each in self.senders)
 
     @property
+    def is_of_view(self) -> bool:
+        """Whether it is of a sensor that samples may take beside their own of its role."""
+        return bool(self.cameras) or self.route.rule.role is Role.LIDAR_POINTS
+
+    @property
     def all_parts(self) -> tuple[Envelope, ...]:
         """The messages that it consists of: its tiles or itself, each followed by its further slices."""
         if not (self.parts or self.slices):

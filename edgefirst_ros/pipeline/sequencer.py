@@ -11,6 +11,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo, Vehicle
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.model.untrusted import sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
@@ -41,6 +42,8 @@ class Known:
     findings: Sequence[TopicClock]
     motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
+    foreseen: tuple[Transform, ...] = ()
+    """What transforms have said first, some of later times."""
 
 
 class Sequencer:
@@ -178,6 +181,7 @@ class Sequencer:
             expected=set(known.expected).difference(silent),
             left_out=known.left_out,
             known=change.known if change else self.known,
+            foreseen=known.foreseen,
             motion=known.motion,
             before=before and before[0],
             mounts=before and before[1],

@@ -399,6 +399,16 @@ class SimulatedDrive:
                 sensor="camera",
                 device=sensor.device,
             )
+        if sensor.boxes:
+            flat = Detector(self.world, self.options.boxes, seed=self.options.seed, frame=frame)
+            yield self._schedule.channel(
+                sensor.boxes,
+                "edgefirst_msgs/msg/Model",
+                times,
+                lambda _, stamp, time_s: wire.model(stamp, flat.boxes_2d(stamp, time_s), frame),
+                sensor="model",
+                device=sensor.device,
+            )
         drawn = view(self.world, frame)
         # What goes wrong with the device's own camera goes wrong with no other.
         options = replace(

@@ -56,6 +56,7 @@ class MoreSensor:
         codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
         model: of a camera's lens.
         info: topic of its CameraInfo; empty for none.
+        boxes: topic of what a model sees in its pictures, with track names of its own; empty for none.
         points: rays of a lidar's sweep.
         device: whose clock stamps it, one of ``devices``; empty for the recorder's.
         turns: how its mount turns, about ``at_m`` and after ``rpy_deg``; None if it does not.
@@ -75,6 +76,7 @@ class MoreSensor:
     codec: Literal["jpeg", "h264", "h265", "raw"] = "jpeg"
     model: Literal["pinhole", "fisheye"] = "pinhole"
     info: str = ""
+    boxes: str = ""
     points: int = 2_000
     device: str = ""
     turns: Turns | None = None

@@ -155,9 +155,11 @@ def tf(stamp_ns: int, where: Mount) -> bytes:
     return b"\x00\x01\x00\x00" + body
 
 
-def model(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:
+def model(
+    stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox], frame_id: str = "camera_optical"
+) -> bytes:
     """edgefirst_msgs/Model without masks."""
-    return edgefirst_msgs.Model(header(stamp_ns, "camera_optical"), boxes=list(boxes)).to_bytes()
+    return edgefirst_msgs.Model(header(stamp_ns, frame_id), boxes=list(boxes)).to_bytes()
 
 
 def boxes_3d(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:

@@ -272,8 +272,8 @@ class Facts:
 
 
 def _fill(table: CuboidTable, value: list[Any]) -> None:
-    node, observations, extra, kinds, tracked, optical = value
-    table.add(node, observations, extra)
+    node, observations, extra, kinds, tracked, optical, *topic = value
+    table.add(node, observations, extra, *topic)
     table.mark(kinds, tracked, optical=optical)
 
 

@@ -234,13 +234,11 @@ class FactWriter:
             written = self._record("series", [prefix, topic, value.kind, layout])
         return written + self._record("row", [self._series[topic], value.time_us, *value.values])
 
-    def cuboids(self, cuboids: Cuboids) -> int:
+    def cuboids(self, cuboids: Cuboids, topic: str) -> int:
         """The boxes of one message, which may have none: it looked all the same."""
         if not cuboids.observations:
             return self._record("nothing", cuboids.time_us)
         written = self.node(cuboids.frame_id)
         name = self.name_of(cuboids.frame_id)
-        return written + self._record(
-            cuboids.record,
-            [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],
-        )
+        facts = [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical]
+        return written + self._record(cuboids.record, [*facts, topic])

@@ -185,7 +185,7 @@ class SequenceWriter:
             case Cube():
                 outcome = self._cube(part, prepared)
             case Cuboids():
-                outcome = self._fact_writer.cuboids(part)
+                outcome = self._fact_writer.cuboids(part, prepared.topic)
             case FlatBoxes():
                 outcome = self._fact_writer.boxes2d(part)
             case SeriesValue():
