@@ -155,6 +155,15 @@ def test_transforms_add_up_and_a_change_is_told_once() -> None:
     assert list(here.moved) == ["camera"]
 
 
+def test_configured_places_hold_and_the_rest_of_a_message_counts() -> None:
+    placed = {"camera": mounts(("base_link", "camera", 9.0)).transforms[0]}
+    here = SampleContext(CONFIG.ego, has_ego=False, odometry=True, placed=placed)
+    both = mounts(("base_link", "/camera", 1.0), ("base_link", "lidar", 2.0))
+    assert here.learn(measured(both, name="tf")) is None
+    found = here.calibration.transforms
+    assert {child: each.translation_m[0] for child, each in found.items()} == {"camera": 9.0, "lidar": 2.0}
+
+
 @pytest.mark.parametrize(
     "loop", [(("a", "a"),), (("a", "b"), ("b", "a")), (("a", "b"), ("b", "c"), ("c", "a"))]
 )

@@ -310,7 +310,7 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
     Raises:
         DecodeError: the frame of the solid boxes is not connected to the rig.
     """
-    result = [box if _tracked(box) else replace(box, track_id="") for box in solid.boxes]
+    result = [box if box.is_tracked else replace(box, track_id="") for box in solid.boxes]
     loose = [index for index, box in enumerate(result) if not box.track_id]
     try:
         middles, half = in_image_plane(flat.boxes, setting.camera_info)
@@ -334,7 +334,3 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
             matched.add(loose[row])
             result[loose[row]] = replace(own, track_id=twin.track_id, label=twin.label, score=twin.score)
     return Boxes(tuple(result), solid.frame_id)
-
-
-def _tracked(box: Box) -> bool:
-    return bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0)
