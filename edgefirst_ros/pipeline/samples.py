@@ -276,10 +276,10 @@ class Samples:
         return envelope.route.sensor == self._camera[0] or self._camera[0] in envelope.cameras
 
     def _sweeps(self, every: Iterable[Envelope]) -> tuple[Sweep, ...]:
-        """Clouds of all lidars, and where the rig was at their ends; of a single one only if it is moved."""
+        """Clouds of all lidars, and where the rig was at their ends; of its own alone only if it is moved."""
         clouds = sorted((e for e in every if e.route.rule.role is Role.LIDAR_POINTS), key=lambda e: e.topic)
         found, pose = [], self._context.pose
-        for each in clouds if len(clouds) > 1 or self._moves_points else ():
+        for each in clouds if self._moves_points or any(e.instead for e in clouds) else ():
             datum, begin_ns, end_ns = each.measurement.datum, each.time_ns, each.time_ns
             if self._moves_points and isinstance(datum, PointCloud):
                 told = point_offsets_ns(datum, each.stamp_ns)

@@ -32,7 +32,7 @@ from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, S
 from edgefirst_ros.video.bitstream import Content
 
 VIEW_NS = 250_000_000
-"""What goes with another camera only travels with a sample, and has its own time. Half the period of a
+"""What is of another camera or lidar only travels with a sample, and has its own time. Half the period of a
 reference at 2 Hz: the nearest message comes with every sample, whatever its phase."""
 
 
@@ -86,7 +86,8 @@ class SequenceRun:
         reference_role, reference_topics = reference
         self._merged, self._moves_points = config.merged_roles, config.moves_points
         left_out = tuple(left_out)
-        views = (n for n in left_out if config.topics[n].role in self._merged - {Role.LIDAR_POINTS})
+        own_time = self._merged - ({Role.LIDAR_POINTS} if self._moves_points else set())
+        views = (n for n in left_out if config.topics[n].role in own_time)
         beside = PairingRule(VIEW_NS, "once", "never", wanted=False)
         rules = pairing_rules(config, reference_role, camera) | dict.fromkeys(views, beside)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
