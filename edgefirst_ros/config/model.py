@@ -694,15 +694,20 @@ class Settings(OptionsModel):
         """Whether a chosen format takes samples of cameras beside the reference."""
         return any(each.by_camera for each in self.chosen_formats)
 
+    def taking_all(self, role: Role) -> list[str]:
+        """The chosen formats whose samples need every sensor's message of a role."""
+        return [each.name for each in self.chosen_formats if role in each.takes_all(self.options(each))]
+
     @property
-    def taking_all_lidars(self) -> list[str]:
-        """The chosen formats whose samples need the clouds of all lidars."""
-        return [each.name for each in self.chosen_formats if each.takes_all_lidars(self.options(each))]
+    def merged_roles(self) -> frozenset[Role]:
+        """Roles of which a chosen format's samples need every sensor's message."""
+        return frozenset(role for role in Role if self.taking_all(role))
 
     @property
     def moves_points(self) -> bool:
         """Whether a format with samples of every camera moves the points of all lidars to their times."""
-        return any(each.by_camera and each.name in self.taking_all_lidars for each in self.chosen_formats)
+        merging = self.taking_all(Role.LIDAR_POINTS)
+        return any(each.by_camera and each.name in merging for each in self.chosen_formats)
 
     @property
     def named(self) -> frozenset[str]:

@@ -378,8 +378,7 @@ def picture_intrinsics(
 
 
 def _in_middle(centre: tuple[float, float], size: tuple[int, int]) -> bool:
-    low, high = _MIDDLE
-    return all(low < at / extent < high for at, extent in zip(centre, size, strict=True))
+    return all(_MIDDLE[0] < at / extent < _MIDDLE[1] for at, extent in zip(centre, size, strict=True))
 
 
 Tile = Literal["", "tl", "tr", "bl", "br"]

@@ -46,6 +46,11 @@ class Box:
     track_lifetime: int
     track_created_ns: int
 
+    @property
+    def is_tracked(self) -> bool:
+        """Whether its id is a track's; the device's fusion numbers its boxes anew in every message."""
+        return bool(self.track_id) and not (self.track_id.isdecimal() and self.track_lifetime == 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Mask:

@@ -48,6 +48,10 @@ class RawMessage(NamedTuple):
     shift_ns: int = 0
 
 
+NOT_MOVING: Mapping[str, Transform] = {}
+"""Of a rig on which no mount moves; a plain one, as it goes to other processes."""
+
+
 class Measurement(NamedTuple):
     """One decoded message with its acquisition time.
 
@@ -59,6 +63,7 @@ class Measurement(NamedTuple):
         arrival: running number over all messages of the source.
         frame_id: the coordinate frame as sent; may be empty.
         datum: what the message decodes to; its arrays are read-only.
+        mounted: where frames on mounts that move were then, by child frame; in place of transforms in force.
     """
 
     topic: str
@@ -68,6 +73,7 @@ class Measurement(NamedTuple):
     arrival: int
     frame_id: str
     datum: Datum
+    mounted: Mapping[str, Transform] = NOT_MOVING
 
 
 __all__ = ["Role"]  # of what is imported here
@@ -241,11 +247,27 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One lidar's cloud, and the rig's poses where its first and its last point were measured."""
+    """One lidar's cloud, and where its first and its last point were measured.
+
+    Attributes:
+        measurement: the cloud.
+        begin: pose of the rig at its first point; end likewise.
+        mounted: as in Measurement, at the first and at the last point.
+    """
 
     measurement: Measurement
     begin: EgoPose
     end: EgoPose
+    mounted: tuple[Mapping[str, Transform], Mapping[str, Transform]] = (NOT_MOVING, NOT_MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What goes with a camera beside the reference: its name, measurements by role, and its calibration."""
+
+    camera: str
+    companions: Mapping[Role, Measurement]
+    calibration: Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +285,7 @@ class Sample:
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
         sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
+        views: likewise, what goes with other cameras, by their names.
     """
 
     sequence: SequenceInfo
@@ -275,6 +298,7 @@ class Sample:
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
     sweeps: tuple[Sweep, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

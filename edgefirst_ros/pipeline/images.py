@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket, split_tile
+from edgefirst_ros.model.camera import TILES, CompressedImage, RawImage, VideoPacket, split_tile
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, Look
 from edgefirst_ros.pipeline.content import StreamContent
@@ -30,9 +30,6 @@ from edgefirst_ros.video.pictures import (
 )
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import Remarks, VideoStream
-
-TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
-
 
 _DEPTHS = (10, 12, 14, 16)
 """Bits of a sample as sensors have them; a dark scene may leave the upper ones empty, so no finer steps."""

@@ -169,16 +169,12 @@ class _Topic:
     clocks: _Clocks = field(default_factory=_Clocks)
     stamps: _Stamps = field(default_factory=_Stamps)
 
-    @property
-    def may_have_several(self) -> bool:
-        """Whether ``signs`` may tell that there are two."""
-        return bool(self.frames.are_two or self.layouts.are_two or self.clocks.are_two or self.stamps.values)
-
-    def signs(self) -> Iterator[tuple[str, list[str]]]:
+    def signs(self) -> Iterator[dict[str, Any]]:
         """What tells that there are two now, and its values."""
-        for name in ("frames", "layouts", "clocks", "stamps"):
-            if values := getattr(self, name).values:
-                yield name, values
+        if self.frames.are_two or self.layouts.are_two or self.clocks.are_two or self.stamps.values:
+            for name in ("frames", "layouts", "clocks", "stamps"):
+                if values := getattr(self, name).values:
+                    yield {"sign": name, "values": values}
 
 
 class Publishers:
@@ -214,10 +210,8 @@ class Publishers:
             if not isinstance(datum, VideoPacket) and role is not Role.GPS:
                 topic.stamps.see(stamp_ns)
         envelope.senders = tuple(senders)
-        if topic.may_have_several and envelope.topic not in self._found:
-            for sign, values in topic.signs():
-                self._found[envelope.topic] = {"sign": sign, "values": values}
-                break
+        if envelope.topic not in self._found and (sign := next(topic.signs(), None)) is not None:
+            self._found[envelope.topic] = sign
 
     def announced(self, topic: str, publishers: list[str]) -> None:
         """Note that the middleware knows several publishers of a topic; any thread.

@@ -223,7 +223,9 @@ class NCoreDrawing:
             if f"{_SERIES}/imu_timestamps_us/.zarray" in keys:
                 _draw_imu(get, canvas)
             if "poses/default/dynamic_poses/.zattrs" in keys:
-                _draw_way(parse_json(get("poses/default/dynamic_poses/.zattrs")), canvas)
+                dynamic = parse_json(get("poses/default/dynamic_poses/.zattrs"))
+                canvas.mount(_mounts({names: {"pose": v["poses"][-1]} for names, v in dynamic.items()}))
+                _draw_way(dynamic, canvas)
 
     def _guarded(self, work: Callable[[], None], where: object) -> None:
         with refusing(self._folder, DatasetError, f"{where} cannot be read"):

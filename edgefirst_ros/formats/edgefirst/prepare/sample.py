@@ -211,6 +211,8 @@ def prepare_sample(
     for role, measurement in sample.companions.items():
         if role not in _STORED:
             out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
+    others = (each for view in sample.views for each in view.companions.values())
+    out.refused += [(each.topic, NoPlace("it goes with another camera")) for each in others]
     annotations = Annotations()
     if not ANNOTATION_ROLES.isdisjoint(sample.companions):
         annotations = annotate(sample, with_raster=options.schema_version != "2025.01")

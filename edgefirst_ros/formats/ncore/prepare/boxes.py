@@ -197,7 +197,7 @@ def _in_space(
         observations.append(_observation(box, time_us, index, axes))
         is_number = box.label.isdecimal() and int(box.label) < len(labels)
         kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
-        tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
+        tracked.append(box.is_tracked)
         extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
     found = Cuboids(
         frame_id=axes.frame_id,
