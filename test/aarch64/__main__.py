@@ -26,8 +26,17 @@ from emulated import fetch_wheels, inside, lacking, make_root  # noqa: E402
 from places import contents  # noqa: E402
 
 PACKAGE = "edgefirst_ros[zenoh,cloud,h265check,polars]"
-TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "scipy", "pypcd4", "setuptools")
-"""Of the extra ``test``, what tests of these rooms import."""
+TOOLS = (
+    "pytest",
+    "pytest-timeout",
+    "hypothesis",
+    "scipy",
+    "pypcd4",
+    "mcap-ros2-support",
+    "rosbags",
+    "setuptools",
+)
+"""Of the extra ``test``, what tests import that start no other process; versions are those that are here."""
 FORMATS = {"edgefirst", "ncore", "l5kit"}
 ALL = ("--format", ",".join(sorted(FORMATS)))
 SMALL = ("--seconds", "3", "--fps", "10", "--size", "320x192", "--set", "cube_shape=[1,50,2,32]")
