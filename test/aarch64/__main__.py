@@ -146,7 +146,9 @@ def demo(machine: Machine) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(machine.work / "source")}
     convert = ("convert", "drive", "-o", "out", "--name", "demo", *ALL, "--quiet")
     for each in (("simulate", "-o", "drive", "--seconds", "3", "--quiet"), convert):
-        subprocess.run([*words, *each], cwd=machine.ours, env=environment, check=True)
+        subprocess.run(
+            [*words, *each], cwd=machine.ours, env=environment, stdout=subprocess.DEVNULL, check=True
+        )
     machine.program("simulate", "-o", "drive", "--seconds", "3")
     made = [contents(of / "drive") for of in (machine.ours, machine.work)]
     same = sum(made[1].get(name) == data for name, data in made[0].items())
