@@ -85,7 +85,10 @@ ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
     "x264, MBAFF": ("libx264", {"x264-params": "keyint=24:interlaced=1:bframes=3:ref=3"}),
     "x264, slices by size": ("libx264", {"x264-params": "keyint=24:slice-max-size=600:bframes=2"}),
     "x264, intra refresh": ("libx264", {"x264-params": "keyint=24:intra-refresh=1:bframes=0"}),
-    "x265, pyramid of 17": ("libx265", {"x265-params": "log-level=none:keyint=64:bframes=16:b-adapt=0"}),
+    "x265, pyramid of 17": (
+        "libx265",
+        {"x265-params": "log-level=none:keyint=64:bframes=16:b-adapt=0:rc-lookahead=20"},
+    ),
     "x265, open groups": ("libx265", {"x265-params": "log-level=none:keyint=20:open-gop=1:bframes=5"}),
     "x265, temporal layers": (
         "libx265",

@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 16770,
-    "pipeline": 5330,
-    "video": 4090,
-    "sources": 3840,
-    "report": 4270,
+    "formats": 17100,
+    "pipeline": 5475,
+    "video": 4110,
+    "sources": 3910,
+    "report": 4290,
     "cli": 2850,
-    "model": 2780,
+    "model": 2810,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2480,
-    "simulation": 2340,
+    "simulation": 2415,
     "live": 1750,
-    "fleet": 1570,
+    "fleet": 1580,
     "offline": 1550,
-    "config": 1730,
+    "config": 1755,
     "api": 290,
     PLAIN: 70,
 }
-MOST = {"modules": 304, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 307, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -27,7 +27,6 @@ from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
     EXIT_USAGE,
-    NO_CONFIG,
     ConfigFile,
     exit_code,
     guarded,
@@ -255,11 +254,11 @@ def capture(
             except _OtherNames as other:
                 found = other.suggestion
                 if not (quiet or as_json):
-                    _note(err, f"{NO_CONFIG}; used: {found.summary}")
+                    _note(err, found.note)
                 config = make_config(None, {**chosen, "prefix": ""}, recorded=found.values)
                 taking, reports, finished = once(config, suggests=False)
                 if finished:
-                    (output / f"{finished[0].name}.yaml").write_text(found.text, encoding="utf-8")
+                    found.keep(output, finished[0].name)
         if not finished:
             _never_connected(err, output, (*(connect or ()), *(listen or ())), stop, as_json=as_json)
         _say_end(err, finished, interrupted=stop.is_set(), quiet=quiet, as_json=as_json)

@@ -18,7 +18,6 @@ from edgefirst_ros.cli.fleet import EngineChoice, FleetOptions, convert_fleet, f
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
-    NO_CONFIG,
     ConfigFile,
     End,
     Recordings,
@@ -135,7 +134,7 @@ def convert(
     [bold]--overwrite[/] converts all of them again. [bold]status[/] OUT shows the progress.
 
     For a robot whose topics have other names, a configuration is made as by [bold]suggest[/] if none is
-    given, and written beside the dataset. [bold]--config none[/] refuses that.
+    given, for each dataset, and written beside it. [bold]--config none[/] refuses that.
 
     A recording made by [bold]capture --record[/] is converted with the settings and names of its session,
     into the same bytes that the session wrote. Options given here override single settings; --config replaces
@@ -242,7 +241,8 @@ def convert(
                     notes=notes,
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
-            paths += _kept(suggestion, folder, str(done.report["dataset"]))
+            if suggestion is not None:
+                paths.append(suggestion.keep(folder, str(done.report["dataset"])))
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in paths]}) + "\n")
         else:
@@ -291,17 +291,8 @@ def _configured(
         suggestion = suggested(recordings, config) if rig is None else rig.look.suggestion(rig.source)
     if suggestion is None:
         return config, None
-    notes.append(f"{NO_CONFIG}; used: {suggestion.summary}")
+    notes.append(suggestion.note)
     return make_config(None, chosen, recorded=suggestion.values), suggestion
-
-
-def _kept(suggestion: Suggestion | None, folder: Path, dataset: str) -> list[Path]:
-    """Write a suggested configuration beside the dataset; where it is."""
-    if suggestion is None:
-        return []
-    path = folder / f"{dataset}.yaml"
-    path.write_text(suggestion.text, encoding="utf-8")
-    return [path]
 
 
 def _look_ahead(

@@ -263,7 +263,8 @@ def _told(event: Event) -> str:
     lost = ", ".join(f"{count:,} {what}" for what, count in drive["lost"].items()) or "nothing lost"
     speed = f", {drive['speed']:.1f}× real time" if drive["speed"] else ""
     by = ", by another run" if event.what == "earlier" else ""
-    return f"{drive['samples']:,} samples, {lost}{speed}{by}"
+    how = f"; {note['suggestion']}" if "suggestion" in note else ""
+    return f"{drive['samples']:,} samples, {lost}{speed}{by}{how}"
 
 
 def print_fleet(console: Console, report: Mapping[str, Any]) -> None:

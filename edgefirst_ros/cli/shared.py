@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 EXIT_POOR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
-NO_CONFIG = "no configuration was given, and the names are not those of one device"
 FORCED_EXIT_S = 2.0
 """The process is ended if a second signal's exception has not ended it within this time."""
 Recordings = Annotated[

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from edgefirst_ros.config.model import NODE_PARAMETERS, build_config, renamed
+from edgefirst_ros.config.model import NODE_PARAMETERS, Config, build_config, renamed
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import read_regular
 
@@ -205,7 +207,7 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
             the configuration refuses; every fault begins with its name.
     """
     values = _own_values(path, notes)
-    _from_folder(values, path.parent)
+    _from_folder(values, path.parent, Config.model_fields)
     if notes is not None:
         notes += [f"{path}: {text}" for text in renamed(values)]
     try:
@@ -215,12 +217,20 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     return values
 
 
-def _from_folder(values: Mapping[str, Any], folder: Path) -> None:
-    """Name the files that entries name by their place in the configuration's folder from anywhere."""
-    topics = values.get("topics")
-    for entry in topics.values() if isinstance(topics, dict) else ():
-        if isinstance(entry, dict) and entry.get("info_file") and isinstance(entry["info_file"], str):
-            entry["info_file"] = str(folder / entry["info_file"])
+def _from_folder(values: dict[str, Any], folder: Path, fields: Mapping[str, FieldInfo]) -> None:
+    """Name from anywhere the files that options of a model name from the configuration's folder."""
+    for name in values.keys() & fields.keys():
+        values[name] = _placed(values[name], fields[name].annotation, folder)
+
+
+def _placed(value: Any, kind: Any, folder: Path) -> Any:  # noqa: ANN401 - whatever a file holds, and a type
+    if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict):
+        _from_folder(value, folder, kind.model_fields)
+    elif isinstance(value, dict) and get_origin(kind) is dict:
+        return {name: _placed(each, get_args(kind)[1], folder) for name, each in value.items()}
+    elif value and isinstance(value, str) and Path in (kind, *get_args(kind)):
+        return str(folder / value)
+    return value
 
 
 def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:

@@ -26,6 +26,11 @@ _FOXGLOVE = frozenset({"foxglove_msgs/msg/CompressedVideo", "foxglove_msgs/msg/C
 _POINTS = frozenset({"sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/LaserScan"})
 _HEIGHT_M, _SPEED_M_S = (-2, 5), (-15, 15)
 """What colours span: of lidars by height, of radars by speed."""
+_CAMERA_STATE = {
+    "perspective": True, "distance": 32, "phi": 55, "thetaOffset": 90, "fovy": 45, "near": 0.1, "far": 5000,
+    "target": [0, 0, 0], "targetOffset": [0, 0, 0], "targetOrientation": [0, 0, 0, 1],
+}  # fmt: skip
+"""From behind and above, all that Foxglove keeps of a view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,10 @@ def layout(viewer: Viewer, config: Config, topics: Iterable[tuple[str, str]]) ->
 def _can_show(viewer: Viewer, topic: str, kind: str, *, is_cloud: bool) -> bool:
     if is_cloud:
         return kind in _POINTS
-    # RViz knows by a topic's name that its pictures are compressed.
-    if viewer == "rviz" and kind == "sensor_msgs/msg/CompressedImage":
-        return topic.endswith("/compressed")
+    # RViz knows by a topic's name that its pictures are compressed; Foxglove decodes no depth.
+    if kind == "sensor_msgs/msg/CompressedImage":
+        known = ("/compressed", "/compressedDepth")
+        return topic.endswith(known) if viewer == "rviz" else not topic.endswith(known[1:])
     return kind in _PICTURES or (viewer == "foxglove" and kind in _FOXGLOVE)
 
 
@@ -80,7 +86,7 @@ def _foxglove(rig: str, cameras: Sequence[Route], clouds: Sequence[Route], other
         "foxglovePanelTitle": "Lidar and radar",
         "followMode": "follow-pose",
         "followTf": rig,
-        "cameraState": {"perspective": True, "distance": 32, "phi": 55, "thetaOffset": 90, "fovy": 45},
+        "cameraState": _CAMERA_STATE,
         "scene": {"backgroundColor": "#303030"},
         "topics": {
             **{cloud.topic: _foxglove_cloud(CLOUDS[cloud.rule.role]) for cloud in clouds},
@@ -90,11 +96,21 @@ def _foxglove(rig: str, cameras: Sequence[Route], clouds: Sequence[Route], other
     views = ["3D!rig"]
     for route in others:
         if route.rule.role is Role.GPS and "map!place" not in panels:
-            panels["map!place"] = {"layer": "map", "zoomLevel": 17, "followTopic": route.topic}
+            panels["map!place"] = {
+                "layer": "map",
+                "zoomLevel": 17,
+                "followTopic": route.topic,
+                "disabledTopics": [],
+            }
             views.append("map!place")
         if route.rule.role is Role.IMU and "Plot!rotation" not in panels:
             paths = [
-                {"value": f"{route.topic}.angular_velocity.{axis}", "label": axis, "enabled": True}
+                {
+                    "value": f"{route.topic}.angular_velocity.{axis}",
+                    "label": axis,
+                    "enabled": True,
+                    "timestampMethod": "receiveTime",
+                }
                 for axis in "xyz"
             ]
             panels["Plot!rotation"] = {"foxglovePanelTitle": "Rotation, rad/s", "paths": paths}
@@ -166,6 +182,7 @@ def _rviz(
                 "Name": visible(cloud.sensor),
                 "Enabled": True,
                 "Topic": _topic(cloud),
+                "Position Transformer": "XYZ",
                 "Style": "Spheres" if is_radar else "Points",
                 "Size (m)": 0.3 if is_radar else 0.05,
                 "Size (Pixels)": 2,
@@ -179,6 +196,7 @@ def _rviz(
         "Displays": displays,
         "Global Options": {"Fixed Frame": rig, "Frame Rate": 30, "Background Color": "48; 48; 48"},
         "Tools": [{"Class": "rviz_default_plugins/Interact"}, {"Class": "rviz_default_plugins/MoveCamera"}],
+        "Transformation": {"Current": {"Class": "rviz_default_plugins/TF"}},
         "Views": {
             "Current": {"Class": "rviz_default_plugins/Orbit", "Distance": 30, "Pitch": 0.6, "Yaw": 3.14}
         },

@@ -30,7 +30,7 @@ from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
-from edgefirst_ros.model.sample import Role
+from edgefirst_ros.model.sample import Role, SixteenBits
 from edgefirst_ros.model.transform import bare
 from edgefirst_ros.timing.finding import Choice, Rule
 
@@ -212,11 +212,12 @@ class TopicRule(_OfCamera):
         description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
         "white. 0: 10, 12, 14 or 16, as the first pictures fill them. Set it if a drive begins in the dark.",
     )
-    sixteen_bits: bool = Field(
-        False,
+    sixteen_bits: SixteenBits = Field(
+        "",
         description="Keep all 16 bits of a gray camera (mono16, 16UC1, 16-bit PNG): its pictures are written "
-        "as PNG with the values as sent, not scaled to 8 bits. Set it for a thermal camera, whose values are "
-        "temperatures.",
+        "as PNG with the values as_sent, not scaled to 8 bits, or as depth in millimetres, also of 32FC1 in "
+        "metres. Set it for a thermal camera, whose values are temperatures, and for a depth camera whose "
+        "view is no other camera's; else depth has the role depth.",
     )
     fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
         default_factory=dict,
@@ -693,15 +694,20 @@ class Settings(OptionsModel):
         """Whether a chosen format takes samples of cameras beside the reference."""
         return any(each.by_camera for each in self.chosen_formats)
 
+    def taking_all(self, role: Role) -> list[str]:
+        """The chosen formats whose samples need every sensor's message of a role."""
+        return [each.name for each in self.chosen_formats if role in each.takes_all(self.options(each))]
+
     @property
-    def taking_all_lidars(self) -> list[str]:
-        """The chosen formats whose samples need the clouds of all lidars."""
-        return [each.name for each in self.chosen_formats if each.takes_all_lidars(self.options(each))]
+    def merged_roles(self) -> frozenset[Role]:
+        """Roles of which a chosen format's samples need every sensor's message."""
+        return frozenset(role for role in Role if self.taking_all(role))
 
     @property
     def moves_points(self) -> bool:
         """Whether a format with samples of every camera moves the points of all lidars to their times."""
-        return any(each.by_camera and each.name in self.taking_all_lidars for each in self.chosen_formats)
+        merging = self.taking_all(Role.LIDAR_POINTS)
+        return any(each.by_camera and each.name in merging for each in self.chosen_formats)
 
     @property
     def named(self) -> frozenset[str]:

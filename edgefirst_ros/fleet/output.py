@@ -259,13 +259,17 @@ class LocalOutput:
         """Remove files of the old dataset that the new one does not have; all else is there already."""
         check()
         refuse_links_in(folder, folder, kind=WriteError)
-        reports = {path for path in paths if upload_step(path.relative_to(folder).as_posix()) == 2}
-        tops = {path if path.is_dir() else path.parent for path in paths if path not in reports}
+        single = {
+            path
+            for path in paths
+            if path.parent == folder or upload_step(path.relative_to(folder).as_posix()) == 2
+        }
+        tops = {path if path.is_dir() else path.parent for path in paths if path not in single}
         there = _sizes(folder)
         files = {
             file: size
             for file, size in there.items()
-            if (path := folder / file) in reports or not tops.isdisjoint(path.parents)
+            if (path := folder / file) in single or not tops.isdisjoint(path.parents)
         }
         # A note only chooses from what is found in the folder: none of its names is ever a path.
         for left in (there.keys() - files.keys()) & old.keys():

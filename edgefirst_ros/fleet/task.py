@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from edgefirst_ros.model.errors import (
     RecordingError,
 )
 from edgefirst_ros.offline.convert import Conversion, Position, convert
+from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.offline.sessions import recorded_settings
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.runs import make_pages
@@ -144,7 +145,7 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
         notes.remove(f"{DONE}/{key}")
     started_s = time.monotonic()
     with output.place(name) as folder:
-        converted, values = _convert(task, folder, claim, replace=is_own)
+        converted, values = _convert(task, folder, claim, overwrite=is_own)
         old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
         pages, fault = make_pages(converted.paths) if task.settings.page else ([], "")
         if fault:
@@ -159,12 +160,16 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     return Ended("done", values)
 
 
-def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> tuple[Conversion, dict[str, Any]]:
+def _convert(task: Task, folder: Path, claim: Claim, *, overwrite: bool) -> tuple[Conversion, dict[str, Any]]:
     inputs = [location_of(file.uri) for file in task.drive.files]
-    recorded, note = (None, "")
+    values: Mapping[str, Any] | None = None
+    note, suggestion = "", None
     if task.settings.values is None:
-        recorded, note = recorded_settings(inputs) or (None, "")
-    config = task.settings.config(recorded)
+        values, note = recorded_settings(inputs) or (None, "")
+        suggestion = suggested(inputs, task.settings.config()) if values is None else None
+        if suggestion is not None:
+            values, note = suggestion.values, suggestion.note
+    config = task.settings.config(values)
     if not config.workers:
         config = config.model_copy(update={"workers": task.workers})
 
@@ -175,13 +180,17 @@ def _convert(task: Task, folder: Path, claim: Claim, *, replace: bool) -> tuple[
         inputs,
         folder,
         config,
-        overwrite=replace,
+        overwrite=overwrite,
         on_progress=watch,
         notes=[note] if note else [],
         excerpt=task.settings.excerpt,
     )
-    kept = _kept(converted.report, config)
-    return converted, {"report": kept, "recorded_s": round(converted.recorded_s, 3)}
+    kept = {"report": _kept(converted.report, config), "recorded_s": round(converted.recorded_s, 3)}
+    if suggestion is not None:
+        path = suggestion.keep(folder, str(converted.report["dataset"]))
+        converted = replace(converted, paths=(*converted.paths, path))
+        kept["suggestion"] = suggestion.note
+    return converted, kept
 
 
 def _head(task: Task) -> dict[str, Any]:

@@ -569,6 +569,7 @@ class Format(ABC, Generic[Options]):
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
         ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
             A format that has it names its cameras in ``drawings``.
+        follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
     name: str
@@ -580,6 +581,7 @@ class Format(ABC, Generic[Options]):
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     ego_masks: str = ""
+    follows_mounts = False
 
     @abstractmethod
     def writer(self, options: Options, target: Target) -> Writer:
@@ -651,9 +653,9 @@ class Format(ABC, Generic[Options]):
         """Roles that a sample is made of; a format of measurements has none."""
         return frozenset(Role)
 
-    def takes_all_lidars(self, options: Options) -> bool:  # noqa: ARG002 - for those that override it
-        """Whether samples need the clouds of all lidars, ``Sample.sweeps``."""
-        return False
+    def takes_all(self, options: Options) -> frozenset[Role]:  # noqa: ARG002 - for those that override it
+        """Roles of which samples need every sensor's message: ``Sample.sweeps`` and ``Sample.views``."""
+        return frozenset()
 
     def hold_s(self, options: Options) -> float:  # noqa: ARG002 - for those that override it
         """How long the writer holds a sample back, since what it writes depends on later ones; seconds."""

@@ -70,6 +70,46 @@ class RawImage:
     pixels: Pixels
 
 
+MAX_MM = 0xFFFF
+
+
+def depth_mm(image: RawImage, *, infinite_mm: int = MAX_MM) -> npt.NDArray[np.uint16]:
+    """Depth in millimetres (height, width); 0 is unknown, 65535 is 65.535 m or more.
+
+    16-bit images are in millimetres, float images in metres, where NaN is unknown. Source: REP 118.
+
+    Args:
+        image: as decoded.
+        infinite_mm: what infinity becomes, at which nothing was measured.
+
+    Raises:
+        DecodeError: the image has another type.
+    """
+    pixels = single_channel(image)
+    if pixels.dtype == np.uint16:
+        return pixels.astype(np.uint16, copy=False)
+    if pixels.dtype == np.float32:
+        millimetres = np.nan_to_num(
+            pixels.astype(np.float64) * 1000.0, nan=0.0, posinf=infinite_mm, neginf=0.0
+        )
+        return np.rint(millimetres).clip(0, MAX_MM).astype(np.uint16)
+    raise DecodeError(f"depth image of encoding {image.encoding[:40]}")
+
+
+def single_channel(image: RawImage) -> Pixels:
+    """The pixels (height, width).
+
+    Raises:
+        DecodeError: there are several channels.
+    """
+    pixels = image.pixels
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        return pixels[:, :, 0]
+    if pixels.ndim != 2:
+        raise DecodeError(f"image of encoding {image.encoding[:40]} where one channel is expected")
+    return pixels
+
+
 @dataclass(frozen=True, slots=True)
 class CameraInfo:
     """Calibration of a camera at its full resolution (sensor_msgs/CameraInfo).
@@ -338,8 +378,7 @@ def picture_intrinsics(
 
 
 def _in_middle(centre: tuple[float, float], size: tuple[int, int]) -> bool:
-    low, high = _MIDDLE
-    return all(low < at / extent < high for at, extent in zip(centre, size, strict=True))
+    return all(_MIDDLE[0] < at / extent < _MIDDLE[1] for at, extent in zip(centre, size, strict=True))
 
 
 Tile = Literal["", "tl", "tr", "bl", "br"]

@@ -13,6 +13,7 @@ from edgefirst.schemas import edgefirst_msgs
 from edgefirst_ros.model.cdr import array, decoder_of, repeated_decoder_of, time_ns
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pixels import quoted
+from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.transform import bare
 from edgefirst_ros.model.untrusted import displayed
 
@@ -45,6 +46,11 @@ class Box:
     track_lifetime: int
     track_created_ns: int
 
+    @property
+    def is_tracked(self) -> bool:
+        """Whether its id is a track's; the device's fusion numbers its boxes anew in every message."""
+        return bool(self.track_id) and not (self.track_id.isdecimal() and self.track_lifetime == 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Mask:
@@ -76,12 +82,14 @@ class ModelInfo:
 
 
 def relabelled(datum: object, names: Mapping[str, str]) -> object:
-    """Boxes or a model's labels with other names, by the ones that were sent; anything else as it is."""
+    """Boxes, a model's labels or tracks with other names, by those that were sent; anything else as it is."""
     if isinstance(datum, Detections):
         boxes = (replace(box, label=names.get(box.label, box.label)) for box in datum.boxes)
         return replace(datum, boxes=tuple(boxes))
     if isinstance(datum, ModelInfo):
         return replace(datum, labels=tuple(names.get(label, label) for label in datum.labels))
+    if isinstance(datum, PointCloud) and datum.has("classification"):
+        return replace(datum, class_names=names)
     return datum
 
 

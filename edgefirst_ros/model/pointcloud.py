@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -37,11 +37,13 @@ class PointCloud:
             message's; fields may be unaligned or big-endian, ``column`` converts them.
         height: rows; more than 1 if the cloud is organised.
         width: points per row.
+        class_names: other names of the classes that its points have, by number or name as sent.
     """
 
     points: npt.NDArray[np.void]
     height: int
     width: int
+    class_names: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, *names: str) -> bool:
         """Whether the cloud has all these fields."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
@@ -166,7 +166,7 @@ def radar_cloud(cloud: PointCloud, fields: Mapping[Any, str]) -> PointCloud:
         formats, offsets = zip(*places, strict=True)
         renamed = {"names": names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize}
         points = points.view(np.dtype(renamed))  # type: ignore[call-overload]
-    cloud = PointCloud(points, cloud.height, cloud.width)
+    cloud = replace(cloud, points=points)
     if "speed" in names or "velocity_x" not in names or not cloud.has("x", "y", "z"):
         return cloud
     whole = np.empty(len(points), [*((name, points.dtype[name]) for name in names), ("speed", "<f4")])
@@ -174,7 +174,7 @@ def radar_cloud(cloud: PointCloud, fields: Mapping[Any, str]) -> PointCloud:
         whole[name] = points[name]
     whole["speed"] = _radial(cloud)
     whole.flags.writeable = False
-    return PointCloud(whole, cloud.height, cloud.width)
+    return replace(cloud, points=whole)
 
 
 @lru_cache(maxsize=64)

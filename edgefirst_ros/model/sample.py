@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import ModelInfo
@@ -48,6 +48,10 @@ class RawMessage(NamedTuple):
     shift_ns: int = 0
 
 
+NOT_MOVING: Mapping[str, Transform] = {}
+"""Of a rig on which no mount moves; a plain one, as it goes to other processes."""
+
+
 class Measurement(NamedTuple):
     """One decoded message with its acquisition time.
 
@@ -59,6 +63,7 @@ class Measurement(NamedTuple):
         arrival: running number over all messages of the source.
         frame_id: the coordinate frame as sent; may be empty.
         datum: what the message decodes to; its arrays are read-only.
+        mounted: where frames on mounts that move were then, by child frame; in place of transforms in force.
     """
 
     topic: str
@@ -68,6 +73,7 @@ class Measurement(NamedTuple):
     arrival: int
     frame_id: str
     datum: Datum
+    mounted: Mapping[str, Transform] = NOT_MOVING
 
 
 __all__ = ["Role"]  # of what is imported here
@@ -154,11 +160,16 @@ class Look(NamedTuple):
     thumb: bytes = b""
 
 
+SixteenBits = Literal["", "as_sent", "depth"]
+"""What is kept of a gray camera's 16 bits: nothing, values as sent, or depth in millimetres."""
+
+
 @dataclass(frozen=True, slots=True)
 class CameraImage:
     """An encoded camera picture without EXIF, shared by all writers.
 
-    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked.
+    ``format`` is "jpeg" or "png"; ``width`` and ``height`` are in pixels; ``look`` is None if nobody looked;
+    ``values`` is ``sixteen_bits`` of the camera, empty for a picture of 8 bits.
     """
 
     format: str
@@ -166,6 +177,7 @@ class CameraImage:
     width: int
     height: int
     look: Look | None = field(default=None, compare=False)
+    values: SixteenBits = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +247,27 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One lidar's cloud, and the rig's poses where its first and its last point were measured."""
+    """One lidar's cloud, and where its first and its last point were measured.
+
+    Attributes:
+        measurement: the cloud.
+        begin: pose of the rig at its first point; end likewise.
+        mounted: as in Measurement, at the first and at the last point.
+    """
 
     measurement: Measurement
     begin: EgoPose
     end: EgoPose
+    mounted: tuple[Mapping[str, Transform], Mapping[str, Transform]] = (NOT_MOVING, NOT_MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What goes with a camera beside the reference: its name, measurements by role, and its calibration."""
+
+    camera: str
+    companions: Mapping[Role, Measurement]
+    calibration: Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +285,7 @@ class Sample:
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
         sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
+        views: likewise, what goes with other cameras, by their names.
     """
 
     sequence: SequenceInfo
@@ -269,6 +298,7 @@ class Sample:
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
     sweeps: tuple[Sweep, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,15 +198,16 @@ class SubscriptionPlan:
     problem: str = ""
 
 
+_PICTURES = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_DEPTH})
+
+
 def expected_type(rule: TopicRule) -> str:
     """The type that the device sends on a topic, for topics that are not announced yet."""
     name = rule.plain_names[0] if rule.plain_names else ""
-    if rule.role is Role.CAMERA and name.endswith(("jpeg", "compressed")):
+    if rule.role in _PICTURES and name.endswith(("jpeg", "compressed", "compressedDepth")):
         return "sensor_msgs/msg/CompressedImage"
     if rule.role is Role.CAMERA and name.endswith("ffmpeg"):
         return "ffmpeg_image_transport_msgs/msg/FFMPEGPacket"
-    if rule.role in (Role.DEPTH, Role.LIDAR_DEPTH) and name.endswith("compressedDepth"):
-        return "sensor_msgs/msg/CompressedImage"
     if rule.role is Role.MODEL and name.endswith("boxes2d"):
         return "edgefirst_msgs/msg/Detect"
     return TYPES[rule.role][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,9 +55,12 @@ def outline(
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
     one_pass = config.model_copy(update={"ego": config.ego.model_copy(update={"smoothing": "lag"})})
-    due = deque(_times_ns(drives) if writer is not None else ())
+    times_ns = _times_ns(drives) if writer is not None else []
+    dues: dict[str, deque[int]] = defaultdict(lambda: deque(times_ns))
 
-    def is_shown(time_ns: int) -> bool:
+    def is_shown(time_ns: int, sensor: str) -> bool:
+        """Of each camera what follows the same times, which is of one moment."""
+        due = dues[sensor]
         if not due or time_ns < due[0]:
             return False
         while due and time_ns >= due[0]:

@@ -78,7 +78,7 @@ class Pipeline:
         durable: Callable[[Mark], None] | None = None,
         disk: Disk | None = None,
         processes: bool = False,
-        shown: Callable[[int], bool] | None = None,
+        shown: Callable[[int, str], bool] | None = None,
         workers: Workers | None = None,
     ) -> None:
         self.config = config

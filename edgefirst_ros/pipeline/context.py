@@ -25,7 +25,7 @@ from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis, Role
 from edgefirst_ros.model.transform import Transform, Transforms, bare, makes_cycle
 from edgefirst_ros.model.urdf import RobotDescription
-from edgefirst_ros.pipeline.mounts import MovedFrame, follow
+from edgefirst_ros.pipeline.mounts import Mounts, MovedFrame, follow
 
 MOST_SHOWN = 5
 """Joints that a sentence names."""
@@ -56,6 +56,7 @@ class SampleContext:
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
         moved: frames whose transform changed.
+        mounts: where those are that move all the time.
         told: sentences about calibration that came, to be said once.
         reference_topics: topics whose messages samples begin with.
         camera: the sensor whose pictures samples take.
@@ -77,6 +78,8 @@ class SampleContext:
         vehicle: Vehicle | None = None,
         rig_from_imu_xyzw: Quaternion | None = None,
         reference_topics: frozenset[str] = frozenset(),
+        rig_frame: str = "base_link",
+        mounts: Mounts | None = None,
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
@@ -90,6 +93,7 @@ class SampleContext:
         self.camera = camera
         self.picture: tuple[int, int] | None = None
         self.moved: dict[str, MovedFrame] = {}
+        self.mounts = mounts or Mounts(rig_frame, placed)
         self.told: list[str] = []
         self._described: set[str] = set()
         """Frames whose transform is the description's, as no other said one."""
@@ -136,6 +140,11 @@ class SampleContext:
         elif isinstance(datum, RobotDescription):
             self._describe(datum)
         return None
+
+    def foresee(self, mounts: Iterable[Transform]) -> None:
+        """Take what is heard already but is of a later time: a mount does not wait for it to be said."""
+        known = set(map(bare, self.calibration.transforms))
+        self._place(Transforms(tuple(each for each in mounts if bare(each.child) not in known), ()))
 
     def _describe(self, robot: RobotDescription) -> None:
         """What is fixed on the robot is where it says unless transforms do: those are of the real one."""
@@ -265,6 +274,10 @@ class SampleContext:
         """Release the trajectory, which another sequence may continue."""
         self.trajectory = Trajectory(Motion())
 
+    def mounted(self, time_ns: int, frame: str) -> Mapping[str, Transform]:
+        """Where frames on mounts that move are, for a measurement in one of them."""
+        return self.mounts.at(time_ns, frame, self.calibration.transforms)
+
     def pose(self, time_ns: int) -> EgoPose:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
@@ -284,6 +297,7 @@ class SampleContext:
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""
+        self.mounts.forget(before_ns)
         self.trajectory.forget(min(before_ns, self.due[0]) if self.due else before_ns)
 
 

@@ -58,7 +58,6 @@ class Emission:
         self.stats: dict[str, StreamStats] = {}
         self.content: dict[str, StreamContent] = {}
         self._config = config
-        self._merging = config.taking_all_lidars
         self._ledger, self._fanout = session.ledger, session.fanout
         self._context = context
         self._pictures = Pictures(session, images, context, self.content)
@@ -187,7 +186,7 @@ class Emission:
         reason = f"samples take {role.value} from {envelope.instead}"
         if role in OF_PICTURES and envelope.cameras:
             reason = f"it is of the pictures of {envelope.instead}"
-        having = [*self._merging] if role is Role.LIDAR_POINTS else []
+        having = self._config.taking_all(role) if envelope.is_of_view else []
         having += self._fanout.camera_formats if envelope.cameras else []
         lacking = [name for name in self._fanout.sample_formats if name not in having]
         for part in envelope.all_parts:
@@ -227,6 +226,8 @@ class Emission:
             self._calibration = self._context.calibration
             placed, rig = self._calibration.transforms, self.info.rig_frame
             self._moved, self._context.moved = without_rig(self._context.moved, placed, rig), {}
+            for child, each in self._moved.items():
+                each.held = self._context.mounts.held.pop(bare(child), 0)
 
     def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.

@@ -19,7 +19,7 @@ from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decoder
 from edgefirst_ros.model.sample import CameraImage, Datum, Measurement, RawMessage, Role
-from edgefirst_ros.model.transform import Transforms, prefixed, with_prefix
+from edgefirst_ros.model.transform import Transform, Transforms, prefixed, with_prefix
 from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
@@ -104,10 +104,20 @@ class Envelope(MessageTimes):
             self.topic, time_ns, self.stamp_ns, self.receive_ns, self.arrival, frame_id, datum
         )
 
+    def mount(self, mounted: Mapping[str, Transform]) -> None:
+        """Say where frames on mounts that move are at its time."""
+        if mounted:
+            self.measurement = self.measurement._replace(mounted=mounted)
+
     @property
     def is_of_other(self) -> bool:
         """Whether another publisher sent it than the one that its topic is kept of, as is known by now."""
         return any(each.is_other for each in self.senders)
+
+    @property
+    def is_of_view(self) -> bool:
+        """Whether it is of a sensor that samples may take beside their own of its role."""
+        return bool(self.cameras) or self.route.rule.role is Role.LIDAR_POINTS
 
     @property
     def all_parts(self) -> tuple[Envelope, ...]:

@@ -91,8 +91,9 @@ class FanOut:
         overload: decides which samples each writer has time for.
         disk: admits what is written; None: everything is.
         backlog: limits what is under way; default: what suits a pool of so many threads.
-        shown: called with the time of each sample in order: whether the writers get it. Others are counted as
-            samples all the same, and their pictures are not decoded. None: they get all.
+        shown: called with the time of each sample in order, and with its camera's sensor, empty for the
+            reference: whether the writers get it. Others are counted as samples all the same, and their
+            pictures are not decoded. None: they get all.
 
     Attributes:
         observes: whether any format takes measurements and poses.
@@ -117,7 +118,7 @@ class FanOut:
         overload: Overload | None = None,
         disk: Disk | None = None,
         backlog: Backlog | None = None,
-        shown: Callable[[int], bool] | None = None,
+        shown: Callable[[int, str], bool] | None = None,
     ) -> None:
         self._shown = shown
         self.samples = 0
@@ -199,7 +200,7 @@ class FanOut:
         """
         overload = self._overload
         if self._shown is not None:
-            return frozenset(self.sample_formats if self._shown(reference.time_ns) else ())
+            return frozenset(self.sample_formats if self._shown(reference.time_ns, "") else ())
         if overload is None:
             return None
         overload.look(reference.receive_ns, self._backlog_s(), reference.time_ns)
@@ -220,7 +221,7 @@ class FanOut:
         """As ``sample_takers``, of the next sample of a camera beside the reference."""
         overload, names = self._overload, self.camera_formats
         if self._shown is not None:
-            return frozenset(names if self._shown(camera.time_ns) else ())
+            return frozenset(names if self._shown(camera.time_ns, sensor) else ())
         if overload is None:
             return None
         takes = partial(overload.takes, stream=sensor, possible=possible, better=better)
@@ -259,7 +260,7 @@ class FanOut:
 
     def camera_sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample of a camera beside the reference to every writer that takes such."""
-        if self._by_camera:
+        if self._by_camera and (self._shown is None or delivery.takers):
             self._hand(delivery, self._by_camera)
         else:
             delivery.item.add_done_callback(partial(self._unseen, delivery))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket, split_tile
+from edgefirst_ros.model.camera import TILES, CompressedImage, RawImage, VideoPacket, split_tile
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, Look
 from edgefirst_ros.pipeline.content import StreamContent
@@ -20,6 +20,7 @@ from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
 from edgefirst_ros.video.pictures import (
     Picture,
+    beyond_depth,
     encode,
     encode_deep,
     has_open_depth,
@@ -29,9 +30,6 @@ from edgefirst_ros.video.pictures import (
 )
 from edgefirst_ros.video.stills import passthrough, still_size
 from edgefirst_ros.video.stream import Remarks, VideoStream
-
-TILES: tuple[Literal["tl", "tr", "bl", "br"], ...] = ("tl", "tr", "bl", "br")
-
 
 _DEPTHS = (10, 12, 14, 16)
 """Bits of a sample as sensors have them; a dark scene may leave the upper ones empty, so no finer steps."""
@@ -153,6 +151,8 @@ class Images:
         """Take a camera message in order of arrival, which is a video's order of decoding."""
         datum = envelope.measurement.datum
         self._bits.see(envelope)
+        if isinstance(datum, RawImage) and envelope.route.rule.sixteen_bits == "depth" and self._remarks:
+            self._remarks.far(envelope.topic, beyond_depth(datum))
         if isinstance(datum, VideoPacket):
             topic = envelope.topic
             stream = self._streams.get(topic)
@@ -279,8 +279,8 @@ class Images:
         datum = envelope.measurement.datum
         if isinstance(datum, CompressedImage):
             return self._pool.submit(passthrough, datum, looked_at=looked_at)
-        if isinstance(datum, RawImage) and envelope.route.rule.sixteen_bits:
-            return self._pool.submit(encode_deep, datum)
+        if isinstance(datum, RawImage) and (values := envelope.route.rule.sixteen_bits):
+            return self._pool.submit(encode_deep, datum, values)
         if isinstance(datum, RawImage):
             # At once, since pictures that wait to be encoded take as much memory as the messages.
             return self._pool.submit(self._encode_raw, datum, self._bits.of(envelope))

@@ -357,7 +357,7 @@ class Intake:
         self._frames: dict[str, str] = {}
         """By topic."""
         self._mounts: dict[str, Transform] = {}
-        """Transforms as they come, of which the sequence learns in order of time."""
+        """What transforms say first, as they come; the sequence learns of them in order of time."""
         self._has_odometer = False
         self._newest_ns = 0
 
@@ -397,7 +397,8 @@ class Intake:
         findings, routing = tuple(self._clock.findings), self.routing
         expected, left_out = routing.used((finding.topic for finding in findings), self.heard)
         motion = self._motions[0] if self._motions else None
-        return Known(routing.reference, routing.camera, expected, left_out, findings, motion)
+        foreseen = tuple(self._mounts.values())
+        return Known(routing.reference, routing.camera, expected, left_out, findings, motion, foreseen)
 
     def seam_ns(self, message: RawMessage | None) -> int | None:
         """Acquisition time at which another session can follow without loss, before this message.
@@ -474,7 +475,8 @@ class Intake:
         if route.rule.role is Role.ODOMETRY and schema != TF:
             self._has_odometer = True
         if route.rule.role is Role.TF and isinstance(datum, Transforms):
-            self._mounts.update({each.child: each for each in datum.transforms})
+            for each in datum.transforms:
+                self._mounts.setdefault(each.child, each)
         if route.topic not in self.heard:
             self.heard.add(route.topic)
             self._frames[route.topic] = route.frame or frame

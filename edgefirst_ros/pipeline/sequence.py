@@ -19,15 +19,21 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.pipeline.cameras import CameraFrames
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
+from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.bitstream import Content
+
+VIEW_NS = 250_000_000
+"""What is of another camera or lidar only travels with a sample, and has its own time. Half the period of a
+reference at 2 Hz: the nearest message comes with every sample, whatever its phase."""
 
 
 class SequenceRun:
@@ -47,8 +53,9 @@ class SequenceRun:
         expected: configured topics that are known to send: they count as alive from the start.
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
+        foreseen: what has been heard of where sensors are, but may be of a later time.
         motion: of the whole drive, where it is known beforehand.
-        before: trajectory of the sequence before, where it continues.
+        before: trajectory of the sequence before, where it continues; mounts likewise.
 
     Attributes:
         emissions: what leaves, by session.
@@ -67,15 +74,22 @@ class SequenceRun:
         expected: Iterable[str] = (),
         left_out: Iterable[str] = (),
         known: Calibration | None = None,
+        foreseen: Iterable[Transform] = (),
         motion: Motion | None = None,
         before: Trajectory | None = None,
+        mounts: Mounts | None = None,
     ) -> None:
         self._sessions = sessions
         self._begin = begin
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        rules = pairing_rules(config, reference_role, camera)
+        self._merged, self._moves_points = config.merged_roles, config.moves_points
+        left_out = tuple(left_out)
+        own_time = self._merged - ({Role.LIDAR_POINTS} if self._moves_points else set())
+        views = (n for n in left_out if config.topics[n].role in own_time)
+        beside = PairingRule(VIEW_NS, "once", "never", wanted=False)
+        rules = pairing_rules(config, reference_role, camera) | dict.fromkeys(views, beside)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
         self._reorder: Reorder[Envelope] = Reorder(self._window_ns)
@@ -100,14 +114,16 @@ class SequenceRun:
             vehicle=vehicle_of(config),
             rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
+            rig_frame=config.rig_frame,
+            mounts=mounts,
         )
+        self._context.foresee(foreseen)
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
         self._cameras: dict[str, CameraFrames] = {}
         """Cameras beside the reference that formats take samples of, by sensor."""
         self._samples_all_cameras = config.samples_all_cameras
-        self._merges, self._moves_points = bool(config.taking_all_lidars), config.moves_points
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
         """Packets of video that are not in order of time yet, by topic and time."""
@@ -135,6 +151,11 @@ class SequenceRun:
         return self._context.trajectory
 
     @property
+    def mounts(self) -> Mounts:
+        """Where frames are that move."""
+        return self._context.mounts
+
+    @property
     def next_ns(self) -> int:
         """Earliest time at which another session can begin: everything before is in order of time."""
         return (self._reorder.left_ns or 0) + 1
@@ -146,6 +167,7 @@ class SequenceRun:
         """
         if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
             return None
+        self._context.mounts.note(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
         if not self._reorder.push(*place, envelope, envelope.held_bytes):
             self._drop_late(envelope)
@@ -286,6 +308,7 @@ class SequenceRun:
         time_ns, rule = envelope.time_ns, envelope.route.rule
         self._now_ns = time_ns
         role = rule.role
+        envelope.mount(self._context.mounted(time_ns, envelope.measurement.frame_id))
         # A latched transform is received long before anything is measured.
         self._context.passing(time_ns, measured=role not in CONTEXT_ROLES)
         emission.passing(envelope)
@@ -321,7 +344,7 @@ class SequenceRun:
             emission.other_camera(envelope)
         elif is_camera:
             emission.measurement(envelope)
-        is_more = self._merges and envelope.route.rule.role is Role.LIDAR_POINTS
+        is_more = envelope.route.rule.role in self._merged and envelope.is_of_view
         if not envelope.instead or is_more:
             if envelope.instead:
                 emission.leave_out(envelope)
@@ -382,7 +405,8 @@ class SequenceRun:
 
     def _choose(self, envelope: Envelope, *, chosen: bool) -> None:
         """A picture of another camera goes with a selected frame of the reference, or with none."""
-        if envelope.instead and (frames := self._cameras.get(envelope.route.sensor)) is not None:
+        is_picture = envelope.instead and envelope.route.rule.role is Role.CAMERA
+        if is_picture and (frames := self._cameras.get(envelope.route.sensor)) is not None:
             frames.choose(envelope, chosen=chosen)
 
     def _expire(self, name: str, envelope: Envelope) -> None:

@@ -11,9 +11,11 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo, Vehicle
+from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.model.untrusted import sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
+from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.pipeline.session import Session, session_at
@@ -40,6 +42,8 @@ class Known:
     findings: Sequence[TopicClock]
     motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
+    foreseen: tuple[Transform, ...] = ()
+    """What transforms have said first, some of later times."""
 
 
 class Sequencer:
@@ -141,16 +145,16 @@ class Sequencer:
         emissions = () if self.current is None else self.current.emissions.values()
         streams = {name: stats.last_ns for each in emissions for name, stats in each.stats.items()}
         silent = [name for name, last_ns in streams.items() if last_ns < alive_ns]
-        trajectory = None if self.current is None else self.current.trajectory
+        before = None if self.current is None else (self.current.trajectory, self.current.mounts)
         self._finish(change.reason, goes_on=True)
-        self._begin(time_ns, change, silent, trajectory)
+        self._begin(time_ns, change, silent, before)
 
     def _begin(
         self,
         time_ns: int,
         change: SizeChange | None = None,
         silent: Iterable[str] = (),
-        trajectory: Trajectory | None = None,
+        before: tuple[Trajectory, Mounts] | None = None,
     ) -> SequenceRun:
         config, known, workers = self._config, self._known(), self._workers
         self._images = workers.backlog.gatherer = Images(
@@ -177,8 +181,10 @@ class Sequencer:
             expected=set(known.expected).difference(silent),
             left_out=known.left_out,
             known=change.known if change else self.known,
+            foreseen=known.foreseen,
             motion=known.motion,
-            before=trajectory,
+            before=before and before[0],
+            mounts=before and before[1],
         )
         return self.current
 

@@ -217,12 +217,16 @@ class Calibration(_Part):
 
 
 class Mount(_Part):
-    """A frame that moved with sensors on it, how far from where it was at first, and their topics."""
+    """A frame that moved with sensors on it, how far from where it was at first, and their topics.
+
+    Of their measurements those are ``held`` that were placed by the nearest transform only.
+    """
 
     frame: Name
     parent: Name
     moved_m: Real
     turned_deg: Real
+    held: Count = 0
     topics: Annotated[list[Name], Field(max_length=256)] = []
 
 

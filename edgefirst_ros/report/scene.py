@@ -224,10 +224,10 @@ def power_db(radar: RadarCube) -> npt.NDArray[np.float64]:
 
 
 class SceneWriter:
-    """Takes samples as a format does, and keeps what there is to see of them; a ``SampleWriter``.
+    """Takes samples of every camera as a format does, and keeps what there is to see; a ``SampleWriter``.
 
     Attributes:
-        scenes: of all samples, in order.
+        scenes: of all samples, of each camera in order.
     """
 
     name = "page"
@@ -240,6 +240,9 @@ class SceneWriter:
 
     def begin(self, sequence: SequenceInfo) -> None:
         """A sequence starts."""
+
+    def begin_camera(self, sequence: SequenceInfo) -> None:
+        """One of a camera beside the reference starts."""
 
     def prepare(self, sample: Sample) -> Scene:
         """The sample as a scene."""

@@ -1,4 +1,4 @@
-"""The contact sheet: one picture of a dataset, one row per sample, one column per sensor."""
+"""The contact sheet: one picture of a dataset, one row per sample, one column per sensor that it has."""
 
 from __future__ import annotations
 
@@ -95,25 +95,30 @@ def contact_sheet(dataset: Path, rows: int = 6) -> Image.Image:
     if scenes is None or not moments:
         raise RecordingError(f"{dataset}: the dataset holds no samples")
     chosen = [moments[i] for i in np.unique(np.linspace(0, len(moments) - 1, rows).round().astype(int))]
-    width = len(COLUMNS) * (CELL[0] + GAP) + GAP
-    sheet = Image.new("RGB", (width, len(chosen) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
-    draw = ImageDraw.Draw(sheet)
-    for column, title in enumerate(COLUMNS):
-        draw.text((GAP + column * (CELL[0] + GAP), 8), title, INK)
+    drawn: list[tuple[str, list[Image.Image | None]]] = []
     for number, moment in enumerate(chosen):
-        top = 28 + number * (CELL[1] + 22 + GAP)
         with refusing(f"{dataset}: {moment.sequence}, sample {number}", RecordingError):
             scene = scenes.scene(moment, Detail.SENSORS)
             told = "   no labels: no model looked at it" if scene.is_unlabelled else ""
             since_s = (moment.time_ns or 0) / 1e9 - (moments[0].time_ns or 0) / 1e9
             name = scene.name or f"{moment.sequence} {since_s:.1f} s".strip()
-            draw.text((GAP, top + 4), displayed(name) + told, INK)
-            for column, cell in enumerate(_cells(scene)):
-                sheet.paste(cell, (GAP + column * (CELL[0] + GAP), top + 22))
+            drawn.append((displayed(name) + told, [*_cells(scene)]))
+    there = [column for column in range(len(COLUMNS)) if any(cells[column] for _, cells in drawn)] or [0]
+    width = len(there) * (CELL[0] + GAP) + GAP
+    sheet = Image.new("RGB", (width, len(drawn) * (CELL[1] + 22 + GAP) + 28), BACKGROUND)
+    draw = ImageDraw.Draw(sheet)
+    for place, column in enumerate(there):
+        left = GAP + place * (CELL[0] + GAP)
+        draw.text((left, 8), COLUMNS[column], INK)
+        for row, (_, cells) in enumerate(drawn):
+            sheet.paste(cells[column] or _empty(), (left, 50 + row * (CELL[1] + 22 + GAP)))
+    for row, (name, _) in enumerate(drawn):
+        draw.text((GAP, 32 + row * (CELL[1] + 22 + GAP)), name, INK)
     return sheet
 
 
-def _cells(scene: Scene) -> Iterable[Image.Image]:
+def _cells(scene: Scene) -> Iterable[Image.Image | None]:
+    """A cell for each of ``COLUMNS``, None where there is nothing."""
     yield _camera(scene.picture, scene.boxes)
     yield _cloud(scene.points, None if scene.points is None else scene.points[:, 2], radius=0)
     points, speed = scene.radar or (None, None)
@@ -127,10 +132,10 @@ def _empty() -> Image.Image:
     return cell
 
 
-def _camera(data: bytes | None, boxes: Iterable[Box2d]) -> Image.Image:
-    cell = _empty()
+def _camera(data: bytes | None, boxes: Iterable[Box2d]) -> Image.Image | None:
     if data is None:
-        return cell
+        return None
+    cell = _empty()
     picture = in_colour(opened(data)[0])
     picture.thumbnail(CELL)
     draw_boxes(picture, boxes, width=1)
@@ -138,11 +143,11 @@ def _camera(data: bytes | None, boxes: Iterable[Box2d]) -> Image.Image:
     return cell
 
 
-def _cloud(points: Points | None, values: Points | None, radius: int) -> Image.Image:
+def _cloud(points: Points | None, values: Points | None, radius: int) -> Image.Image | None:
     """The cloud from above: the sensor at the bottom centre, forward is up, a ring every 10 m."""
-    cell = _empty()
     if points is None:
-        return cell
+        return None
+    cell = _empty()
     draw = ImageDraw.Draw(cell)
     scale = CELL[1] / (REACH_M * 1.1)
     origin = (CELL[0] / 2, CELL[1] - 12)
@@ -162,11 +167,11 @@ def _cloud(points: Points | None, values: Points | None, radius: int) -> Image.I
     return cell
 
 
-def _cube(cube: RadarCube | None) -> Image.Image:
+def _cube(cube: RadarCube | None) -> Image.Image | None:
     """Power in decibels by range (up) and Doppler (across), summed over sequences and receivers."""
-    cell = _empty()
     if cube is None:
-        return cell
+        return None
+    cell = _empty()
     shade = _above_noise(power_db(cube)[::-1])
     # A target may be a single bin, which would be smaller than a pixel.
     bins_drawn = Image.fromarray((shade * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))

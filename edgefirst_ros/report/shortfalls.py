@@ -11,6 +11,7 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from functools import partial
 
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
@@ -188,7 +189,9 @@ MOST_FOR_POSES = 0.5
 PLACED_DEG, PLACED_M = 0.5, 0.02
 """What reconstruction asks of a sensor's place; what moves by less is as good as fixed."""
 MOVES_SHARE = 0.11
-"""What such a sensor measured is there, at a wrong place in some formats: no such drive is good."""
+"""What such a sensor measured is there, but not where: no such drive is good."""
+HELD_SHARE = 0.01
+"""Of measurements that are placed by the nearest transform: those at a drive's ends are fewer."""
 
 
 def sequence_findings(report: Report) -> Iterator[Finding]:
@@ -200,19 +203,23 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
             yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
-        yield from map(partial(_mount, sequence.name), sequence.mounts)
+        yield from map(partial(_mount, report, sequence.name), sequence.mounts)
 
 
-def _mount(name: str, mount: Mount) -> Finding:
+def _mount(report: Report, name: str, mount: Mount) -> Finding:
+    unaware = [name for name in report.formats if name in FORMATS and not FORMATS[name].follows_mounts]
+    received = sum(report.topics[topic].received for topic in mount.topics if topic in report.topics)
+    share = max(min(1.0, mount.held / max(received, 1)), MOVES_SHARE * bool(unaware))
     is_small = mount.turned_deg < PLACED_DEG and mount.moved_m < PLACED_M
     topics = ", ".join(topic.strip("/") for topic in mount.topics)
     how_far = f"by up to {mount.turned_deg:.3g} degrees and {mount.moved_m:.3g} m in {mount.parent}"
-    text = (
-        f"{name}: {topics} on a mount that moves: {mount.frame} {how_far}; formats with one place for a "
-        "sensor have its last"
-    )
-    severity = Severity.NOTE if is_small else Severity.WARNING
-    return Finding(Code.MOUNT_MOVES, text, tuple(mount.topics), MOVES_SHARE, severity)
+    text = f"{name}: {topics} on a mount that moves: {mount.frame} {how_far}"
+    if mount.held:
+        text += f"; {mount.held:,} of {received:,} measurements are placed by the nearest transform only"
+    if unaware:
+        text += f"; {', '.join(unaware)} does not say where it was"
+    severity = Severity.NOTE if is_small or share < HELD_SHARE else Severity.WARNING
+    return Finding(Code.MOUNT_MOVES, text, tuple(mount.topics), share, severity)
 
 
 def _samples(sequence: Sequence, frames: Frames) -> Iterator[Finding]:

@@ -245,8 +245,9 @@ class View(Protocol):
 
 def view(world: World, frame: str = "camera_optical") -> View:
     """Draws what the camera of a frame sees: by polygons, which need straight lines and a level horizon."""
-    T_optical_rig = next(mount for mount in world.mounts if mount.child == frame).matrix()
-    is_level = abs(T_optical_rig[2, 1] + 1) < LEVEL and not world.rig.rocking_rad_s
+    # At two times, as its mount may turn.
+    tilts = [abs(world.mounted(frame, time_s)[2, 1] + 1) for time_s in (0.0, 0.37)]
+    is_level = max(tilts) < LEVEL and not world.rig.rocking_rad_s
     is_straight = isinstance(world.lens(frame), Pinhole)
     return Renderer(world, frame) if is_level and is_straight else Tracer(world, frame)
 
@@ -343,9 +344,8 @@ def _before(box: SceneBox, other: SceneBox, eye: FloatArray, time_s: float) -> b
 def _backdrops(world: World, frame: str) -> tuple[Image.Image, Image.Image]:
     """Background pictures with light and with dark ground; the two blend towards the horizon."""
     camera = world.lens(frame)
-    mount = next(mount for mount in world.mounts if mount.child == frame)
     below = (np.arange(camera.height) - camera.center_px[1])[:, None]
-    near = np.exp(-camera.focal_px * mount.translation_m[2] / np.maximum(below, 0.5) / 30)
+    near = np.exp(-camera.focal_px * world.mounted(frame, 0.0)[2, 3] / np.maximum(below, 0.5) / 30)
     sky = np.array([150, 175, 200]) + (below / camera.height + 0.5) * [120, 110, 90]
     haze = np.array(HAZE)
     shades = []

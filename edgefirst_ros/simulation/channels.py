@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -26,10 +26,13 @@ from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.rig import MoreSensor
 from edgefirst_ros.simulation.schedule import EPOCH_GAP_NS, Channel, Schedule, Times, thinned
-from edgefirst_ros.simulation.world import build
+from edgefirst_ros.simulation.world import Mount, build
 
 TILE_NAMES = {"tl": "topleft", "tr": "topright", "bl": "bottomleft", "br": "bottomright"}
 TILES = {"tl": (0, 0), "tr": (0, 1), "bl": (1, 0), "br": (1, 1)}
+TF_HZ = 20.0
+"""As a robot's joints are usually told."""
+TRANSFORM = "geometry_msgs/msg/TransformStamped"
 CLOUD = "sensor_msgs/msg/PointCloud2"
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 IMAGE_TYPES = {
@@ -141,16 +144,24 @@ class SimulatedDrive:
         self._hashes.setdefault(self.topic(name), []).append(hashlib.sha256(array.tobytes()).hexdigest())
 
     def _mounts(self) -> Iterator[Channel]:
-        world, schedule = self.world, self._schedule
-        each_second = schedule.periodic("tf_static", 1.0, 2.0)
-        times = (each_second[:, None] + np.arange(len(world.mounts)) * 9_000_000).ravel()
-        yield schedule.channel(
-            "tf_static",
-            "geometry_msgs/msg/TransformStamped",
-            times,
-            lambda i, stamp, _: wire.mount(stamp, world.mounts[i % len(world.mounts)]),
+        fixed = [mount for mount in self.world.mounts if mount.turns is None]
+        yield self._transforms("tf_static", TRANSFORM, fixed, 1.0, frozen=True)
+        if turning := [mount for mount in self.world.mounts if mount.turns is not None]:
+            yield self._transforms("tf", "tf2_msgs/msg/TFMessage", turning, TF_HZ)
+
+    def _transforms(
+        self, name: str, kind: str, mounts: Sequence[Mount], hz: float, *, frozen: bool = False
+    ) -> Channel:
+        """Transforms of mounts, one a message and 9 ms apart."""
+        make = wire.mount if kind == TRANSFORM else wire.tf
+        times = self._schedule.periodic(name, hz, 2.0)[:, None] + np.arange(len(mounts)) * 9_000_000
+        return self._schedule.channel(
+            name,
+            kind,
+            times.ravel(),
+            lambda i, stamp, time_s: make(stamp, mounts[i % len(mounts)].at(time_s)),
             sensor="tf_static",
-            frozen=True,
+            frozen=frozen,
         )
 
     def _imu(
@@ -386,6 +397,16 @@ class SimulatedDrive:
                 times,
                 lambda _, stamp, __: wire.camera_info(stamp, lens, frame),
                 sensor="camera",
+                device=sensor.device,
+            )
+        if sensor.boxes:
+            flat = Detector(self.world, self.options.boxes, seed=self.options.seed, frame=frame)
+            yield self._schedule.channel(
+                sensor.boxes,
+                "edgefirst_msgs/msg/Model",
+                times,
+                lambda _, stamp, time_s: wire.model(stamp, flat.boxes_2d(stamp, time_s), frame),
+                sensor="model",
                 device=sensor.device,
             )
         drawn = view(self.world, frame)

@@ -370,7 +370,7 @@ class DriveOptions:
         return ", ".join(given)
 
     def _more_topics(self) -> list[str]:
-        return [topic for each in self.more for topic in (each.topic, each.info) if topic]
+        return [topic for each in self.more for topic in (each.topic, each.info, each.boxes) if topic]
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""

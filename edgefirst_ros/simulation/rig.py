@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,29 @@ from edgefirst_ros.model.errors import ConfigError
 
 Kind = Literal["camera", "lidar", "radar", "imu", "gps"]
 Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A mount that swings to and fro, which tf tells.
+
+    Attributes:
+        axis: of the mount, that it turns about.
+        amplitude_deg: how far to either side.
+        period_s: of a swing.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    axis: Literal["x", "y", "z"] = "z"
+    amplitude_deg: float = 40.0
+    period_s: float = 8.0
+
+    def xyzw(self, time_s: float) -> tuple[float, float, float, float]:
+        """The turn at a time, in the mount's rest frame."""
+        half_rad = math.radians(self.amplitude_deg * math.sin(2 * math.pi * time_s / self.period_s)) / 2
+        x, y, z = (math.sin(half_rad) * (axis == self.axis) for axis in "xyz")
+        return x, y, z, math.cos(half_rad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +56,10 @@ class MoreSensor:
         codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
         model: of a camera's lens.
         info: topic of its CameraInfo; empty for none.
+        boxes: topic of what a model sees in its pictures, with track names of its own; empty for none.
         points: rays of a lidar's sweep.
         device: whose clock stamps it, one of ``devices``; empty for the recorder's.
+        turns: how its mount turns, about ``at_m`` and after ``rpy_deg``; None if it does not.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -50,8 +76,10 @@ class MoreSensor:
     codec: Literal["jpeg", "h264", "h265", "raw"] = "jpeg"
     model: Literal["pinhole", "fisheye"] = "pinhole"
     info: str = ""
+    boxes: str = ""
     points: int = 2_000
     device: str = ""
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)

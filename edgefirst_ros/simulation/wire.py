@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import numpy as np
@@ -141,12 +142,24 @@ def mount(stamp_ns: int, where: Mount) -> bytes:
     pose = geometry_msgs.Transform(
         geometry_msgs.Vector3(*where.translation_m), geometry_msgs.Quaternion(*where.rotation_xyzw)
     )
-    return geometry_msgs.TransformStamped(header(stamp_ns, "base_link"), where.child, pose).to_bytes()
+    return geometry_msgs.TransformStamped(header(stamp_ns, where.parent), where.child, pose).to_bytes()
 
 
-def model(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:
+def tf(stamp_ns: int, where: Mount) -> bytes:
+    """tf2_msgs/TFMessage of one transform."""
+    body = struct.pack("<IiI", 1, *divmod(stamp_ns, 1_000_000_000))
+    for name in (where.parent, where.child):
+        text = name.encode() + b"\0"
+        body += bytes(-len(body) % 4) + struct.pack("<I", len(text)) + text
+    body += bytes(-len(body) % 8) + struct.pack("<7d", *where.translation_m, *where.rotation_xyzw)
+    return b"\x00\x01\x00\x00" + body
+
+
+def model(
+    stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox], frame_id: str = "camera_optical"
+) -> bytes:
     """edgefirst_msgs/Model without masks."""
-    return edgefirst_msgs.Model(header(stamp_ns, "camera_optical"), boxes=list(boxes)).to_bytes()
+    return edgefirst_msgs.Model(header(stamp_ns, frame_id), boxes=list(boxes)).to_bytes()
 
 
 def boxes_3d(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:

@@ -6,16 +6,17 @@ import cmath
 import colorsys
 import math
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.model.transform import matrix_of, quaternion_of, quaternion_of_angles
+from edgefirst_ros.model.transform import matrix_of, product, quaternion_of, quaternion_of_angles
 from edgefirst_ros.simulation.options import BRAKING_S, Traffic
-from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation.rig import MoreSensor, Turns
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -177,21 +178,35 @@ class SceneBox:
     motion: Circuit | Line
 
 
+BASE = "base_link"
+"""The rig's frame."""
 OPTICAL = (-1.0, 1.0, -1.0, 1.0)
 """Quaternion of a camera that looks along x: z forward, x right; not normalised, as the device sends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Pose of a sensor in base_link, as in tf_static; the quaternion may be unnormalised."""
+    """Pose of a sensor in its parent, as in tf_static; the quaternion may be unnormalised.
+
+    One that ``turns`` does so after that pose, as tf tells.
+    """
 
     child: str
     translation_m: tuple[float, float, float]
     rotation_xyzw: tuple[float, float, float, float]
+    parent: str = BASE
+    turns: Turns | None = None
 
     def matrix(self) -> FloatArray:
-        """Sensor to base_link, 4×4, read-only."""
+        """Child to parent, 4×4, read-only; of one that turns in the middle of its swing."""
         return _mounted(self)
+
+    def at(self, time_s: float) -> Mount:
+        """Where it is at a time."""
+        if self.turns is None:
+            return self
+        turned = product(np.array(self.rotation_xyzw), np.array(self.turns.xyzw(time_s)))
+        return replace(self, rotation_xyzw=_quaternion(turned), turns=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +313,13 @@ class World:
 
     def sensor(self, child: str, time_s: float) -> FloatArray:
         """Sensor to world at a time, 4×4; ``child`` as in tf_static."""
+        return self.rig.state(time_s).matrix() @ self.mounted(child, time_s)
+
+    def mounted(self, child: str, time_s: float) -> FloatArray:
+        """Sensor to base_link at a time, 4×4."""
         mount = next(mount for mount in self.mounts if mount.child == child)
-        return self.rig.state(time_s).matrix() @ mount.matrix()
+        here = mount.at(time_s).matrix()
+        return here if mount.parent == BASE else self.mounted(mount.parent, time_s) @ here
 
 
 def rigid(rotation: FloatArray, translation: FloatArray) -> FloatArray:
@@ -399,7 +419,7 @@ def build(
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
     )
     cameras = tuple((each.frame, _lens(each)) for each in more if each.kind == "camera")
-    placed = (*(mounts if own else ()), *map(_mount, more))
+    placed = (*(mounts if own else ()), *chain.from_iterable(map(_mounts, more)))
     return World(45.5017, -73.5673, 35.0, rig, boxes, placed, _pinhole(width, height), cameras)
 
 
@@ -417,10 +437,16 @@ def _pinhole(width: int, height: int) -> Pinhole:
     return Pinhole(width, height, 0.66 * width)
 
 
-def _mount(sensor: MoreSensor) -> Mount:
+def _mounts(sensor: MoreSensor) -> Iterator[Mount]:
+    """Where a sensor is: in base_link, or 0.1 m ahead of the axis of a mount that turns."""
     turn = matrix_of(quaternion_of_angles(np.radians(sensor.rpy_deg)))
     axes = matrix_of(OPTICAL) if sensor.kind == "camera" else np.eye(3)
-    return Mount(sensor.frame, sensor.at_m, _quaternion(quaternion_of(turn @ axes)))
+    if sensor.turns is None:
+        yield Mount(sensor.frame, sensor.at_m, _quaternion(quaternion_of(turn @ axes)))
+        return
+    head = f"{sensor.frame}_head"
+    yield Mount(head, sensor.at_m, _quaternion(quaternion_of(turn)), turns=sensor.turns)
+    yield Mount(sensor.frame, (0.1, 0.0, 0.0), _quaternion(quaternion_of(axes)), head)
 
 
 @lru_cache(maxsize=256)  # sensors ask for the same bodies at the same times

@@ -23,7 +23,7 @@ MOST_DECODED = 48
 SIDEWAYS_M_S = 0.1
 """Faster than noise, and a car's wheels cannot do that."""
 ENCODING = re.compile(
-    "image|raw|rect|colou?r|mono|gr[ae]y|rgb|bgr|compressed|theora|ffmpeg|h264|h265|hevc|jpe?g|png|video|packet|"
+    "image|raw|rect|colou?r|mono|gr[ae]y|rgb|bgr|compressed(depth)?|theora|ffmpeg|h264|h265|hevc|jpe?g|png|video|packet|"
     "stream|resized|scaled"
 )
 """Words of names that only say how a picture is encoded."""

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,15 @@ NOISE = re.compile(
 SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
 OF_CAMERAS = re.compile(r"camera|realsense|zed|oak")
 """Names of what has an IMU that is for its pictures, not for the rig."""
+REGISTERED = re.compile(r"aligned|registered|depth_to_")
+"""What names of depth have that was moved to the view of another camera."""
 DERIVED = re.compile(
     r"filter|ground|obstacle|crop|downsampl|voxel|map\b|cluster|elevation|segment|aggregat|merged|concat|fused|"
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+LATE_MS = 10.0
+"""What an IMU is late by less is its driver's, or by chance."""
 LEVEL = 1e-3
 """Of a rotation's elements: what is turned by less is not turned."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
@@ -92,6 +97,17 @@ class Suggestion:
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
     summary: str
+
+    @property
+    def note(self) -> str:
+        """That it was made because none was given, in one line."""
+        return f"no configuration was given, and the names are not those of one device; used: {self.summary}"
+
+    def keep(self, folder: Path, dataset: str) -> Path:
+        """Write it beside a dataset; where it is."""
+        path = folder / f"{dataset}.yaml"
+        path.write_text(self.text, encoding="utf-8")
+        return path
 
 
 @dataclass(slots=True)
@@ -188,6 +204,10 @@ class _Chooser:
             if child not in self._parents
         }
         self._rig = ""
+        self._mounts: set[str] = set()
+        """Of what moves what is on the rig."""
+        self._views: dict[str, str] = {}
+        """By topic of depth: whose view it is, and how that is known."""
         self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
@@ -197,6 +217,10 @@ class _Chooser:
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
         calibrations = _calibrations(cameras, infos, by_role.get(Role.DEPTH, []))
         cameras.sort(key=lambda each: self._camera_rank(each, is_known=each.topic in calibrations))
+        depths = self._depth_cameras(by_role.pop(Role.DEPTH, []), cameras, by_role)
+        known = {info.topic for several in calibrations.values() for info in several}
+        calibrations |= _calibrations(depths, [i for i in infos if i.topic not in known], cameras)
+        colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None and not self._own:
             there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
@@ -204,11 +228,12 @@ class _Chooser:
                 [f"{self._source}: no camera and no lidar that samples could begin with; topics: {there}"]
             )
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
+        self._hang()
         names = _Names()
         for camera in cameras:
-            many = len(cameras) > 1 or Role.CAMERA in own
-            of_it = calibrations.get(camera.topic, [])
-            self._add_camera(camera, names.of(camera, "camera", many=many), of_it)
+            kind, alike = ("depth_camera", depths) if camera in depths else ("camera", colour)
+            many = len(alike) > 1 or (alike is colour and Role.CAMERA in own)
+            self._add_camera(camera, names.of(camera, kind, many=many), calibrations.get(camera.topic, []))
         for info in infos:
             if info.topic not in self._used:
                 self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
@@ -218,6 +243,7 @@ class _Chooser:
             for seen in found:
                 many = len(found) > 1 or role in own
                 self._add(names.of(seen, role.value, many=many), seen, role)
+        self._heed_lateness()
         if not self._own and lead is not None:
             self._reference = next(each.name for each in self._entries if each.seen is lead)
         return self._finished()
@@ -266,6 +292,30 @@ class _Chooser:
                 self._left_out[other.topic] = f"the same camera as {best.topic}, in another encoding"
         return chosen
 
+    def _depth_cameras(
+        self, topics: Sequence[SeenTopic], cameras: Sequence[SeenTopic], by_role: dict[Role, list[SeenTopic]]
+    ) -> list[SeenTopic]:
+        """Depth that is not of a camera's view, of each camera one topic; the rest keeps its role."""
+        others = [*cameras, *(self._topics[t] for t, role in self._own.items() if role is Role.CAMERA)]
+        alone: list[SeenTopic] = []
+        for seen in topics:
+            of = next((each for each in others if seen.frame and each.frame == seen.frame), None)
+            if of is not None:
+                why = f"of the view of {of.topic}, as it is in its frame"
+            elif others and REGISTERED.search(seen.topic.lower()):
+                why = "registered to a camera, by its name"
+            elif others and not seen.frame:
+                why = "taken to be of a camera's view, as it names no frame"
+            else:
+                why = "of a camera of its own, as " + (
+                    "no other is in its frame" if others else "there is no other"
+                )
+                alone.append(seen)
+            self._views[seen.topic] = why
+        if labels := [seen for seen in topics if seen not in alone]:
+            by_role[Role.DEPTH] = labels
+        return self._cameras(alone)
+
     @staticmethod
     def _camera_rank(camera: SeenTopic, *, is_known: bool) -> tuple[Any, ...]:
         """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
@@ -288,8 +338,10 @@ class _Chooser:
     def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
         entry = self._entries[-1]
-        if _is_thermal(camera):
-            entry.rule["sixteen_bits"] = True
+        if camera.topic in self._views:
+            entry.rule["sixteen_bits"] = "depth"
+        elif _is_thermal(camera):
+            entry.rule["sixteen_bits"] = "as_sent"
             entry.comment += "; thermal: values are kept, not scaled to 8 bits"
         if not own:
             entry.comment += "; no CameraInfo: its intrinsics are unknown"
@@ -377,6 +429,10 @@ class _Chooser:
             else:
                 is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
                 self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
+        for number, topic in enumerate(sorted({self._moving[each][1] for each in self._mounts}), start=1):
+            if topic not in self._used:
+                self._left_out.pop(topic, None)
+                self._add(f"tf_of_mounts{number if number > 1 else ''}", self._topics[topic], Role.TF)
 
     def _heed(self, imu: SeenTopic | None, fix: SeenTopic | None) -> None:
         """Where transforms say that the antenna is, and how the IMU is turned, as poses rest on both."""
@@ -457,6 +513,8 @@ class _Chooser:
         if twins and seen.frame and role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
             said.append(f"in the same frame as {twins[0]}: set xyz_m and rpy_deg of one of them")
         said += self._clock(seen, role, rule)
+        if seen.topic in self._views:
+            said.append(f"depth {self._views[seen.topic]}")
         is_paired = role.sensor.kind is COMPANION and role is not Role.CAMERA
         default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
         if is_paired and 0 < seen.hz < SLOW_HZ:
@@ -491,17 +549,35 @@ class _Chooser:
         if abs(least_ns) < OTHER_CLOCK_NS:
             yield f"stamped {least_ns / 1e6:.0f} ms before receipt"
             return
-        usual = next((r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role and r.latency_ms), 0.0)
-        rule["latency_ms"] = usual
+        rule["latency_ms"] = _usual_ms(role)
         yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
 
+    def _heed_lateness(self) -> None:
+        """Where a device has two clocks, its IMU's lag by one tells how late messages are by the other.
+
+        An IMU's messages take hardly any time but the way. Of several devices, whose turning tells whether
+        they are late or their clock is behind, the IMU's entry gets what is usual, by which that is seen.
+        """
+        for device in sorted({self._device_of(entry.seen) for entry in self._entries}):
+            there = [entry for entry in self._entries if self._device_of(entry.seen) == device]
+            others = [entry for entry in there if "latency_ms" in entry.rule]
+            imus = [e for e in there if e.rule["role"] is Role.IMU and e not in others and e.seen.lags_ns]
+            for imu in imus if others else ():
+                late_ms = min(imu.seen.lags_ns) / 1e6 - _usual_ms(Role.IMU)
+                if late_ms < LATE_MS:
+                    continue
+                if device:
+                    imu.rule["latency_ms"] = _usual_ms(Role.IMU)
+                for each in () if device else others:
+                    each.rule["latency_ms"] = round(each.rule["latency_ms"] + late_ms, 1)
+                    each.comment += f", with {late_ms:.0f} ms by which the IMU is late"
+
     def _placed(self, frame: str, role: Role) -> str:
+        if moving := [each for each in self._ancestors(frame) if each in self._mounts]:
+            parent, topic = self._moving[moving[0]]
+            return f", on a mount that moves ({moving[0]} in {parent}, {topic})"
         if role is Role.ODOMETRY or self._is_connected(frame):
             return ""
-        top = self._ancestors(frame)[-1]
-        if top in self._moving:
-            parent, topic = self._moving[top]
-            return f", on a mount that moves ({top} in {parent}, {topic}), which is not followed"
         at = "xyz_m and rpy_deg" + (f" of {tf}" if (tf := self._tf_of(frame)) else "")
         return f", of which no transform leads to {self._rig}: set {at}" if self._parents else ""
 
@@ -526,20 +602,30 @@ class _Chooser:
                 named = f"frame {visible(frame)}" if frame else "no frame"
                 yield f"{entry.name} ({named}): at the rig's origin{looking}"
 
-    def _ancestors(self, frame: str) -> list[str]:
+    def _ancestors(self, frame: str, *, moving: bool = False) -> list[str]:
+        parents = {child: parent for child, (parent, _) in self._moving.items()} if moving else {}
+        parents |= self._parents
         found = [frame]
-        while found[-1] in self._parents and self._parents[found[-1]] not in found:
-            found.append(self._parents[found[-1]])
+        while found[-1] in parents and parents[found[-1]] not in found:
+            found.append(parents[found[-1]])
         return found
+
+    def _hang(self) -> None:
+        """Count what moves in the rig as connected with it; what carries the rig is odometry's."""
+        chains = {child: self._ancestors(child, moving=True)[1:] for child in self._moving}
+        self._mounts |= {child for child, above in chains.items() if self._rig in above}
+        self._parents |= {child: self._moving[child][0] for child in self._mounts}
 
     def _rig_frame(self, lead: SeenTopic | None, sensors: Iterable[SeenTopic]) -> str:
         """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
-        chains = [self._ancestors(seen.frame) for seen in sensors if seen.frame]
+        frames = [seen.frame for seen in sensors if seen.frame]
+        chains = [self._ancestors(frame, moving=True) for frame in frames]
         above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
         prefix = "" if lead is None else self._prefixes.get(self._device_of(lead), "")
         for usual in (prefixed(rig, prefix) for rig in RIGS):
             if above[usual]:
                 return usual
+        above = Counter(f for frame in frames for f in self._ancestors(frame)[1:] if f not in WORLD)
         if lead is None or not above:
             return RIGS[0]
         most = max(above.values())
@@ -727,6 +813,11 @@ def _is_within(one: str, other: str) -> bool:
 def _is_static(seen: SeenTopic) -> bool:
     is_named = seen.topic.lower().rstrip("/").endswith("static")
     return bool(seen.pairs) and (is_named or (seen.type != TF and not seen.moving))
+
+
+def _usual_ms(role: Role) -> float:
+    """The usual latency of a role's messages."""
+    return next((r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role and r.latency_ms), 0.0)
 
 
 def _calibrations(

@@ -163,7 +163,7 @@ class ClockFinder(Generic[Message]):
         self._watch.reset()
         self._steps.reset()
         self._first_ns: int | None = None
-        self._latest_ns: int | None = None
+        self._latest_ns = 0
         self._settled = False
 
     def rule(self, topic: str, rule: Rule) -> None:
@@ -207,8 +207,7 @@ class ClockFinder(Generic[Message]):
         receive_ns = message.receive_ns
         if self._watch.is_due(receive_ns):
             return False
-        if self._latest_ns is None or receive_ns > self._latest_ns:
-            self._latest_ns = receive_ns
+        self._latest_ns = max(self._latest_ns, receive_ns)
         topic.heard_ns = receive_ns
         self._steps.learn(message)
         topic.date(message, topic.finding)
@@ -288,7 +287,7 @@ class ClockFinder(Generic[Message]):
     def flush(self) -> Iterator[Message | Boundary]:
         """The source ends: choose clocks with what has come, and yield everything held."""
         yield from self._forgive()
-        yield from self._release(self._latest_ns or 0, final=True)
+        yield from self._release(self._latest_ns, final=True)
 
     def _accept(self, message: Message, off_ns: int) -> Iterator[Message | Boundary]:
         """Take a message of the current time base; its own stamp may be damaged."""
@@ -296,7 +295,7 @@ class ClockFinder(Generic[Message]):
             message.refusal = FUTURE
             yield message
             return
-        self._latest_ns = max(self._latest_ns or 0, message.receive_ns)
+        self._latest_ns = max(self._latest_ns, message.receive_ns)
         topic = self._topics.get(message.topic)
         if topic is None:
             rule = self._rules.get(message.topic, Rule())
@@ -412,9 +411,9 @@ class ClockFinder(Generic[Message]):
 
     def _judge(self, message: MessageTimes) -> tuple[_Kind, int]:
         """What a message says about the clocks, and how far its stamp is off."""
-        topic, latest = self._topics.get(message.topic), self._latest_ns
+        topic = self._topics.get(message.topic)
         off_ns = 0 if topic is None else topic.off_ns(message)
-        since_ns = 0 if latest is None else message.receive_ns - latest
+        since_ns = message.receive_ns - self._latest_ns
         if since_ns < -BACKWARDS_NS:
             return _Kind.BACKWARDS, 0
         if since_ns > PAUSE_NS:
@@ -455,7 +454,7 @@ class ClockFinder(Generic[Message]):
 
     def _restart(self, reason: str) -> Iterator[Message | Boundary]:
         held, self._quarantine, self._quarantine_bytes = self._quarantine, [], 0
-        yield from self._release(self._latest_ns or 0, final=True)
+        yield from self._release(self._latest_ns, final=True)
         self._reset()
         yield Boundary(reason)
         for message in held:
@@ -466,7 +465,7 @@ class ClockFinder(Generic[Message]):
         held, self._quarantine, self._suspects = self._quarantine, [], {}
         self._quarantine_bytes = 0
         self._steps.again()
-        yield from self._release(self._latest_ns or 0, final=True)
+        yield from self._release(self._latest_ns, final=True)
         later = []
         for message, is_new in zip(held, step.is_new, strict=True):
             topic = self._topics.get(message.topic)
@@ -556,8 +555,8 @@ class ClockFinder(Generic[Message]):
         return len(self._clocks) - 1
 
 
-def _reason(kind: _Kind, message: MessageTimes, latest_ns: int | None) -> str:
+def _reason(kind: _Kind, message: MessageTimes, latest_ns: int) -> str:
     """Why the time base broke, as a sentence for the user."""
     if kind is _Kind.PAUSE:
-        return f"nothing received for {(message.receive_ns - (latest_ns or 0)) / 1e9:,.0f} s"
+        return f"nothing received for {(message.receive_ns - latest_ns) / 1e9:,.0f} s"
     return "the receiver's clock was set back" if kind is _Kind.BACKWARDS else "the wall clock was stepped"

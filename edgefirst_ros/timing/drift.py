@@ -203,9 +203,8 @@ class _Series:
                 self.least_ns, self.noise_ns = self.lowest[0], self.lowest[-1] - self.lowest[0]
                 if self.baseline_ns is None:
                     self.baseline_ns = self.least_ns - clock_move_ns
-                    self.moves = deque([clock_move_ns], maxlen=LOOK_BACK + 1)
-                else:
-                    self.moves.append(self.least_ns - self.baseline_ns)
+                    self.moves.clear()
+                self.moves.append(self.least_ns - self.baseline_ns)
             self.lowest, self.count, self.windows = [], 0, 1
         self.heard = False
 
@@ -213,7 +212,7 @@ class _Series:
         """Move the baseline by this amount."""
         self.baseline_ns = (self.baseline_ns or 0) + by_ns
         self.rebased_ns += by_ns
-        self.moves = deque([self.move_ns - by_ns], maxlen=LOOK_BACK + 1)
+        self.moves = deque([self.move_ns - by_ns], maxlen=self.moves.maxlen)
         self.apart = 0
 
 

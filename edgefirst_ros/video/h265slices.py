@@ -184,7 +184,7 @@ def _short_terms(bits: BitReader, sequence: H265SequenceSet) -> ReferenceSet:
     known = sequence.reference_sets
     if not bits.flag():
         return reference_set(bits, list(known), in_slice=True)
-    index = bits.u((len(known) - 1).bit_length()) if len(known) > 1 else 0
+    index = bits.u((len(known) - 1).bit_length())
     if index >= len(known):
         raise DecodeError("the H.265 slice names an unknown reference picture set")
     return known[index]

@@ -16,11 +16,11 @@ import simplejpeg
 from av.filter import Graph
 from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.camera import MAX_MM, RawImage, depth_mm
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray, encode_rgb
 from edgefirst_ros.model.pixels import ENCODINGS
-from edgefirst_ros.model.sample import CameraImage, Look
+from edgefirst_ros.model.sample import CameraImage, Look, SixteenBits
 from edgefirst_ros.model.zlib_backend import crc32
 
 GRID = 128
@@ -88,7 +88,14 @@ _BITEXACT = Interpolation.BILINEAR | Interpolation.BITEXACT
 _thread = threading.local()
 _Array = npt.NDArray[Any]
 _BAYER = "bayer_"
-_DEEP = frozenset({"mono16", "16UC1"})
+_GRAY = frozenset({"mono16", "16UC1"})
+_DEEP = {
+    "as_sent": (_GRAY, "gray of 16 bits"),
+    "depth": (_GRAY | {"32FC1"}, "depth: 16UC1 or mono16 in millimetres, or 32FC1 in metres"),
+}
+"""By what is kept: encodings that have it, and what they are called."""
+DEPTH_TEXT = {"Quantity": "depth along the optical axis", "Unit": "mm", "Unknown": "0"}
+"""Texts in the PNG, which say its scale wherever the file goes."""
 _HALF_HEIGHT = frozenset({"nv12", "nv21", "i420", "yv12"})
 
 
@@ -243,18 +250,30 @@ def encode(picture: Picture, format: Literal["jpeg", "png"], quality: int = 90) 
     return CameraImage(format, bytes(data), picture.width, picture.height, look)
 
 
-def encode_deep(image: RawImage) -> CameraImage:
-    """A gray picture of 16 bits as PNG, with its values as they are; nobody looks at it.
+def encode_deep(image: RawImage, values: SixteenBits) -> CameraImage:
+    """A gray picture as PNG of 16 bits, with its values as they are, or depth in millimetres.
+
+    Of depth, 0 is what was not measured: NaN and infinity, too. Nobody looks at such pictures.
 
     Raises:
         DecodeError: it has other pixels.
     """
-    if image.encoding not in _DEEP or image.pixels.ndim != 2 or image.pixels.dtype != np.uint16:
+    encodings, wanted = _DEEP[values]
+    if image.encoding not in encodings or image.pixels.ndim != 2:
         raise DecodeError(
-            f"sixteen_bits is set, but image encoding {image.encoding[:40]} is not gray of 16 bits"
+            f"sixteen_bits is {values}, but image encoding {image.encoding[:40]} is not {wanted}"
         )
     height, width = image.pixels.shape
-    return CameraImage("png", encode_gray(cast("npt.NDArray[np.uint16]", image.pixels)), width, height)
+    png = encode_gray(depth_mm(image, infinite_mm=0), DEPTH_TEXT if values == "depth" else None)
+    return CameraImage("png", png, width, height, values=values)
+
+
+def beyond_depth(image: RawImage) -> int:
+    """How many pixels of depth in metres are farther than 16 bits of millimetres say."""
+    if image.pixels.dtype != np.float32:
+        return 0
+    far = np.isfinite(image.pixels) & (image.pixels >= (MAX_MM + 0.5) / 1000)
+    return int(np.count_nonzero(far))
 
 
 def picture_of(image: RawImage, significant_bits: int = 16) -> Picture:

@@ -49,11 +49,12 @@ class PictureVerdict:
 
 
 class Remarks:
-    """What the report says of video topics: of all sequences, and without any effect on pictures."""
+    """What the report says of cameras' topics: of all sequences, and without any effect on pictures."""
 
     def __init__(self) -> None:
         self._breaches: dict[tuple[str, str], None] = {}
         self._unjudged: Counter[tuple[str, str]] = Counter()
+        self._far: Counter[str] = Counter()
 
     def breach(self, topic: str, breach: str) -> None:
         """Note how a stream breaks its standard, if it does."""
@@ -64,8 +65,13 @@ class Remarks:
         """Note that nothing looks whether a picture is damaged."""
         self._unjudged[topic, why] += 1
 
+    def far(self, topic: str, pixels: int) -> None:
+        """Note how many pixels of a depth camera's picture are farther than its values say."""
+        self._far[topic] += pixels
+
     def clear(self) -> None:
         """What is noted from now on is another dataset's."""
+        self._far.clear()
         self._breaches.clear()
         self._unjudged.clear()
 
@@ -75,6 +81,10 @@ class Remarks:
         said = [f"{topic}: {text}; decoders accept that" for topic, text in self._breaches]
         for (topic, why), count in self._unjudged.items():
             said.append(f"{topic}: damage would go undetected in {count:,} pictures, because {why}")
+        for topic, count in (+self._far).items():
+            said.append(
+                f"{topic}: {count:,} pixels are farther than 65.535 m, which is what they are written as"
+            )
         return said
 
 

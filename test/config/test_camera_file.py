@@ -12,6 +12,7 @@ import yaml
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import camera_infos
+from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError
 
 # As `ros2 run camera_calibration cameracalibrator` saves it.
@@ -65,6 +66,34 @@ def test_a_file_is_named_from_the_configurations_folder(
     again = camera_infos(build_config(config.model_dump(mode="json")))
     assert np.array_equal(again["left"].k, info.k)
     assert again["left"].d == info.d
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "parameters"])
+def test_masks_are_named_from_the_configurations_folder_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, wrapped: bool
+) -> None:
+    values = {"ncore": {"ego_masks": {"front": {"ego": "masks/front.png", "bar": "/elsewhere/bar.png"}}}}
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}} if wrapped else values))
+    monkeypatch.chdir("/")
+    found = build_config(load_values(path)).options(FORMATS["ncore"])
+    assert found.ego_masks["front"] == {
+        "ego": tmp_path / "masks" / "front.png", "bar": Path("/elsewhere/bar.png")
+    }  # fmt: skip
+    (tmp_path / "masks").mkdir()
+    monkeypatch.chdir(tmp_path)
+    here = build_config(load_values(Path("robot.yaml"))).options(FORMATS["ncore"])
+    assert here.ego_masks["front"]["ego"] == Path("masks/front.png")
+    given = build_config(values).options(FORMATS["ncore"]).ego_masks
+    assert given["front"]["ego"] == Path("masks/front.png"), "values of no file are from where one works"
+
+
+@pytest.mark.parametrize("masks", [7, ["a.png"], {"front": "a.png"}, {"front": {"ego": 7}}])
+def test_what_names_no_file_is_refused_as_ever(tmp_path: Path, masks: object) -> None:
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump({"ncore": {"ego_masks": masks}}))
+    with pytest.raises(ConfigError, match=r"robot.yaml: ncore\.ego_masks"):
+        load_values(path)
 
 
 def test_what_is_in_a_file_may_be_given_itself() -> None:

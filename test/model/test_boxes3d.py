@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgefirst_ros.model.detection import Box, BoxAxes, is_optical
@@ -43,3 +45,11 @@ def test_right_down_and_forward_in_an_optical_frame() -> None:
     assert axes.centre_m(BOX) == axes.turned_m((20.0, 3.0, 1.0)) == (-3.0, -1.0, 20.0)
     assert axes.extents_m(BOX) == (2.0, 1.5, 2.0)
     assert axes.turned_extents_m((4.0, 2.0, 1.5)) == (2.0, 1.5, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("track_id", "lifetime", "expected"),
+    [("", 5, False), ("7", 0, False), ("7", 3, True), ("0d1f-77", 0, True)],
+)
+def test_a_number_without_a_lifetime_is_no_track(track_id: str, lifetime: int, expected: bool) -> None:
+    assert replace(BOX, track_id=track_id, track_lifetime=lifetime).is_tracked is expected

@@ -192,7 +192,7 @@ def test_sixteen_bits_are_kept_where_that_is_asked_for(
     sent = [send(message, warm(number)) for number, message in enumerate(content)]
     written = run(
         record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent),
-        {"topics": {"camera_jpeg": {"sixteen_bits": True}}},
+        {"topics": {"camera_jpeg": {"sixteen_bits": "as_sent"}}},
     )
     pictures = written.of_kind("camera.png")
     assert len(pictures) == len(sent) == 10
@@ -225,23 +225,23 @@ def test_of_a_thermal_camera_all_bits_are_suggested_and_of_others_none() -> None
     for message in content:
         look.feed(message)
     topics = look.suggestion("thermal").values["topics"]
-    found = {rule["topic"]: (rule["role"], rule.get("sixteen_bits", False)) for rule in topics.values()}
+    found = {rule["topic"]: (rule["role"], rule.get("sixteen_bits", "")) for rule in topics.values()}
     assert found == {
-        "/boson/image_raw": ("camera", True),
-        "/front/thermal/image_raw": ("camera", True),
-        "/front/image_raw": ("camera", False),
-        "/stereo/disparity": ("depth", False),
+        "/boson/image_raw": ("camera", "as_sent"),
+        "/front/thermal/image_raw": ("camera", "as_sent"),
+        "/front/image_raw": ("camera", ""),
+        "/stereo/disparity": ("depth", ""),
     }
 
 
 def test_eight_bits_cannot_be_kept_as_sixteen(tmp_path: Path) -> None:
     content = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
     sent = [image(m, "mono8", np.zeros((HEIGHT, WIDTH), np.uint8)) for m in content]
-    config = build_config({"topics": {"camera_jpeg": {"sixteen_bits": True}}})
+    config = build_config({"topics": {"camera_jpeg": {"sixteen_bits": "as_sent"}}})
     convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent)], tmp_path / "out", config)
     (report,) = (tmp_path / "out").rglob("*capture_report.json")
     (reason,) = Written(report.parent).report["topics"][CAMERA]["reasons"]["dropped"]
-    assert reason == "sixteen_bits is set, but image encoding mono8 is not gray of 16 bits"
+    assert reason == "sixteen_bits is as_sent, but image encoding mono8 is not gray of 16 bits"
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])

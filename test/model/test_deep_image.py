@@ -175,6 +175,8 @@ def test_what_cannot_be_unpacked_is_refused_by_name() -> None:
         decoded(packed(bytes(bomb)), "16UC1; compressedDepth png")
     with pytest.raises(DecodeError, match="absurd size"):
         decoded(packed(struct.pack("<II", 2**32 - 1, 2**32 - 1)), "16UC1; compressedDepth rvl")
+    with pytest.raises(DecodeError, match="cut short"):
+        decoded(packed(bytes(7)), "16UC1; compressedDepth rvl")
 
 
 @settings(max_examples=150)

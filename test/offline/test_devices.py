@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from rigjudge import off_ms, off_surfaces_m, read_officially, worst_px
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Truth
+from edgefirst_ros.simulation import DeviceClock, DriveOptions, Truth
+from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.suggest import look_at
 
 needs_official = pytest.mark.skipif(
     not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
@@ -138,3 +141,40 @@ def test_where_a_drive_begins_at_rest_the_whole_of_it_tells_the_clocks(tmp_path:
     lag = VALUES | {"ego": {"smoothing": "lag"}}
     report = convert([recording], tmp_path / "once", build_config(lag), dataset="d").report
     assert errors_ms(report, still_s=3.5)["/right/camera/jpeg"] < -290.0
+
+
+def suggested_errors_ms(drive: DriveOptions, folder: Path) -> dict[str, float]:
+    made = simulated(drive)
+    values = look_at([McapRecording(made.mcap)]).suggestion("drive").values
+    report = convert([made.mcap], folder, build_config({**values, "formats": ["ncore"]})).report
+    return off_ms(report, Truth.read(made.truth))
+
+
+@pytest.mark.long
+def test_a_device_that_is_late_is_so_by_both_of_its_clocks_as_suggested(tmp_path: Path) -> None:
+    """The left one's stamps are right; the right one's clock is behind as well, which turning tells apart."""
+    devices = CLOCKS | {"left": replace(CLOCKS["left"], offset_s=0.0)}
+    found = suggested_errors_ms(replace(options(), devices=devices), tmp_path)
+    apart = {topic: ms - found["/front/imu"] for topic, ms in found.items()}
+    assert max(abs(apart[f"/{name}/{kind}"]) for name in CLOCKS for kind in KINDS) < 2.0, apart
+
+
+@pytest.mark.parametrize(
+    ("clock", "off"), [(DeviceClock(late_ms=40, uptime_s=4000), 0), (DeviceClock(-0.2, uptime_s=4000), -200)]
+)
+def test_of_a_robot_alone_both_clocks_are_at_one(tmp_path: Path, clock: DeviceClock, off: float) -> None:
+    """By what its IMU says, whether that is late or its clock is behind, which nothing tells."""
+    names = {
+        "left/camera/jpeg": "cam/image/compressed",
+        "left/lidar/points": "velodyne/points",
+        "left/radar/targets": "ars/radar",
+        "left/imu": "imu/data",
+    }
+    more = tuple(
+        replace(each, topic=names[each.topic], info="cam/camera_info" * bool(each.info), device="d")
+        for each in options().more
+        if each.topic in names
+    )
+    found = suggested_errors_ms(replace(options(), more=more, devices={"d": clock}), tmp_path)
+    assert len(found) == 5
+    assert [*found.values()] == pytest.approx([off] * 5, abs=2.0)

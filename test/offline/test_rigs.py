@@ -290,13 +290,22 @@ def test_a_mount_that_moves_is_found_and_graded_and_odometry_is_none(tmp_path: P
         "parent": "base_link",
         "moved_m": 0.0,
         "turned_deg": pytest.approx(widest_deg, abs=0.01),
+        "held": 1,
         "topics": ["/rear/points"],
     }
-    verdict = judge(parsed(done.report))
-    (found,) = (each for each in verdict.findings if each.code is Code.MOUNT_MOVES)
-    assert "rear/points on a mount that moves: head by up to 30 degrees and 0 m in base_link" in found.text
-    assert found.severity is Severity.WARNING
-    assert verdict.grade == "fair"
+    moves = "rear/points on a mount that moves: head by up to 30 degrees and 0 m in base_link"
+    # The first sweep was before the first transform.
+    held = f"; 1 of {swings} measurements are placed by the nearest transform only"
+    for formats, grade, end in (
+        ("ncore", "good", ""),
+        ("edgefirst", "fair", "; edgefirst does not say where it was"),
+    ):
+        there = {formats: done.report["formats"]["ncore"]}
+        verdict = judge(parsed({**done.report, "formats": there}))
+        (found,) = (each for each in verdict.findings if each.code is Code.MOUNT_MOVES)
+        assert f"{moves}{held}{end}" in found.text
+        assert found.severity is Severity.WARNING
+        assert verdict.grade == grade
     assert not [each for each in done.report["notes"] if "base_link moved" in each]
 
 
@@ -381,8 +390,9 @@ def test_what_a_model_says_is_of_the_camera_whose_name_it_shares(tmp_path: Path)
     found = samples(tmp_path)
     assert any(each["boxes2d"] is not None and len(each["boxes2d"]) for each in found[LEFT])
     assert all(each["boxes2d"] is None for name in (SEQUENCE, REAR) for each in found[name])
-    (reason,) = report["topics"]["/left/model"]["left_out"]["l5kit"]
-    assert reason == "it is of the pictures of /left/image"
+    account = report["topics"]["/left/model"]
+    assert {*account["written_to"]} == {"edgefirst", "l5kit"}
+    assert account["left_out"] == {}
 
 
 @pytest.mark.parametrize(

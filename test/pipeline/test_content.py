@@ -96,7 +96,9 @@ class TestFrozen:
 
     def test_video_by_the_look_of_its_pictures_in_whatever_order_they_are_made(self) -> None:
         content = StreamContent()
-        looks = [Look(90, 40, 3, 0, 1, n, bytes([2 * n if not 20 <= n < 50 else 40])) for n in range(80)]
+        # A key frame codes the same picture anew, and by 4 levels otherwise.
+        levels = [140 + 4 * (n % 10 == 0) if 20 <= n < 50 else 7 * n % 250 for n in range(80)]
+        looks = [Look(90, 40, 3, 0, 1, n, bytes([level])) for n, level in enumerate(levels)]
         slots = [content.expect(n * S // 10) for n in range(80)]
         for n in RNG.permutation(80):
             content.look(slots[n], looks[n], moving=True)

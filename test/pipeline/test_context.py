@@ -84,7 +84,7 @@ def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> N
     moved = without_rig(here.moved, placed, "/base_link")
     assert moved.keys() == {"arm", "camera"}
     assert moved["arm"].said.startswith(
-        "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; the"
+        "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; each"
     )
     assert moved["camera"].said.startswith("camera moved by 1 m and 0 degrees in base_link; the newest")
     streams = [
@@ -93,7 +93,14 @@ def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> N
         StreamStats("/imu", frame_id="arm", role="imu"),
     ]
     assert [*mounts_of(moved, placed, streams)] == [
-        {"frame": "arm", "parent": "base_link", "moved_m": 0.3, "turned_deg": 0.0, "topics": ["/points"]}
+        {
+            "frame": "arm",
+            "parent": "base_link",
+            "moved_m": 0.3,
+            "turned_deg": 0.0,
+            "held": 0,
+            "topics": ["/points"],
+        }
     ]
 
 
@@ -146,6 +153,15 @@ def test_transforms_add_up_and_a_change_is_told_once() -> None:
     placed = here.calibration.transforms
     assert {child: each.translation_m[0] for child, each in placed.items()} == {"camera": 1.7, "lidar": 2.0}
     assert list(here.moved) == ["camera"]
+
+
+def test_configured_places_hold_and_the_rest_of_a_message_counts() -> None:
+    placed = {"camera": mounts(("base_link", "camera", 9.0)).transforms[0]}
+    here = SampleContext(CONFIG.ego, has_ego=False, odometry=True, placed=placed)
+    both = mounts(("base_link", "/camera", 1.0), ("base_link", "lidar", 2.0))
+    assert here.learn(measured(both, name="tf")) is None
+    found = here.calibration.transforms
+    assert {child: each.translation_m[0] for child, each in found.items()} == {"camera": 9.0, "lidar": 2.0}
 
 
 @pytest.mark.parametrize(

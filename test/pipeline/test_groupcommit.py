@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from envelopes import Keeper
 
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.reasons import Code
 from edgefirst_ros.pipeline import disk as groupcommit
-from edgefirst_ros.pipeline.disk import GroupCommit, Mark
+from edgefirst_ros.pipeline.disk import REPORT_BYTES, Disk, GroupCommit, Mark
 
 WAIT_S = 20.0
 
@@ -165,3 +166,13 @@ def test_after_an_error_nothing_more_becomes_durable(written: Written) -> None:
     commits.stop()
     assert commits.failure is writer.failure
     assert (writer.synced, commits.durable) == (0, Mark())
+
+
+@pytest.mark.parametrize(("spare", "is_admitted"), [(0, True), (-1, False)])
+def test_space_for_the_report_and_to_complete_is_left_beside_what_is_kept_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, is_admitted: bool
+) -> None:
+    disk = Disk(tmp_path, build_config({"min_free_mb": 10}), needed=lambda: 3_000_000)
+    monkeypatch.setattr(disk, "free_bytes", lambda: 13_000_000 + REPORT_BYTES + spare)
+    assert disk.admits() is is_admitted
+    assert bool(disk.reason) is not is_admitted

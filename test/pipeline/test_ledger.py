@@ -16,6 +16,8 @@ from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
 from places import contents
 from recorded import record
+from valid_messages import URDF
+from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import COMPANION_ROLES, TYPES
@@ -115,6 +117,7 @@ VALID: dict[Role, tuple[str, Callable[[int], bytes]]] = {
     Role.BOXES_3D: ("fusion/boxes3d", lambda ns: wire.boxes_3d(ns, [_box(center_x=0.5, width=1.8)])),
     Role.FUSION_RADAR: ("fusion/radar", _cloud("radar", **_FUSED)),
     Role.FUSION_LIDAR: ("fusion/lidar", _cloud("lidar", **_FUSED)),
+    Role.ROBOT_DESCRIPTION: ("robot_description", lambda _: encode("std_msgs/String", {"data": URDF})),
 }  # fmt: skip
 IN_DRIVE = {
     Role.CAMERA: "/camera/h264",
@@ -144,11 +147,11 @@ def with_role(plain: Sequence[RawMessage], role: Role) -> list[RawMessage]:
     """The drive, and a valid message of the role with every picture."""
     if role in IN_DRIVE:
         return list(plain)
-    topic, encode = VALID[role]
+    topic, encoded = VALID[role]
     schema = TYPES[role][0]
     pictures = [m for m in plain if m.topic == IN_DRIVE[Role.CAMERA]]
     own = {"topic": f"/{topic}", "schema": schema, "definition": definition(schema)}
-    more = [p._replace(**own, data=encode(stamp_ns(p)), receive_ns=stamp_ns(p)) for p in pictures]
+    more = [p._replace(**own, data=encoded(stamp_ns(p)), receive_ns=stamp_ns(p)) for p in pictures]
     return sorted([*plain, *more], key=lambda m: m.receive_ns)
 
 

@@ -117,6 +117,7 @@ def test_a_role_is_of_one_topic_in_the_whole_dataset(tmp_path: Path) -> None:
         assert first["left_out"] == {}
         assert second["written_to"].keys() == {"l5kit", "ncore"}
         assert second["written_to"]["ncore"] == second["received"]
+        assert second["written_to"]["l5kit"] == second["received"] - second["unpaired"]
         told = {f"samples take lidar_points from {A}": second["received"]}
         assert second["left_out"] == {"edgefirst": told}
     assert output_files(tmp_path / "live") == output_files(tmp_path / "offline")

@@ -16,7 +16,9 @@ import pytest
 from drives import simulated
 from PIL import Image
 from reports import ns, read, report, section, stream
+from typer.testing import CliRunner
 
+from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.scene import Moment
 from edgefirst_ros.model.transform import matrix_of
@@ -83,6 +85,24 @@ def test_every_camera_is_seen_at_the_same_moments(page: str) -> None:
         assert max(times_s) - min(times_s) <= 0.2
     captions = html.unescape(section(page, "pictures"))
     assert captions.count("rig-rear_2026_05_01_09_00_00, frame") == len(found)
+
+
+def test_so_it_is_on_the_page_of_a_recording(tmp_path: Path) -> None:
+    (tmp_path / "rig.yaml").write_text(json.dumps({"topics": TOPICS}))
+    place, recording = tmp_path / "r.html", simulated(DRIVE).mcap
+    command = ["report", recording, "-o", place, "--config", tmp_path / "rig.yaml", "-q"]
+    done = CliRunner().invoke(app, [*map(str, command)])
+    assert done.exit_code == 0, done.output
+    found = moments(read(place))
+    assert len(found) >= 6
+    for row in found:
+        assert list(row) == ["camera", "left", "rear"]
+        times_s = [read_number(np.asarray(picture)) / HZ[name] for name, picture in row.items()]
+        assert max(times_s) - min(times_s) <= 0.2
+    told = re.findall(r"<h3>(.*?)</h3>", section(read(place), "pictures"))
+    assert "start" in told[0]
+    assert "near the end" in told[-1]
+    assert all("on the way" in each for each in told[1:-1])
 
 
 def test_numbers_on_the_map_are_those_of_moments(page: str) -> None:

@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from edgefirst_foreign import foreign
+from recorded import messages, record
 
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube, read_cube
 from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.radar import Axis, RadarCube
+from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.scene import power_db
-from edgefirst_ros.report.sheet import CELL, _cube, contact_sheet
+from edgefirst_ros.report.sheet import CELL, GAP, _cube, contact_sheet
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
 RANGES, DOPPLERS = 200, 128
@@ -33,6 +36,16 @@ def drawn(targets: dict[tuple[int, int], int]) -> npt.NDArray[np.float64]:
 def place(distance: int, doppler: int) -> tuple[int, int]:
     """Row and column of a bin's middle: range goes up, Doppler across."""
     return int((RANGES - distance - 0.5) / RANGES * CELL[1]), int((doppler + 0.5) / DOPPLERS * CELL[0])
+
+
+@pytest.mark.parametrize(("cubes", "columns"), [(0.0, 3), (5.0, 4)])
+def test_there_is_no_column_for_what_no_sample_has(tmp_path: Path, cubes: float, columns: int) -> None:
+    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", messages(seconds=1.0, jpeg=True, cube_hz=cubes))
+    convert([path], tmp_path, build_config({}), dataset="d")
+    sheet = contact_sheet(tmp_path / "edgefirst" / "d", 2)
+    assert sheet.width == columns * (CELL[0] + GAP) + GAP
+    last = np.asarray(sheet)[50 : 50 + CELL[1], sheet.width - GAP - CELL[0] : sheet.width - GAP]
+    assert len(np.unique(last.reshape(-1, 3), axis=0)) > 2, "more than an empty frame"
 
 
 @pytest.mark.parametrize("strength", [150, 2000, 30_000])

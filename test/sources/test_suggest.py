@@ -420,7 +420,7 @@ def test_without_any_transform_all_sensors_are_listed_as_assumed() -> None:
     assert "so it is assumed of" not in suggestion("nuscenes").text
 
 
-def test_a_mount_that_moves_is_named() -> None:
+def test_a_mount_that_moves_is_named_and_followed() -> None:
     """Odometry's own transform is none."""
     content: list[RawMessage] = []
     for number, message in enumerate(made("turtlebot").content):
@@ -433,8 +433,12 @@ def test_a_mount_that_moves_is_named() -> None:
             }
             content.append(instead_of(message, "/tf", "tf2_msgs/TFMessage", {"transforms": [pan]}))
     found = looked(content).suggestion("robot")
-    assert "on a mount that moves (base_scan in base_link, /tf), which is not followed" in found.text
+    assert "on a mount that moves (base_scan in base_link, /tf)" in found.text
     assert "odom" not in found.text.partition("mount that moves")[2].partition("\n")[0]
+    assert found.values["topics"]["tf_of_mounts"] == {"role": "tf", "topic": "/tf"}
+    assert "/tf" not in found.left_out
+    assert "rig_frame" not in found.values
+    assert "tf_of_mounts" not in suggestion("turtlebot").values["topics"]
 
 
 @pytest.mark.parametrize("kind", ["ouster_sensor_msgs/msg/PacketMsg", "livox_ros_driver2/msg/CustomMsg"])

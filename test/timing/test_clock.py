@@ -130,6 +130,17 @@ def test_a_clock_set_back_is_a_boundary() -> None:
     assert len([e for e in events if isinstance(e, Sent)]) == 360
 
 
+def test_receipt_that_goes_back_bit_by_bit_is_a_boundary() -> None:
+    """Each message comes less than a second before the one before it, in a clock that is not known yet."""
+    receive_ms = [*range(0, 1000, 100), *range(500, -3100, -400)]
+    made = [
+        (n * 100 * MS, MessageTimes("imu", wall(n * 100 * MS), WALL + ms * MS, WALL + ms * MS))
+        for n, ms in enumerate(receive_ms)
+    ]
+    events, _ = run(made)
+    assert [e.reason for e in events if isinstance(e, Boundary)] == ["the receiver's clock was set back"]
+
+
 def test_a_single_damaged_stamp_is_refused_and_breaks_nothing() -> None:
     made = stream("imu", 140, 10, stamp=monotonic, latency_ms=3)
     true_ns, good = made[900]

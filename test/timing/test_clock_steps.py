@@ -9,7 +9,7 @@ import pytest
 from devices import AT_NS, CAMERA, END_S, FOREIGN, OWN, Judged, Late, drive, prompt
 from streams import MONOTONIC, MS, SECOND, WALL
 
-from edgefirst_ros.timing.finding import MessageTimes, Rule
+from edgefirst_ros.timing.finding import MessageTimes, Rule, Watched
 
 
 def in_bundles(_topic: str, time_ns: int, _pick: random.Random) -> float:
@@ -205,3 +205,12 @@ def test_topics_that_come_and_go_around_a_step_are_all_accounted_for(seed: int) 
         assert [true for _, name, true, _ in judged.timed if name == topic] == [
             true for _, true, times in made if times.topic == topic
         ]
+
+
+def test_what_came_early_before_is_usual_at_once() -> None:
+    topic = Watched("imu", 0, 0, 0)
+    for n in range(20):
+        topic.learn(n * 100 * MS, (n * 100 + 50) * MS)
+    assert (topic.is_odd(50 * MS), topic.is_odd(25 * MS)) == (False, True)
+    topic.learn(2000 * MS, 2025 * MS)
+    assert not topic.is_odd(25 * MS)

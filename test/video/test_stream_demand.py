@@ -123,6 +123,15 @@ def test_every_picture_is_decoded_once_after_the_first_group(
     assert sorted(fed_after) == sorted(set(fed_after))
 
 
+@pytest.mark.parametrize("name", ["h264-b", "h264-pyramid"])
+def test_once_two_pictures_of_a_group_are_asked_for_decoding_goes_on(name: str, fed: list[bytes]) -> None:
+    """The first picture alone is decoded twice: until then it might have been the only one."""
+    shots = encode_shots(*recipe(name, g="600"), frames=24)
+    play(stream(), shots, window=0)
+    order = [shot.number for shot in shots]
+    assert numbers(fed, shots) == [order[0], *order]
+
+
 @WORKERS
 @pytest.mark.parametrize("window", [0, 1, 20])
 def test_the_pictures_are_the_same_however_they_are_waited_for(clip: Clip, workers: int, window: int) -> None:

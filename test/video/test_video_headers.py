@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from rewrite import bits_to_bytes, escape, nal_units, se, ue
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video import h264, h264slices, h265sets, h265slices
 from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, head
+from edgefirst_ros.video.h264follower import KeptPictures
+from edgefirst_ros.video.h264slices import FRAME, H264SliceHeader
 from edgefirst_ros.video.h265sets import H265ParameterSets, parameter_sets
 
 H264ParameterSets = ParameterSets[h264.H264SequenceSet, h264.H264PictureSet]
@@ -338,3 +341,28 @@ def test_a_slice_that_starts_amid_a_picture_or_names_nothing_known(sets: H265Par
         h264slices.fields([h264slices.slice_header(amid, known)])
     with pytest.raises(DecodeError, match="parameter sets"):
         h264slices.slice_header(NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 5)), h264_parameter_sets())
+
+
+P_SLICE = H264SliceHeader(
+    picture=(5,), idr=False, reference=True, field=FRAME, frame_num=5, frame_num_modulus=16, poc=10,
+    poc_modulus=256, size=(96, 64), frame_num_left=0, first_mb=0, sets=0, idr_ident=None, kind=0,
+    lists=(1, 0), changes=((), ()), marking=None, long_term=False, kept=4, gaps=False,
+)  # fmt: skip
+
+
+def test_all_slices_of_a_picture_are_told() -> None:
+    second = replace(P_SLICE, first_mb=12)
+    assert h264slices.fields([P_SLICE, second]) == [[P_SLICE, second]]
+
+
+@pytest.mark.parametrize(("change", "named"), [((0, 0), 4), ((0, 2), 2), ((1, 12), 2), ((0, 3), 1)])
+def test_a_slice_refers_to_the_picture_that_it_names(change: tuple[int, int], named: int) -> None:
+    changed = replace(P_SLICE, changes=((change,), ()))
+    for lost in range(1, 5):
+        kept = KeptPictures()
+        for frame_num in range(1, 5):
+            header = replace(P_SLICE, frame_num=frame_num)
+            kept.decoded(header, 2 * frame_num, sound=frame_num != lost, second=False)
+        assert kept.suffice([changed], 10) is (lost != named)
+        assert kept.suffice([P_SLICE], 10) is (lost != 4)
+        assert kept.suffice([P_SLICE, changed], 10) is (lost not in {4, named})

@@ -27,6 +27,7 @@ class L5KitFormat(Format[L5KitOptions]):
     """A zarr folder of scenes, frames, agents and traffic lights, made of samples."""
 
     name = "l5kit"
+    follows_mounts = True
     options = L5KitOptions
     moved = MappingProxyType({"base_frame": "rig_frame"})
     nothing = "nothing was written: no sample had an ego pose, which needs odometry or at least two GPS fixes"
@@ -87,9 +88,9 @@ class L5KitFormat(Format[L5KitOptions]):
         """What agents, lights and points are made of."""
         return options.roles
 
-    def takes_all_lidars(self, options: L5KitOptions) -> bool:
-        """Points of all of them are seen from above."""
-        return options.points in {"lidar", "both"}
+    def takes_all(self, options: L5KitOptions) -> frozenset[Role]:
+        """Points of all lidars are seen from above, and agents by any camera."""
+        return options.roles - {Role.RADAR_TARGETS}
 
     def hold_s(self, options: L5KitOptions) -> float:
         """Frames lie between samples, and a track needs those after it."""

@@ -24,6 +24,7 @@ class NCoreFormat(Format[NCoreOptions]):
     """A folder of component stores for each sequence, made of every sensor's own measurements."""
 
     name = "ncore"
+    follows_mounts = True
     options = NCoreOptions
     moved = MappingProxyType({"rig_frame": "rig_frame"})
     nothing = "nothing was written: no measurement could be stored"

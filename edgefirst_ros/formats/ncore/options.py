@@ -77,7 +77,8 @@ class NCoreOptions(OptionsModel):
     ego_masks: dict[str, dict[str, Path]] = Field(
         default_factory=dict,
         description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
-        "mask. Give one if the bonnet is in view, so that nobody trains on it.",
+        "mask; files are named from the configuration's folder. Give one if the bonnet is in view, so that "
+        "nobody trains on it.",
     )
     stereo_pairs: dict[str, str] = Field(
         default_factory=dict,

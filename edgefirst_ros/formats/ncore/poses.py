@@ -1,10 +1,11 @@
-"""Static transforms to the poses of sensors in the rig, and rig poses to the dynamic pose of NCore."""
+"""Transforms to the poses of sensors in the rig, and rig poses to the dynamic pose of NCore."""
 
 from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,16 @@ def inverse(pose: Pose) -> Pose:
     return result
 
 
+def _inverses(poses: Pose) -> Pose:
+    """Of one pose, or of each of (N, 4, 4)."""
+    if poses.ndim == 2:
+        return inverse(poses)
+    result = np.tile(np.eye(4), (len(poses), 1, 1))
+    back = result[:, :3, :3] = poses[:, :3, :3].swapaxes(1, 2)
+    result[:, :3, 3:] = -back @ poses[:, :3, 3:]
+    return result
+
+
 def node(frame_id: str, rig_frame: str) -> str:
     """What a coordinate frame is called in the pose graph."""
     name = bare(frame_id)
@@ -71,13 +82,18 @@ def whole_camera(frame_id: str, known: Container[str]) -> tuple[str, Tile]:
     return (frame, "") if frame in known else split_tile(frame)
 
 
-def frames_in_rig(transforms: Iterable[TransformRow], rig_frame: str) -> dict[str, Pose]:
-    """T_frame_rig of every frame that is connected to ``rig_frame``, in whichever direction."""
+def frames_in_rig(
+    transforms: Iterable[TransformRow], rig_frame: str, mounted: Mapping[str, Pose] = MappingProxyType({})
+) -> dict[str, Pose]:
+    """T_frame_rig of every frame that is connected to ``rig_frame``, in whichever direction.
+
+    What is on frames that are ``mounted`` where (N, 4, 4) says, has as many poses.
+    """
     edges: dict[str, dict[str, Pose]] = {}
     for parent, child, translation_m, rotation_xyzw in transforms:
-        T_child_parent = matrix(translation_m, rotation_xyzw)
+        T_child_parent = mounted.get(bare(child), matrix(translation_m, rotation_xyzw))
         edges.setdefault(bare(child), {})[bare(parent)] = T_child_parent
-        edges.setdefault(bare(parent), {})[bare(child)] = inverse(T_child_parent)
+        edges.setdefault(bare(parent), {})[bare(child)] = _inverses(T_child_parent)
     rig = bare(rig_frame)
     found: dict[str, Pose] = {rig: np.eye(4)}
     queue = [rig]
@@ -91,18 +107,22 @@ def frames_in_rig(transforms: Iterable[TransformRow], rig_frame: str) -> dict[st
 
 
 def sensor_edges(
-    transforms: Iterable[TransformRow], rig_frame: str, nodes: Mapping[str, tuple[str, bool]]
+    transforms: Iterable[TransformRow],
+    rig_frame: str,
+    nodes: Mapping[str, tuple[str, bool]],
+    mounted: Mapping[str, Pose] = MappingProxyType({}),
 ) -> tuple[dict[str, Pose], list[str]]:
     """T_node_rig of every node of the pose graph below rig, and which of them are assumed.
 
     Args:
-        transforms: the static transforms in force.
+        transforms: those in force.
         rig_frame: what tf calls the rig.
         nodes: every node that must be there: its coordinate frame, and whether it is a camera. A tile has
             the pose of its camera. Without a transform a node is at the rig's origin, a camera looking
             forward.
+        mounted: as in ``frames_in_rig``.
     """
-    known = frames_in_rig(transforms, rig_frame)
+    known = frames_in_rig(transforms, rig_frame, mounted)
     edges = {node(frame, rig_frame): pose for frame, pose in known.items()}
     assumed = []
     for name, (frame_id, camera) in nodes.items():
@@ -238,6 +258,15 @@ def cover(poses: RigPoses, first_us: int, last_us: int) -> RigPoses:
     basis = np.maximum(poses.basis[before], poses.basis[after])
     basis[np.abs(wanted - at) > _EXACT_US] = ASSUMED
     return RigPoses(wanted, rows, basis, np.fmax(poses.sigma[before], poses.sigma[after]))
+
+
+def matrices(known_us: npt.NDArray[np.int64], rows: Rows, wanted_us: npt.NDArray[np.int64]) -> Pose:
+    """Poses (M, 4, 4) at wanted times, none beyond the known ones, as ``_interpolated``."""
+    known, wanted = (known_us - known_us[0]).astype(np.float64), (wanted_us - known_us[0]).astype(np.float64)
+    poses = np.tile(np.eye(4), (len(wanted), 1, 1))
+    poses[:, :3, :3] = matrix_of(_interpolated(known, rows[:, 3:], wanted))
+    poses[:, :3, 3] = _interpolated(known, rows[:, :3], wanted)
+    return poses
 
 
 def _interpolated(known: Floats, values: Floats, wanted: Floats) -> Floats:

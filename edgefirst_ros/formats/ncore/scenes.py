@@ -39,6 +39,7 @@ from edgefirst_ros.model.untrusted import parse_json, refusing
 
 Get = Callable[[str], bytes]
 _FRAMES = re.compile(r"((?:cameras|lidars|radars)/[^/]+/frames)/\.zattrs")
+_SENSOR = re.compile(r"(cameras/[^/]+)/\.zattrs")
 _INTRINSICS = re.compile(r"intrinsics/default/cameras/([^/]+)/\.zattrs")
 _SERIES = "poses/default/generic_data"
 _ENTITIES = {"cameras": Mark.CAMERA, "lidars": Mark.LIDAR, "radars": Mark.RADAR}
@@ -54,6 +55,7 @@ class _Frames:
     Attributes:
         stores: all of them.
         groups: by the frames of a sensor, their store, and begin and end (N, 2) of each in microseconds.
+        deep: those of cameras whose values are no colours, such as depth.
 
     Raises:
         DatasetNotFound: there is no finished store.
@@ -65,16 +67,20 @@ class _Frames:
         if not self.stores:
             raise DatasetNotFound(f"{folder}: holds no finished store")
         self.groups: dict[str, tuple[Path, npt.NDArray[np.int64]]] = {}
+        self.deep: set[str] = set()
         for path in self.stores:
             with refusing(path, DatasetError), Reading(path) as reading:
                 for key in reading.store:
+                    if (found := _SENSOR.fullmatch(key)) is not None:
+                        meta = parse_json(reading.store.get(key)).get("generic_meta_data", {})
+                        self.deep.update([f"{found[1]}/frames"] * ("pixel_values" in meta))
                     if (found := _FRAMES.fullmatch(key)) is not None:
                         times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
                         self.groups[found[1]] = path, np.array(times, np.int64).reshape(-1, 2)
 
 
 class NCoreScenes(Scenes):
-    """The pictures of the first camera of a sequence, see ``Scenes``; without a camera, the lidar's frames.
+    """Pictures of a sequence's first camera, one in colour if there is one; without, frames of the lidar.
 
     Raises:
         DatasetNotFound: there is no finished store.
@@ -83,12 +89,12 @@ class NCoreScenes(Scenes):
 
     def __init__(self, folder: Path) -> None:
         self._name = folder.name
-        self._groups = _Frames(folder).groups
+        frames = _Frames(folder)
+        self._groups = frames.groups
+        there = sorted(group for group, (_, times) in self._groups.items() if len(times))
+        there.sort(key=frames.deep.__contains__)
         self._cameras, self._lidars = (
-            sorted(
-                group for group, (_, times) in self._groups.items() if group.startswith(kind) and len(times)
-            )
-            for kind in ("cameras", "lidars")
+            [group for group in there if group.startswith(kind)] for kind in ("cameras", "lidars")
         )
 
     def moments(self) -> list[Moment]:
@@ -217,7 +223,9 @@ class NCoreDrawing:
             if f"{_SERIES}/imu_timestamps_us/.zarray" in keys:
                 _draw_imu(get, canvas)
             if "poses/default/dynamic_poses/.zattrs" in keys:
-                _draw_way(parse_json(get("poses/default/dynamic_poses/.zattrs")), canvas)
+                dynamic = parse_json(get("poses/default/dynamic_poses/.zattrs"))
+                canvas.mount(_mounts({names: {"pose": v["poses"][-1]} for names, v in dynamic.items()}))
+                _draw_way(dynamic, canvas)
 
     def _guarded(self, work: Callable[[], None], where: object) -> None:
         with refusing(self._folder, DatasetError, f"{where} cannot be read"):

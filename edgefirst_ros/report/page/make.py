@@ -26,7 +26,7 @@ from edgefirst_ros.report.models import Recording, Report, end_of, parsed, read_
 from edgefirst_ros.report.page import measured, overview
 from edgefirst_ros.report.page.lanes import Stretch, time_axis
 from edgefirst_ros.report.page.rig import rig
-from edgefirst_ros.report.page.thumbnails import Rig, Thumbnail, chosen, thumbnails
+from edgefirst_ros.report.page.thumbnails import Rig, Thumbnail, chosen, of_reference, thumbnails
 from edgefirst_ros.report.runs import Run, find_run
 
 MOST_ROWS = 200
@@ -228,7 +228,7 @@ def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> N
 
     Args:
         values: the report that a conversion would leave.
-        scenes: some of its samples.
+        scenes: some of its samples, with a rig those of every camera.
         output: the page.
 
     Raises:
@@ -237,10 +237,12 @@ def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> N
     """
     report = parsed(values)
     report.purpose = "recording"
-    count = len(scenes)
-    why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
     of = {scene.moment: scene for scene in scenes}
-    pictures, lacking = thumbnails(zip(of, why, strict=True), of.__getitem__, report)
+    moments = of_reference(of, report)
+    count = len(moments)
+    why = ["start", *["on the way"] * (count - 2), "near the end"][:count]
+    seen = Rig(of, lambda moment: moment, report)
+    pictures, lacking = thumbnails(zip(moments, why, strict=True), of.__getitem__, report, seen)
     if not pictures:
         lacking = lacking or "no sample could be made of the recording"
     write_page(output, document(report, report.dataset, pictures, lacking))

@@ -56,8 +56,7 @@ class Thumbnail:
 
 def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]]:
     """Start, end, the worst pairings, what sensors showed wrongly, and some at random, the same each time."""
-    beside = {frames.name for sequence in report.sequences for frames in sequence.cameras.values()}
-    moments = [each for each in moments if each.sequence not in beside] or moments
+    moments = of_reference(moments, report)
     if not moments:
         return []
     picked: dict[int, str] = {0: "start", len(moments) - 1: "end"}
@@ -88,6 +87,13 @@ def chosen(moments: Sequence[Moment], report: Report) -> list[tuple[Moment, str]
         if others:
             picked[rng.choice(others)] = "at random"
     return [(moments[number], why) for number, why in sorted(picked.items())[:MOST_PICTURES]]
+
+
+def of_reference(moments: Iterable[Moment], report: Report) -> list[Moment]:
+    """Those that are of no camera beside the reference, all if there are no others."""
+    every = list(moments)
+    beside = {frames.name for sequence in report.sequences for frames in sequence.cameras.values()}
+    return [each for each in every if each.sequence not in beside] or every
 
 
 class Rig:

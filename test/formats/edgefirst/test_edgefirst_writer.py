@@ -303,6 +303,12 @@ def test_a_place_that_is_none_is_null_and_not_in_the_exif(tmp_path: Path, where:
         assert not image.getexif().get_ifd(0x8825)
 
 
+@pytest.mark.parametrize("place", [GeoPoint(-90.0, 180.0, 5.0), GeoPoint(90.0, -180.0, 5.0)])
+def test_the_poles_and_the_date_line_are_on_earth(tmp_path: Path, place: GeoPoint) -> None:
+    _, _, row = one(tmp_path, sample(0, where=EgoPose(START_NS, location=place)))
+    assert row["location"] == [place.longitude_deg, place.latitude_deg]
+
+
 def test_location_and_exif_agree(tmp_path: Path) -> None:
     _, files, row = one(tmp_path, sample(0))
     place = ego().location

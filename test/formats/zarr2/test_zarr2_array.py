@@ -103,6 +103,7 @@ def test_absent_chunks_read_as_the_fill_value() -> None:
         ("<f8", float("-inf"), "-Infinity"),
         ("<f4", 0, 0.0),
         ("<u8", 3, 3),
+        ("<i4", -1, -1),
         ("|b1", True, True),
         ("|S4", 0, ""),
         ("|V2", 0, "AAA="),

@@ -1,4 +1,4 @@
-"""Point clouds to binary PCD v0.7 and to range images; depth images in the units of the format."""
+"""Point clouds to binary PCD v0.7 and to range images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.camera import MAX_MM, RawImage, single_channel
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud, as_type, float_scale, is_seen, type_scale
@@ -130,30 +130,13 @@ def _wire_type(dtype: np.dtype[np.void], name: str) -> np.dtype[Any]:
     return np.dtype((base, field.shape)) if field.shape else base
 
 
-def depth_mm(image: RawImage) -> npt.NDArray[np.uint16]:
-    """Depth in millimetres (height, width); 0 is unknown, 65535 is 65.535 m or more.
-
-    16-bit images are in millimetres, float images in metres, where NaN is unknown. Source: REP 118.
-
-    Raises:
-        DecodeError: the image has another type.
-    """
-    pixels = _single_channel(image)
-    if pixels.dtype == np.uint16:
-        return pixels.astype(np.uint16, copy=False)
-    if pixels.dtype == np.float32:
-        millimetres = np.nan_to_num(pixels.astype(np.float64) * 1000.0, nan=0.0, posinf=MAX_MM, neginf=0.0)
-        return np.rint(millimetres).clip(0, MAX_MM).astype(np.uint16)
-    raise DecodeError(f"depth image of encoding {image.encoding}")
-
-
 def reflectivity(image: RawImage) -> npt.NDArray[np.uint8]:
     """Reflectivity 0 to 255 (height, width).
 
     Raises:
         DecodeError: the image is not 8-bit gray.
     """
-    pixels = _single_channel(image)
+    pixels = single_channel(image)
     if pixels.dtype != np.uint8:
         raise DecodeError(f"reflectivity image of encoding {image.encoding}")
     return pixels.astype(np.uint8, copy=False)
@@ -171,18 +154,8 @@ def encode_gray_jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
     return bytes(simplejpeg.encode_jpeg(gray, quality=quality, colorspace="GRAY", colorsubsampling="Gray"))
 
 
-def _single_channel(image: RawImage) -> npt.NDArray[np.generic]:
-    pixels = image.pixels
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
-        return pixels[:, :, 0]
-    if pixels.ndim != 2:
-        raise DecodeError(f"image of encoding {image.encoding} where one channel is expected")
-    return pixels
-
-
 REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
 """Field names of reflectivity, the device's own first."""
-MAX_MM = 0xFFFF
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 

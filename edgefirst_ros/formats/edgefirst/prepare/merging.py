@@ -8,11 +8,13 @@ import numpy.typing as npt
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, as_type, is_seen, point_offsets_ns
 from edgefirst_ros.model.sample import EgoPose, Sample, Sweep
-from edgefirst_ros.model.transform import between, frame_in_base, matrix_of
+from edgefirst_ros.model.transform import between, frame_in_base, matrix_of, quaternion_of
 
 LIDAR = "lidar"
 """Field with the number of the lidar that a point is of, by the order of topics."""
 Floats = npt.NDArray[np.float64]
+_Pose = tuple[Floats, Floats]
+"""Place and quaternion."""
 
 
 def merged_sweeps(sample: Sample) -> tuple[PointCloud | None, dict[str, int], list[tuple[str, str]]]:
@@ -70,23 +72,31 @@ def _placed(sweep: Sweep, cloud: PointCloud, sample: Sample) -> Floats:
         DecodeError: no x, y, z, or no transform from the lidar to the rig.
     """
     measurement, rig = sweep.measurement, sample.sequence.rig_frame
-    T_lidar_rig = frame_in_base(sample.calibration.transforms, measurement.frame_id, rig)
-    if T_lidar_rig is None:
-        raise DecodeError(f"no transform from {measurement.frame_id} to {rig}")
-    points_m: Floats = cloud.xyz().astype(np.float64) @ T_lidar_rig[:3, :3].T + T_lidar_rig[:3, 3]
+    ends = []
+    for mounted in sweep.mounted:
+        T_lidar_rig = frame_in_base({**sample.calibration.transforms, **mounted}, measurement.frame_id, rig)
+        if T_lidar_rig is None:
+            raise DecodeError(f"no transform from {measurement.frame_id} to {rig}")
+        ends.append(T_lidar_rig)
+    points_m: Floats = cloud.xyz().astype(np.float64)
+    if (ends[0] == ends[1]).all():
+        points_m = points_m @ ends[0][:3, :3].T + ends[0][:3, 3]
+    else:
+        turn, place_m = _path(sweep, cloud, [(T[:3, 3], quaternion_of(T[:3, :3])) for T in ends])
+        points_m = np.einsum("nij,nj->ni", matrix_of(turn), points_m) + place_m
     poses = (sweep.begin, sweep.end, sample.ego)
     if not all(pose.is_known and pose.origin == sample.ego.origin for pose in poses):
         return points_m
-    turn, place_m = _path(sweep, cloud)
+    turn, place_m = _path(sweep, cloud, [_pose(sweep.begin), _pose(sweep.end)])
     in_world = np.einsum("nij,nj->ni", matrix_of(turn), points_m) + place_m
     at_m, rotation = _pose(sample.ego)
     moved_m: Floats = (in_world - at_m) @ matrix_of(rotation)
     return moved_m
 
 
-def _path(sweep: Sweep, cloud: PointCloud) -> tuple[Floats, Floats]:
-    """The rig's rotations (n, 4) and places (n, 3) where each point was measured."""
-    (begin_m, begin), (end_m, end) = _pose(sweep.begin), _pose(sweep.end)
+def _path(sweep: Sweep, cloud: PointCloud, ends: list[_Pose]) -> tuple[Floats, Floats]:
+    """Rotations (n, 4) and places (n, 3) when each point was measured, from those at the sweep's ends."""
+    (begin_m, begin), (end_m, end) = ends
     told = point_offsets_ns(cloud, sweep.measurement.stamp_ns)
     span_ns = sweep.end.time_ns - sweep.begin.time_ns
     if told is None or span_ns <= 0:
@@ -96,5 +106,5 @@ def _path(sweep: Sweep, cloud: PointCloud) -> tuple[Floats, Floats]:
     return between(begin, end, share), begin_m + share[:, None] * (end_m - begin_m)
 
 
-def _pose(pose: EgoPose) -> tuple[Floats, Floats]:
+def _pose(pose: EgoPose) -> _Pose:
     return np.array(pose.position_m or (0.0, 0.0, 0.0)), np.array(pose.rotation_xyzw or (0.0, 0.0, 0.0, 1.0))

@@ -18,7 +18,6 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     EncodedCloud,
     RangeFiles,
     RangeGrid,
-    depth_mm,
     encode_gray_jpeg,
     encode_lidar,
     encode_radar,
@@ -31,7 +30,7 @@ from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.camera import RawImage, depth_mm
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud
@@ -212,6 +211,8 @@ def prepare_sample(
     for role, measurement in sample.companions.items():
         if role not in _STORED:
             out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
+    others = (each for view in sample.views for each in view.companions.values())
+    out.refused += [(each.topic, NoPlace("it goes with another camera")) for each in others]
     annotations = Annotations()
     if not ANNOTATION_ROLES.isdisjoint(sample.companions):
         annotations = annotate(sample, with_raster=options.schema_version != "2025.01")

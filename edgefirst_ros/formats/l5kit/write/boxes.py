@@ -26,6 +26,8 @@ from edgefirst_ros.model.transform import bare, frame_in_base
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 CLUSTER_KEYS = 1 << 32
 """Keys from here on are of clusters; the device reuses their numbers."""
+VIEWS = 1 << 32
+"""A view is 0, the sample's own, or the ``track_key`` of another camera."""
 
 
 def track_key(name: str) -> int:
@@ -54,7 +56,7 @@ class PlacedDetections:
         key: (N,) int64: ``track_key``, or CLUSTER_KEYS and a cluster's number, or 0 for no track.
         label: (N, 17) float32 probabilities.
         typical_m: (N, 2), typical length and width of its class.
-        source: (N,) int64, which of the options' sources it is of, best first.
+        source: (N,) int64, which of the options' sources it is of, best first; times VIEWS, and its view.
         time_ns: (N,) int64, when it was seen.
     """
 
@@ -88,6 +90,13 @@ class PlacedDetections:
         """A copy with this source and time in every row."""
         count = len(self)
         return replace(self, source=np.full(count, source), time_ns=np.full(count, time_ns))
+
+    def of_view(self, view: int) -> PlacedDetections:
+        """A copy of which nothing has the key or the source of what another view has."""
+        named = np.where(self.key > 0, np.maximum(self.key ^ view, 1), 0)
+        clusters = self.key + (view >> 2) * CLUSTER_KEYS
+        key = np.where(self.key < CLUSTER_KEYS, named, clusters)
+        return replace(self, key=key, source=self.source + view)
 
     @classmethod
     def joined(cls, parts: Sequence[PlacedDetections]) -> PlacedDetections:
@@ -126,8 +135,15 @@ class Setting:
     calibration: Calibration
     options: L5KitOptions
     rig_frame: str = "base_link"
-    picture_frame: str = ""
-    """Of the sample's picture, as its message says."""
+    picture_frame: str | None = ""
+    """Of the sample's picture, as its message says; None where only messages name their frames."""
+
+    def at(self, measurement: Measurement) -> Setting:
+        """With what moves on the rig where it was at a measurement."""
+        if not measurement.mounted:
+            return self
+        transforms = {**self.calibration.transforms, **measurement.mounted}
+        return replace(self, calibration=replace(self.calibration, transforms=transforms))
 
     def frame_pose(self, frame_id: str) -> Floats:
         """T_frame_base (4, 4), a frame's pose in the rig; the empty name is the rig itself.
@@ -146,6 +162,8 @@ class Setting:
         Raises:
             DecodeError: neither is connected to the rig.
         """
+        if self.picture_frame is None:
+            return self.frame_pose(frame_id)
         for name in (bare(frame_id), CAMERA_FRAME, bare(self.picture_frame)):
             matrix = frame_in_base(self.calibration.transforms, name, self.rig_frame)
             if name not in {"", self.rig_frame} and matrix is not None:
@@ -292,7 +310,7 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
     Raises:
         DecodeError: the frame of the solid boxes is not connected to the rig.
     """
-    result = [box if _tracked(box) else replace(box, track_id="") for box in solid.boxes]
+    result = [box if box.is_tracked else replace(box, track_id="") for box in solid.boxes]
     loose = [index for index, box in enumerate(result) if not box.track_id]
     try:
         middles, half = in_image_plane(flat.boxes, setting.camera_info)
@@ -316,7 +334,3 @@ def identified(solid: Boxes, flat: Boxes, setting: Setting) -> Boxes:
             matched.add(loose[row])
             result[loose[row]] = replace(own, track_id=twin.track_id, label=twin.label, score=twin.score)
     return Boxes(tuple(result), solid.frame_id)
-
-
-def _tracked(box: Box) -> bool:
-    return bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0)

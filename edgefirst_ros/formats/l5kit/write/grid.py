@@ -14,8 +14,10 @@ from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
 from edgefirst_ros.formats.l5kit.write.clusters import seen_from
+from edgefirst_ros.formats.l5kit.write.joining import Joiner
 from edgefirst_ros.formats.l5kit.write.prepare import Cloud, EgoPath, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
+from edgefirst_ros.formats.tracks.views import fit_m
 from edgefirst_ros.model.transform import rigid
 
 BRIDGED_NS = 300_000_000
@@ -87,6 +89,7 @@ class FrameGrid:
         self._learn_ns = self._ahead_ns - half_ns
         self._back_ns = max(self._ahead_ns, BRIDGED_NS)
         self._tracks = Tracks(options)
+        self._joiner = Joiner()
         self._ego = EgoPath()
         self._held: deque[Held] = deque()
         self._unplaced: deque[Held] = deque()
@@ -263,6 +266,7 @@ class FrameGrid:
             level = np.concatenate([seen.place_m, np.zeros((len(seen), 1))], axis=1)
             world = (level @ pose.rotation.T + pose.position_m)[:, :2].tolist()
             bearing = (seen.bearing_rad + yaw_of(pose.rotation)).tolist()
+            fit = fit_m(seen.typical_m[:, 1], np.linalg.norm(seen.place_m, axis=1)).tolist()
             reach = (np.maximum(seen.typical_m[:, 0], seen.lateral_m) / 2 + 0.5).tolist()
             for index, (x, y) in enumerate(world):
                 self._tracks.see(
@@ -278,10 +282,12 @@ class FrameGrid:
                         float(seen.height_m[index]),
                         seen.label[index],
                         reach[index],
+                        fit[index],
                     )
                 )
         for source in np.unique(found.source).tolist():
             self._seen_ns[source] = int(found.time_ns[found.source == source].max())
+        self._joiner.join(self._tracks.named, held.number)
 
     def _frame(self, due_ns: int) -> Frame | None:
         pose = self._ego.at(due_ns)

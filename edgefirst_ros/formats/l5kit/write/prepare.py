@@ -17,6 +17,7 @@ from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source, status_row
 from edgefirst_ros.formats.l5kit.store.schema import FACE, LIDAR, RADAR, Records
 from edgefirst_ros.formats.l5kit.write.boxes import (
+    VIEWS,
     Boxes,
     PlacedBoxes,
     PlacedDetections,
@@ -135,7 +136,14 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
     picture_frame = camera.frame_id if camera else ""
     setting = Setting(sample.calibration, options, sample.sequence.rig_frame, picture_frame)
     account = _Account()
-    candidates = _candidates(sample, setting, account)
+    candidates, origins = _candidates(sample.companions, setting, account)
+    for view in sample.views:
+        number = track_key(view.camera)
+        beside = Setting(view.calibration, options, sample.sequence.rig_frame, None)
+        account.topics.update(each.topic for each in view.companions.values())
+        found, topics = _candidates(view.companions, beside, account)
+        candidates = PlacedDetections.joined([candidates, found.of_view(number)])
+        origins |= {source + number: topic for source, topic in topics.items()}
     lights = _lights(sample, setting)
     clouds = _clouds(sample, setting, account)
     pose = pose_of(sample.ego)
@@ -155,11 +163,7 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         sample.time_ns,
         pose,
         candidates,
-        {
-            index: sample.companions[ROLES[source]].topic
-            for index, source in enumerate(options.sources)
-            if ROLES[source] in sample.companions
-        },
+        origins,
         lights,
         clouds,
         tuple(sorted(account.topics)),
@@ -177,15 +181,20 @@ def pose_of(ego: EgoPose) -> Pose | None:
     return Pose(rotation, position, ego.origin)
 
 
-def _candidates(sample: Sample, setting: Setting, account: _Account) -> PlacedDetections:
+def _candidates(
+    companions: Mapping[Role, Measurement], setting: Setting, account: _Account
+) -> tuple[PlacedDetections, dict[int, str]]:
+    """The detections of one view, and their topics by source."""
     kept = PlacedDetections.none()
     unplaced: list[tuple[str, str, int]] = []
+    origins: dict[int, str] = {}
     for rank, source in enumerate(setting.options.sources):
-        measurement = sample.companions.get(ROLES[source])
+        measurement = companions.get(ROLES[source])
         if measurement is None:
             continue
+        origins[rank * VIEWS] = measurement.topic
         try:
-            placed = _placed(source, measurement, sample, setting)
+            placed = _placed(source, measurement, companions.get(Role.MODEL), setting.at(measurement))
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
             continue
@@ -193,16 +202,17 @@ def _candidates(sample: Sample, setting: Setting, account: _Account) -> PlacedDe
         unplaced += [(measurement.topic, reason, key) for reason, key in placed.refused]
         again = repeats(placed.candidates)
         account.refused += [(measurement.topic, "the same track twice in one frame")] * int(again.sum())
-        more = placed.candidates.taken(~again).of(rank, measurement.time_ns)
+        more = placed.candidates.taken(~again).of(rank * VIEWS, measurement.time_ns)
         kept = PlacedDetections.joined([kept, more.taken(~shown_by(kept, more))])
     # What one source could not place is only missing if no other one did.
     there = set(kept.key.tolist()) - {0}
     account.refused += [(topic, reason) for topic, reason, key in unplaced if key not in there]
-    return kept
+    return kept, origins
 
 
-def _placed(source: Source, measurement: Measurement, sample: Sample, setting: Setting) -> PlacedBoxes:
-    model = sample.companions.get(Role.MODEL)
+def _placed(
+    source: Source, measurement: Measurement, model: Measurement | None, setting: Setting
+) -> PlacedBoxes:
     flat = _no_lights(model, setting) if model is not None else Boxes((), "")
     if source == "model":
         return place_model(flat, setting)
@@ -252,12 +262,13 @@ def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[tuple[i
         if measurement is None or wanted not in {name, "both"}:
             continue
         try:
-            check_points(measurement, setting)
+            there = setting.at(measurement)
+            check_points(measurement, there)
         except DecodeError as error:
             account.refused.append((measurement.topic, str(error)))
             continue
         account.topics.add(measurement.topic)
-        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, setting)
+        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, there)
     return clouds
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
-from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS
+from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS, VIEWS
 from edgefirst_ros.formats.tracks.sizes import Prior, Size
 from edgefirst_ros.formats.tracks.solver import (
     Place,
@@ -52,13 +52,14 @@ class Sighting:
 
     Attributes:
         key: as in PlacedDetections.
-        source: rank among the sources, the best 0.
+        source: as in PlacedDetections.
         sample: number of the sample that brought it.
         time_ns: when it was seen.
         place_m: east and north.
         bearing_rad: direction in the world that it was seen along.
         lateral_m, depth_m, height_m, label: as in PlacedDetections.
         reach_m: half its typical size; untracked detections within it are the same object.
+        fit_m: within it another camera's detection is the same object, see ``tracks.views.fit_m``.
     """
 
     key: int
@@ -72,6 +73,12 @@ class Sighting:
     height_m: float
     label: _Labels
     reach_m: float
+    fit_m: float = 0.0
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether it has no track, or is a cluster, whose number says nothing about boxes."""
+        return not 0 < self.key < CLUSTER_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +111,19 @@ class Settled:
 
 
 class AgentTrack:
-    """One object: its path, heading, size and class. ``number`` is its id in the scene.
+    """One object as one view has it: its path, heading, size and class.
 
     Rows are made of what is known when their frame is due. ``settle`` says later what all sightings say.
+
+    Attributes:
+        number: its id in the scene, which views of one object share.
+        own_number: that of this view alone.
+        first_ns: time of its first sighting.
     """
 
     def __init__(self, number: int, options: L5KitOptions) -> None:
-        self.number = number
+        self.number = self.own_number = number
+        self.first_ns = 0
         self._options = options
         self._path = TrackPath(VELOCITY_WINDOW_NS)
         self._sightings: list[Sighting] = []
@@ -134,6 +147,18 @@ class AgentTrack:
         return self._sightings[-1]
 
     @property
+    def view(self) -> int:
+        """Of its sightings, see ``VIEWS``."""
+        return self.last.source % VIEWS
+
+    def expected_m(self, time_ns: int) -> Place:
+        """Where it is at a time near its latest sighting, if it moves as it did then."""
+        last = self.last
+        (x, y), (east, north) = last.place_m, self._path.velocity(last.time_ns) or (0.0, 0.0)
+        off_s = (time_ns - last.time_ns) / 1e9
+        return x + off_s * east, y + off_s * north
+
+    @property
     def is_long(self) -> bool:
         """Whether so much is known of it that it may as well be settled."""
         return len(self._times_ns) >= _MOST_SIGHTINGS
@@ -141,6 +166,7 @@ class AgentTrack:
     def add(self, sighting: Sighting) -> None:
         """Add a sighting, unless it is not later than the last one."""
         if self._path.add(sighting.time_ns, sighting.place_m):
+            self.first_ns = self.first_ns or sighting.time_ns
             self._sightings.append(sighting)
             self._waiting.append(sighting)
 
@@ -274,6 +300,11 @@ class Tracks:
     def __len__(self) -> int:
         return len(self._all)
 
+    @property
+    def named(self) -> list[AgentTrack]:
+        """Those with a name that their sensor keeps, in order of their beginning."""
+        return [track for track in self._all if not track.last.is_anonymous]
+
     def see(self, sighting: Sighting) -> None:
         """Take a sighting; those of a track in order of time."""
         if not sighting.key:
@@ -301,11 +332,19 @@ class Tracks:
             loose_ns: detections without a track are shown if their message is the one of its source nearest
                 to the frame, and its time lies between these.
         """
-        found = {track.number: shown for track in self._all if (shown := track.shown(time_ns, ego_yaw_rad))}
+        found: dict[int, Shown] = {}
+        for track in self._all:
+            shown = track.shown(time_ns, ego_yaw_rad)
+            if shown and (track.number not in found or shown.source <= found[track.number].source):
+                found[track.number] = shown
         loose = [track.shown(track.last.time_ns, ego_yaw_rad) for track in self._near(time_ns, loose_ns)]
         every = [*found.values(), *(shown for shown in loose if shown is not None)]
         kept: list[Shown] = []
-        for shown in sorted(every, key=lambda shown: shown.source):
+        has_views = any(shown.source % VIEWS for shown in every)
+        # What has no name in one view may have one in another.
+        for shown in sorted(
+            every, key=lambda shown: (has_views and shown.sightings[0].is_anonymous, shown.source)
+        ):
             if not any(_same(better, shown) for better in kept):
                 kept.append(shown)
         return kept
@@ -371,7 +410,7 @@ class Tracks:
 
 def _same(better: Shown, other: Shown) -> bool:
     """Whether both rows show one object; untracked detections and clusters are compared by position."""
-    if better.source == other.source or 0 < other.sightings[0].key < CLUSTER_KEYS:
+    if better.source == other.source or not other.sightings[0].is_anonymous:
         return False
     apart = np.linalg.norm(better.row["centroid"] - other.row["centroid"])
     return bool(apart < better.sightings[0].reach_m)

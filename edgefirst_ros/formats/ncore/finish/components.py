@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,22 @@ def _static_json(edge: tuple[str, str], pose: Pose) -> Json:
     return {"pose": _pose_json(stored_poses(pose, dtype)), "dtype": dtype}
 
 
+def _moving_json(poses: Pose, times_us: npt.NDArray[np.int64]) -> Json:
+    stored = _pose_json(stored_poses(poses, POSE_DTYPE))
+    return {"poses": stored, "timestamps_us": times_us.tolist(), "dtype": POSE_DTYPE}
+
+
+def _mounts_us(facts: Facts, first_us: int, last_us: int) -> npt.NDArray[np.int64]:
+    """When poses of mounts that move are written: as often as those of the rig, and at both ends."""
+    told = np.unique(np.concatenate([[first_us, last_us], *(e.times_us for e in facts.mounted.values())]))
+    times_us, gap_us = [first_us], facts.sequence.get("pose_gap_us", 50_000)
+    inside = told[(told > first_us) & (told <= last_us)].tolist()
+    for now_us, next_us in pairwise(inside):
+        if next_us - times_us[-1] > gap_us:
+            times_us.append(now_us)
+    return np.array([*times_us, *inside[-1:]], np.int64)
+
+
 def stored_poses(poses: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
     """Poses (..., 4, 4) as they are stored.
 
@@ -121,16 +138,20 @@ def _poses(
             frame_id = facts.instances.get((component, name), {}).get("frame_id", "")
             nodes[name] = (frame_id, component == "cameras")
     rig_frame = facts.sequence.get("rig_frame", "base_link")
-    edges, assumed = sensor_edges(*placed_rig(facts), nodes)
+    times_us = _mounts_us(facts, first_us, last_us)
+    edges, assumed = sensor_edges(*placed_rig(facts), nodes, facts.mounted_at(times_us))
     for name in assumed:
         frame_id, camera = nodes[name]
         looking = ", facing forward" if camera else ""
         warn(
             f"no transform for {name} (frame {frame_id!r}): it is placed at the origin of the rig"
-            f"{looking}; publish one from {rig_frame}, or set rig_frame to the rig's frame"
+            f"{looking}; publish one from {rig_frame}{_to_base(frame_id, facts)}, or set rig_frame to the "
+            "rig's frame"
         )
-    static = {(node, RIG): pose for node, pose in edges.items()}
-    dynamic: Json = {}
+    static = {(node, RIG): pose for node, pose in edges.items() if pose.ndim == 2}
+    dynamic: Json = {
+        str((node, RIG)): _moving_json(pose, times_us) for node, pose in edges.items() if pose.ndim == 3
+    }
     trajectory, T_world_enu = _trajectory(facts, (first_us, last_us), static, dynamic, warn)
     _warn_of_poses(trajectory, last_us - first_us, facts, warn)
     if T_world_enu is not None and facts.origin is not None:
@@ -139,7 +160,7 @@ def _poses(
     if assumed:
         meta["assumed_extrinsics"] = assumed
     arrays: Arrays = {}
-    if trajectory is not None and dynamic:
+    if trajectory is not None and str((RIG, WORLD)) in dynamic:
         arrays = _pose_arrays(trajectory)
         meta[f"{RIG}_{WORLD}"] = _POSE_META
     else:
@@ -155,6 +176,18 @@ def _poses(
         *under("dynamic_poses", group("", dynamic)),
     ]
     return meta, records, arrays
+
+
+def _to_base(frame_id: str, facts: Facts) -> str:
+    """To where a frame's own transforms lead, such as a second device's base, and how else that is placed."""
+    parents = {bare(child): bare(row[0]) for child, row in facts.transforms.items()}
+    chain = [bare(frame_id)]
+    while parents.get(chain[-1], chain[-1]) not in chain:
+        chain.append(parents[chain[-1]])
+    prefix = chain[-1].rpartition("/")[0]
+    if len(chain) == 1:
+        return ""
+    return f" to {chain[-1]}" + (f", give xyz_m to the tf entry with frame_prefix {prefix}" if prefix else "")
 
 
 def _trajectory(
@@ -187,11 +220,7 @@ def _trajectory(
         motion.finish()
         if warning := motion.warning(facts.sequence["id"]):
             warn(warning)
-        dynamic[str((RIG, WORLD))] = {
-            "poses": _pose_json(written),
-            "timestamps_us": kept.times_us.tolist(),
-            "dtype": POSE_DTYPE,
-        }
+        dynamic[str((RIG, WORLD))] = _moving_json(poses, kept.times_us)
     return kept, T_world_enu
 
 
@@ -275,7 +304,8 @@ def _cuboids(facts: Facts) -> Component:
     boxes = facts.cuboids
     poses = facts.rig_poses() if facts.pose_times_us else None
     rig_frame = facts.sequence.get("rig_frame", "base_link")
-    dims, rotations, headings = solved(boxes, poses, [*facts.transforms.values()], rig_frame, facts.nodes)
+    placed = [*facts.transforms.values()], rig_frame, facts.nodes
+    dims, rotations, headings = solved(boxes, poses, *placed, mounted=facts.mounted_at)
     attributes = JsonPayload(*boxes.attributes(dims, rotations))
     records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
     messages_us = np.unique(

@@ -9,7 +9,7 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.poses import RIG, RigPoses, TransformRow, sensor_edges
+from edgefirst_ros.formats.ncore.finish.sharedtracks import share_tracks
+from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, sensor_edges
 from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.pace import rest
@@ -39,10 +40,11 @@ _PLACES = np.dtype([
 ])  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+Mounted = Callable[[npt.NDArray[np.int64]], Mapping[str, Pose]]
 
 
 class CuboidTable:
-    """Cuboids in order of arrival, one per row of some 130 bytes.
+    """Cuboids in order of arrival, one per row of some 134 bytes.
 
     Attributes:
         times_us: of the messages.
@@ -50,7 +52,9 @@ class CuboidTable:
         nodes: frame of reference, index in ``texts``.
         classes: class as sent, index in ``texts``.
         tracks: track, index in ``texts``.
+        views: topic, index in ``topics``.
         texts: each once.
+        topics: likewise.
         centroids: (N * 3,) in the frame of reference, metres.
         measured: (N * 3,) ``dim`` as measured: width across, and height; if ``is_sized`` as it is.
         extra: (N * 4,) what observations have no field for.
@@ -63,6 +67,7 @@ class CuboidTable:
         self.is_sized = is_sized
         self.times_us, self.reference_us = array("q"), array("q")
         self.nodes, self.classes, self.tracks = array("I"), array("I"), array("I")
+        self.views, self.topics = array("I"), list[str]()
         self.texts: list[str] = []
         self.centroids, self.measured, self.extra = array("d"), array("d"), array("d")
         self.tracked, self.optical = bytearray(), bytearray()
@@ -80,11 +85,16 @@ class CuboidTable:
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        return 130 * len(self) + 200 * len(self.texts)
+        return 134 * len(self) + 200 * len(self.texts)
 
-    def add(self, node: str, observations: Sequence[Any], extra: Iterable[Iterable[float]]) -> None:
+    def add(
+        self, node: str, observations: Sequence[Any], extra: Iterable[Iterable[float]], topic: str = ""
+    ) -> None:
         """Append the cuboids of a message as in the journal; ``mark`` must follow."""
         at = self._text(node)
+        if topic not in self.topics:
+            self.topics.append(topic)
+        self.views.extend([self.topics.index(topic)] * len(observations))
         for each in observations:
             bbox = each["bbox3"]
             self.times_us.append(each["timestamp_us"])
@@ -102,6 +112,11 @@ class CuboidTable:
         self._kinds.extend(_NUMBERS[kind] for kind in kinds)
         self.tracked.extend(map(int, tracked))
         self.optical.extend([int(optical)] * (len(self) - len(self.optical)))
+
+    def rename(self, rows: Iterable[int], track: str) -> None:
+        """Give cuboids another track."""
+        for row in rows:
+            self.tracks[row] = self._text(track)
 
     def _text(self, text: str) -> int:
         index = self._index.setdefault(text, len(self.texts))
@@ -233,6 +248,8 @@ def solved(
     transforms: Sequence[TransformRow],
     rig_frame: str,
     nodes: Mapping[str, str],
+    *,
+    mounted: Mounted,
 ) -> tuple[Floats, Floats, npt.NDArray[np.uint8]]:
     """Heading and size of cuboids, solved over their tracks.
 
@@ -245,12 +262,14 @@ def solved(
         transforms: static ones.
         rig_frame: what tf calls the rig.
         nodes: coordinate frame by node of the pose graph.
+        mounted: where frames on mounts that move are at times, as ``Facts.mounted_at``.
 
     Returns:
         Length, width, height (N, 3) in metres; 'xyz' Euler angles (N, 3) in the frame of reference, radians;
         and by row the ``Heading`` that it has.
     """
-    seen = _seen(boxes, poses, transforms, rig_frame, nodes)
+    seen = _seen(boxes, poses, transforms, rig_frame, nodes, mounted=mounted)
+    share_tracks(boxes, seen.places_m, seen.placed)
     tracks, at = _tracks(boxes, seen)
     kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
     measured = np.array(boxes.measured).reshape(-1, 3)
@@ -308,13 +327,14 @@ def _seen(
     transforms: Sequence[TransformRow],
     rig_frame: str,
     nodes: Mapping[str, str],
+    *,
+    mounted: Mounted,
 ) -> _Seen:
     node_of = np.array(boxes.nodes, np.intp)
     wanted = {at: boxes.texts[at] for at in np.unique(node_of).tolist()}
-    edges, _ = sensor_edges(
-        transforms, rig_frame, {node: (nodes.get(node, node), False) for node in wanted.values()}
-    )
     times_us, which = np.unique(np.array(boxes.reference_us, np.int64), return_inverse=True)
+    frames = {node: (nodes.get(node, node), False) for node in wanted.values()}
+    edges, _ = sensor_edges(transforms, rig_frame, frames, mounted(times_us))
     rigs, told = _rig_at(poses, times_us)
     worlds = np.empty((len(boxes), 4, 4))
     for at, node in wanted.items():
@@ -350,6 +370,7 @@ def _tracks(boxes: CuboidTable, seen: _Seen) -> tuple[Rows, Times]:
     step_us, placed = np.diff(times_us[rows]), seen.placed[rows]
     leaps = np.linalg.norm(np.diff(seen.places_m[rows], axis=0), axis=1)
     leapt = (leaps > _TOO_FAST_M_S * step_us / 1e6) & (step_us > 0) & placed[1:] & placed[:-1]
+    leapt &= np.diff(np.array(boxes.views, np.int64)[rows]) == 0
     another = (np.diff(names[rows]) != 0) | (step_us > _AWAY_US) | leapt
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(another)])
 

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
-from edgefirst_ros.formats.ncore.poses import RigPoses, TransformRow
+from edgefirst_ros.formats.ncore.poses import Pose, RigPoses, TransformRow, matrices
 from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import read_facts
+from edgefirst_ros.model.transform import bare
 
 
 @dataclass(slots=True)
@@ -44,13 +45,29 @@ class Series:
 
 
 @dataclass(slots=True)
+class Mounted:
+    """Where a frame was in its parent: times, and x y z and quaternion at each, flat."""
+
+    parent: str
+    times_us: array[int] = field(default_factory=lambda: array("q"))
+    rows: array[float] = field(default_factory=lambda: array("d"))
+
+    def at(self, times_us: npt.NDArray[np.int64]) -> Pose:
+        """T_child_parent (N, 4, 4), in between on the straight and the shortest way."""
+        known_us, first = np.unique(np.array(self.times_us, np.int64), return_index=True)
+        rows = np.array(self.rows).reshape(-1, 7)[first]
+        return matrices(known_us, rows, times_us.clip(known_us[0], known_us[-1]))
+
+
+@dataclass(slots=True)
 class Facts:
     """A sequence's journal, read.
 
     Attributes:
         sequence: identity, and the options that finishing needs.
         instances: what each registered instance is.
-        transforms: latest static transform by child frame.
+        transforms: latest transform by child frame.
+        mounted: where frames on mounts that move were, by child frame.
         camera_info: latest CameraInfo by camera.
         lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
         classes: of the model on the device.
@@ -79,6 +96,7 @@ class Facts:
     sequence: Json = field(default_factory=dict)
     instances: dict[Instance, Json] = field(default_factory=dict)
     transforms: dict[str, TransformRow] = field(default_factory=dict)
+    mounted: dict[str, Mounted] = field(default_factory=dict)
     lidar_models: dict[str, Json] = field(default_factory=dict)
     camera_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
@@ -132,6 +150,7 @@ class Facts:
     def size(self) -> int:
         """About how many bytes of memory what grows with the sequence takes."""
         numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
+        numbers += sum(9 * len(each.times_us) for each in self.mounted.values())
         numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
         generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
         tables = self.solid.size + self.flat.size + self.radar.size
@@ -157,6 +176,10 @@ class Facts:
             rests[:, 2:],
         )
 
+    def mounted_at(self, times_us: npt.NDArray[np.int64]) -> dict[str, Pose]:
+        """T_child_parent (N, 4, 4) of frames on mounts that move, by child; held at the ends."""
+        return {bare(child): each.at(times_us) for child, each in self.mounted.items()}
+
     def times_us(self) -> list[int]:
         """First and last times of the raw series and cuboids in the journal."""
         times = [t for series in self.series.values() if series.times_us for t in _ends(series.times_us)]
@@ -171,6 +194,15 @@ class Facts:
     def _take_transforms(self, rows: list[Any]) -> None:
         for parent, child, translation_m, rotation_xyzw in rows:
             self.transforms[child] = (parent, child, tuple(translation_m), tuple(rotation_xyzw))
+
+    def _take_mounted(self, value: list[Any]) -> None:
+        time_us, rows = value
+        self._take_transforms(rows)
+        for parent, child, translation_m, rotation_xyzw in rows:
+            if child not in self.mounted or self.mounted[child].parent != parent:
+                self.mounted[child] = Mounted(parent)
+            self.mounted[child].times_us.append(time_us)
+            self.mounted[child].rows.extend([*translation_m, *rotation_xyzw])
 
     def _take_camera_info(self, value: list[Any]) -> None:
         self.camera_info[value[0]] = value[1]
@@ -240,8 +272,8 @@ class Facts:
 
 
 def _fill(table: CuboidTable, value: list[Any]) -> None:
-    node, observations, extra, kinds, tracked, optical = value
-    table.add(node, observations, extra)
+    node, observations, extra, kinds, tracked, optical, *topic = value
+    table.add(node, observations, extra, *topic)
     table.mark(kinds, tracked, optical=optical)
 
 

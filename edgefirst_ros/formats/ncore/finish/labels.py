@@ -333,8 +333,9 @@ def remark_other_views(facts: Facts, id_: str, remarks: Remarks) -> None:
         if component == "camera_labels" and kind.startswith("depth") and frame and frame != of_camera != "":
             remarks.warn(
                 f"{id_}: {told['topic']} measures depth in {frame}, where no camera is, and NCore has depth "
-                f"of cameras only; it is with {camera}, but not of its view: take the driver's topic "
-                "of depth that is registered to that camera"
+                f"of cameras only; it is with {camera}, but not of its view: make it a camera of its own "
+                "(role: camera, sixteen_bits: depth), or take the driver's topic of depth that is registered "
+                "to that camera"
             )
 
 

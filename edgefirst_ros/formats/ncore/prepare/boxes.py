@@ -11,7 +11,7 @@ go to the journal as they come, and are put to their frames when the sequence is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Cuboids, FlatBoxes, Json
 from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, along_rays, not_placed
-from edgefirst_ros.formats.tracks.sizes import Kind, kind_of
+from edgefirst_ros.formats.tracks.sizes import kind_of
 from edgefirst_ros.formats.zarr2.array import array_records
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
 from edgefirst_ros.model.errors import DecodeError
@@ -142,7 +142,10 @@ def radar_tracks(observation: Observation) -> Iterator[Cuboids]:
         return
     speeds = cloud.column("speed") if cloud.has("speed") else np.full(len(places), np.nan, np.float32)
     names = [UUID(bytes=row.tobytes()) for row in cloud.column("uuid", np.uint8)[kept]]
-    classes = cloud.column("classification", np.uint16)[kept].tolist()
+    classes = [
+        _class_name(number, cloud.class_names)
+        for number in cloud.column("classification", np.uint16)[kept].tolist()
+    ]
     time_us = measurement.time_ns // 1000
     yield Cuboids(
         frame_id=bare(measurement.frame_id),
@@ -150,20 +153,26 @@ def radar_tracks(observation: Observation) -> Iterator[Cuboids]:
         observations=tuple(
             _as_json(
                 f"{measurement.topic}/{name}" if name.int else f"untracked-{time_us}-{index}",
-                _CLASSES.get(number, f"class {number}"),
+                label,
                 time_us,
                 place,
             )
-            for index, (name, number, *place) in enumerate(
+            for index, (name, label, *place) in enumerate(
                 zip(names, classes, places[kept].tolist(), sizes[kept].tolist(), strict=True)
             )
         ),
         extra=tuple((math.nan, speed, 0.0, 0.0) for speed in speeds[kept].tolist()),
-        kinds=(Kind.UNKNOWN.value,) * len(names),
+        kinds=tuple(kind_of(label).value for label in classes),
         tracked=tuple(name.int != 0 for name in names),
         optical=is_optical(measurement.frame_id),
         record="radar_cuboids",
     )
+
+
+def _class_name(number: int, names: Mapping[str, str]) -> str:
+    """As configured for the number or for its own name, else that."""
+    own = _CLASSES.get(number, f"class {number}")
+    return names.get(str(number), names.get(own, own))
 
 
 def _are_tracks(cloud: PointCloud) -> bool:
@@ -188,7 +197,7 @@ def _in_space(
         observations.append(_observation(box, time_us, index, axes))
         is_number = box.label.isdecimal() and int(box.label) < len(labels)
         kinds.append(kind_of(labels[int(box.label)] if is_number else box.label).value)
-        tracked.append(bool(box.track_id) and not (box.track_id.isdecimal() and box.track_lifetime == 0))
+        tracked.append(box.is_tracked)
         extra.append((box.score, box.speed_m_s, float(box.track_lifetime), box.track_created_ns / 1000))
     found = Cuboids(
         frame_id=axes.frame_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.sample import Observation
+from edgefirst_ros.model.sample import Observation, SixteenBits
 
 
 def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
@@ -44,8 +44,27 @@ def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEn
             *blob_records("image", image.data, {"format": image.format}),
         ),
         attributes={SIZE: [image.width, image.height]},
+        meta=_VALUES[image.values],
         size=(image.width, image.height),
     )
+
+
+_MILLIMETRE_M = 0.001
+_VALUES: Mapping[SixteenBits, Json] = {
+    "": {},
+    "as_sent": {"pixel_values": {"dtype": "uint16", "quantity": "as sent"}},
+    "depth": {
+        "pixel_values": {
+            "dtype": "uint16",
+            "quantity": "depth along the optical axis",
+            "unit": "METERS",
+            "scale": _MILLIMETRE_M,
+            "offset": 0.0,
+            "unknown": 0,
+        }
+    },
+}
+"""What a camera's metadata say of pictures of 16 bits."""
 
 
 def readout_us(options: NCoreOptions) -> int:
@@ -55,7 +74,6 @@ def readout_us(options: NCoreOptions) -> int:
 
 Pixel = TypeVar("Pixel", bound=np.generic)
 
-_MILLIMETRE_M = 0.001
 _PNG_LEVEL = 3
 
 

@@ -15,6 +15,7 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group, under
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, is_seen
 from edgefirst_ros.model.sample import Calibration, Role
+from edgefirst_ros.model.transform import Transform
 
 COMPRESSOR = Blosc(cname="lz4", clevel=5)
 """What NCore's own writer uses; fast to decode."""
@@ -184,6 +185,7 @@ class Prepared:
         role: what the topic is.
         time_us: acquisition, microseconds since 1970.
         calibration: context in force.
+        mounted: of a message of transforms, where frames on mounts that move were then.
         parts: what goes into the store; none for topics that are context only.
         refused: why parts of the message cannot be stored.
     """
@@ -194,6 +196,7 @@ class Prepared:
     calibration: Calibration
     parts: tuple[Part, ...] = ()
     refused: tuple[str, ...] = ()
+    mounted: Mapping[str, Transform] = field(default_factory=dict)
 
 
 def generic_data(arrays: Mapping[str, npt.NDArray[Any]], meta: Json | None = None) -> list[Record]:

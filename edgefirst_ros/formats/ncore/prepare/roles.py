@@ -50,7 +50,7 @@ from edgefirst_ros.formats.zarr2.metadata import Record, group
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
-from edgefirst_ros.model.sample import Observation, Role
+from edgefirst_ros.model.sample import NOT_MOVING, Observation, Role
 from edgefirst_ros.model.sensors import SENSORS, SensorKind
 
 _REVERSE_DOMAIN = re.compile(r"[a-z][a-z0-9-]*(\.[A-Za-z0-9_-]+)+")
@@ -149,6 +149,7 @@ def prepare(observation: Observation, options: NCoreOptions, components: Sequenc
         calibration=observation.calibration,
         parts=(*(outcome for outcome in made if not isinstance(outcome, str)), *own),
         refused=tuple(outcome for outcome in made if isinstance(outcome, str)),
+        mounted=measurement.mounted if observation.role is Role.TF else NOT_MOVING,
     )
 
 

@@ -38,7 +38,7 @@ SWEEP = "sweep"
 _KEPT_BYTES = 128_000_000
 """An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
 _LOOK_EVERY = 1024
-_OFTEN = {"pose", "row", "cuboids", "flat_cuboids", "radar_cuboids", "boxes2d", EARLY_LABEL}
+_OFTEN = {"pose", "mounted", "row", "cuboids", "flat_cuboids", "radar_cuboids", "boxes2d", EARLY_LABEL}
 """Frequent records, of which ``Facts`` keeps the same as if they were read back from CBOR."""
 
 
@@ -55,6 +55,7 @@ class FactWriter:
         self._rig_frame = sequence.rig_frame
         self._is_moved = sequence.vehicle.rear_axle_m is not None
         self._transforms: dict[str, Transform] = {}
+        self._moving: set[str] = set()
         self._radar_infos: dict[str, RadarInfo] = {}
         self._classes: tuple[str, ...] = ()
         self._seen_info: dict[str, CameraInfo] = {}
@@ -114,15 +115,24 @@ class FactWriter:
             for name, png in named.items():
                 self._record("mask", [camera, name, png])
 
+    def mounted(self, time_us: int, mounted: Mapping[str, Transform]) -> int:
+        """Where frames on mounts that move were."""
+        if not mounted:
+            return 0
+        self._moving |= mounted.keys()
+        rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in mounted.values()]
+        return self._record("mounted", [time_us, rows])
+
     def calibration(self, calibration: Calibration) -> int:
-        """Transforms and classes of the model that changed."""
+        """Transforms, but of mounts that move, and classes of the model that changed."""
         written = 0
         if calibration.transforms != self._transforms:
             known = self._transforms
-            new = [t for child, t in calibration.transforms.items() if known.get(child) != t]
-            self._transforms = dict(calibration.transforms)
+            placed = calibration.transforms.items()
+            new = [t for child, t in placed if known.get(child) != t and child not in self._moving]
+            self._transforms = dict(placed)
             rows = [[t.parent, t.child, t.translation_m, t.rotation_xyzw] for t in new]
-            written += self._record("transforms", rows)
+            written += self._record("transforms", rows) if rows else 0
         info = calibration.model_info
         if info is not None and info.labels != self._classes:
             self._classes = info.labels
@@ -224,13 +234,11 @@ class FactWriter:
             written = self._record("series", [prefix, topic, value.kind, layout])
         return written + self._record("row", [self._series[topic], value.time_us, *value.values])
 
-    def cuboids(self, cuboids: Cuboids) -> int:
+    def cuboids(self, cuboids: Cuboids, topic: str) -> int:
         """The boxes of one message, which may have none: it looked all the same."""
         if not cuboids.observations:
             return self._record("nothing", cuboids.time_us)
         written = self.node(cuboids.frame_id)
         name = self.name_of(cuboids.frame_id)
-        return written + self._record(
-            cuboids.record,
-            [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical],
-        )
+        facts = [name, cuboids.observations, cuboids.extra, cuboids.kinds, cuboids.tracked, cuboids.optical]
+        return written + self._record(cuboids.record, [*facts, topic])

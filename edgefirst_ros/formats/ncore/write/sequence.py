@@ -97,7 +97,8 @@ class SequenceWriter:
 
     def write(self, prepared: Prepared) -> Written:
         """Append every part of a measurement, or say why not."""
-        size = self._fact_writer.calibration(prepared.calibration)
+        size = self._fact_writer.mounted(prepared.time_us, prepared.mounted)
+        size += self._fact_writer.calibration(prepared.calibration)
         refused = list(prepared.refused)
         stored = 0
         for part in prepared.parts:
@@ -184,7 +185,7 @@ class SequenceWriter:
             case Cube():
                 outcome = self._cube(part, prepared)
             case Cuboids():
-                outcome = self._fact_writer.cuboids(part)
+                outcome = self._fact_writer.cuboids(part, prepared.topic)
             case FlatBoxes():
                 outcome = self._fact_writer.boxes2d(part)
             case SeriesValue():

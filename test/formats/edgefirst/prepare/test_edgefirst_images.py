@@ -14,12 +14,11 @@ from PIL import Image
 
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     RangeGrid,
-    depth_mm,
     encode_gray_jpeg,
     project,
     reflectivity,
 )
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.model.camera import RawImage, depth_mm
 from edgefirst_ros.model.errors import DecodeError
 
 GRID = RangeGrid(rows=4, columns=8, elevation_min_deg=-40.0, elevation_max_deg=40.0)

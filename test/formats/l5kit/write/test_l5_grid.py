@@ -19,6 +19,7 @@ from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.l5kit.write.grid import FrameGrid
+from edgefirst_ros.formats.l5kit.write.prepare import EgoPath, Pose
 from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
 MS = 1_000_000
@@ -385,3 +386,13 @@ def test_a_sample_that_is_passed_by_bounds_frames(
     writer.pass_by(sample(2, time_ns=START_NS + round(passed_ms * MS)).ego)
     (path,) = writer.close()
     assert milliseconds(ChunkedDataset(path).open()) == expected
+
+
+@pytest.mark.parametrize("second", [1.0, 1.25, 1.5, 1.9])
+def test_a_rig_that_accelerates_is_on_its_parabola_between_two_poses(second: float) -> None:
+    path = EgoPath()
+    for at in (0.0, 1.0, 2.0, 4.0):
+        path.add(round(at * 1e9), Pose(np.eye(3), np.array([at**2, -at, 0.0]), None))
+    pose = path.at(round(second * 1e9))
+    assert pose is not None
+    np.testing.assert_allclose(pose.position_m, [second**2, -second, 0.0], atol=1e-9)

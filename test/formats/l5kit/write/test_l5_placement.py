@@ -299,3 +299,18 @@ def test_model_frame_that_is_not_known_is_the_cameras() -> None:
 def test_track_key_is_the_hash_that_the_device_uses() -> None:
     # Values of FNV-1a, 32 bit, as published with the function.
     assert [track_key(name) for name in ("a", "foobar", "")] == [0xE40C292C, 0xBF9CF968, 0]
+
+
+def test_what_is_on_a_mount_that_moves_is_placed_by_where_it_was_then() -> None:
+    """A camera that looked to the left when its picture was taken, and looks ahead now."""
+    given = sample(0, {Role.MODEL: boxes(box())})
+    known = CALIBRATION.transforms["camera_optical"]
+    x, y, z, w = known.rotation_xyzw
+    half = np.sqrt(0.5)
+    left = half * (x - y), half * (x + y), half * (z + w), half * (w - z)
+    model = given.companions[Role.MODEL]._replace(
+        mounted={"camera_optical": replace(known, rotation_xyzw=left)}
+    )
+    ((ahead_m, _),), ((x_m, left_m),) = placed(given), placed(replace(given, companions={Role.MODEL: model}))
+    at_m = known.translation_m
+    assert (x_m, left_m) == pytest.approx((at_m[0], at_m[1] + ahead_m - at_m[0]), abs=1e-5)

@@ -10,8 +10,9 @@ from l5_samples import SEQUENCE, STEP_NS, box, boxes, cloud, sample, write
 
 from edgefirst_ros.formats.l5kit import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import LABELS
+from edgefirst_ros.formats.l5kit.write import tracks as of_tracks
 from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS, track_key
-from edgefirst_ros.formats.l5kit.write.tracks import Sighting, Tracks
+from edgefirst_ros.formats.l5kit.write.tracks import AgentTrack, Sighting, Tracks
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
@@ -237,3 +238,15 @@ def test_who_first_stands_has_the_heading_with_which_he_walks(tmp_path: Path) ->
     agents = write(tmp_path, given).agents[:]
     np.testing.assert_allclose(agents["yaw"], np.pi / 2, atol=0.02)
     assert len(np.unique(agents["extent"], axis=0)) == 1, "an object does not grow"
+
+
+def test_a_track_that_was_settled_keeps_its_last_sightings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_tracks, "_MOST_SIGHTINGS", 250)
+    track = AgentTrack(1, L5KitOptions())
+    for second in range(300):
+        track.add(sighting(1, second, (float(second), 0.0)))
+    track.learn(START + 300 * 10**9)
+    track.wrote(0, START, 0.0)
+    assert track.is_long
+    assert track.settle() is not None
+    assert not track.is_long

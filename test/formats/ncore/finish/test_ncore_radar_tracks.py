@@ -21,7 +21,9 @@ from edgefirst_ros.formats.format import Look
 from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.detection import Detections, relabelled
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.sample import EgoPose, Observation, Role
 
 
@@ -65,6 +67,20 @@ def test_tracks_are_where_and_as_large_as_the_radar_says_and_head_where_they_go(
     (point,) = (each for each in result.points if each.name == "cuboids")
     assert "tracks of a radar" in point.found
     assert point.verdict == "fulfilled"
+
+
+@pytest.mark.parametrize("role", [Role.RADAR_TARGETS, Role.RADAR_CLUSTERS])
+def test_its_classes_have_the_names_that_are_configured(tmp_path: Path, role: Role) -> None:
+    """By the number that is sent, which only its maker knows, or by the name of a known one."""
+    names = {"32003": "truck", "dynamic": "vehicle"}
+    steps = passing(*CARS, role=role)
+    for number, step in enumerate(steps):
+        if isinstance(step, Observation) and step.role is role:
+            cloud = relabelled(step.measurement.datum, names)
+            assert isinstance(cloud, PointCloud)
+            datum = radar_cloud(cloud, {})  # in the order in which the pipeline does it
+            steps[number] = replace(step, measurement=step.measurement._replace(datum=datum))
+    assert {each["class_id"] for each in told(written(tmp_path, steps))} == {"vehicle", "truck"}
 
 
 def test_radars_that_count_alike_have_tracks_of_their_own(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_what_no_transform_places_is_a_warning_each_once(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 2, "the capture was split, and its warnings are not doubled"
     for name, how in (("camera_optical", "facing forward"), ("lidar", ""), ("radar", "")):
         assert len(said(writer, f"no transform for {name} ", "origin of the rig", how)) == 1
+        assert said(writer, f"no transform for {name} ", "publish one from base_link, or set rig_frame")
     _, writer = write(tmp_path / "placed", [camera(START_NS), lidar(START_NS), radar(START_NS)])
     assert not said(writer, "no transform")
     assert not said(writer, "intrinsics")
@@ -127,6 +128,17 @@ def test_a_camera_that_only_sounds_like_a_tile_stays_itself(tmp_path: Path) -> N
     parameters = sequence.attributes("intrinsics/default/cameras/camera_top_left")["camera_model_parameters"]
     assert parameters["principal_point"] == [32.0, 24.0]
     assert not writer.notes
+
+
+def test_of_a_second_devices_sensors_it_is_said_what_places_that_device(tmp_path: Path) -> None:
+    own = replace(CALIBRATION.transforms["camera_optical"], parent="rear/base_link", child="rear/camera")
+    two = replace(CALIBRATION, transforms={**CALIBRATION.transforms, "rear/camera": own})
+    _, writer = write(tmp_path, [tile("rear/camera", calibration=two)])
+    (told,) = said(writer, "no transform for rear_camera ")
+    assert (
+        "publish one from base_link to rear/base_link, give xyz_m to the tf entry with frame_prefix rear, or"
+        in told
+    )
 
 
 def mask(path: Path, size: tuple[int, int]) -> Path:

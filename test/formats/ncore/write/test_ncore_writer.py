@@ -50,7 +50,7 @@ from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
-from edgefirst_ros.model.errors import ConfigError, WriteError
+from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role
@@ -202,6 +202,12 @@ def test_the_writer_is_what_the_pipeline_asks_for(tmp_path: Path) -> None:
     writer.abort()
 
 
+def test_a_writer_replaces_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+    one(tmp_path, [camera(START_NS)])
+    with pytest.raises(OutputExists, match="exists"):
+        NCoreWriter(tmp_path, NCoreOptions()).begin(SEQUENCE)
+
+
 def test_times_that_do_not_advance_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
     steps = [
         camera(START_NS),
@@ -224,6 +230,17 @@ def test_times_before_1970_and_other_picture_sizes_are_refused(tmp_path: Path) -
         (),
         (("/camera/h264", f"picture is no longer {WIDTH}x{HEIGHT}"),),
     ]
+
+
+def test_a_part_that_is_refused_takes_no_other_with_it(tmp_path: Path) -> None:
+    writer = NCoreWriter(tmp_path, NCoreOptions())
+    writer.begin(SEQUENCE)
+    writer.write(writer.prepare(camera(START_NS)))
+    twice, then = (writer.prepare(camera(START_NS + after)) for after in (0, MS))
+    said = writer.write(replace(then, parts=(*twice.parts, *then.parts)))
+    assert [reason for _, reason in said.refused] == ["same time as the one before"]
+    assert said.topics == ("/camera/h264",)
+    writer.abort()
 
 
 def test_bytes_are_counted_as_they_are_written(tmp_path: Path) -> None:

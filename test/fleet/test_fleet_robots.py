@@ -1,0 +1,56 @@
+"""Many drives whose names are no device's: each gets its own suggestion, as alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from fleets import contents, run
+from recorded import record
+from robots import ROBOTS
+
+from edgefirst_ros.cli.fleet import fleet_settings
+from edgefirst_ros.fleet.keys import discover, key_of, settings_hash
+from edgefirst_ros.fleet.task import Task, run_task
+
+NAMES = ("autoware", "drone")
+OPTIONS = ("--format", "edgefirst,l5kit")
+
+
+def drives(folder: Path) -> Path:
+    folder.mkdir()
+    for name in NAMES:
+        record(folder / f"{name}.mcap", ROBOTS[name]().content)
+    return folder
+
+
+def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path: Path) -> None:
+    folder = drives(tmp_path / "drives")
+    code, _, said = run("convert", folder, "-o", tmp_path / "fleet", *OPTIONS, "--jobs", "2")
+    assert code == 0, said
+    for name in NAMES:
+        alone = tmp_path / "alone" / name
+        assert run("convert", folder / f"{name}.mcap", "-o", alone, *OPTIONS)[0] == 0
+        (line,) = (each for each in said.splitlines() if each.startswith(f"{name}: "))
+        assert "; no configuration was given, and the names are not those of one device; used: camera" in line
+        kept = yaml.safe_load((tmp_path / "fleet" / name / f"{name}-dataset.yaml").read_text())
+        assert kept == yaml.safe_load((alone / f"{name}-dataset.yaml").read_text())
+    assert contents(tmp_path / "fleet") == contents(tmp_path / "alone")
+    # Of what a drive was before, only what it still is stays.
+    again = run("convert", folder, "-o", tmp_path / "fleet", "--format", "edgefirst", "--resume")
+    assert again[0] == 0
+    assert {path.name for path in (tmp_path / "fleet" / "drone").iterdir()} == {
+        "edgefirst",
+        "drone-dataset.yaml",
+    }
+
+
+def test_none_refuses_suggestions(tmp_path: Path) -> None:
+    place = record(tmp_path / "drone.mcap", ROBOTS["drone"]().content)
+    (found,), _ = discover([str(place)])
+    settings = fleet_settings(Path("none"), {"formats": ["edgefirst"]}, None, page=False, notes=[])
+    out = tmp_path / "fleet"
+    ended = run_task(Task(found, key_of(found, settings_hash(settings)), settings, str(out), "run", 1))
+    assert ended.how == "failed"
+    assert "edgefirst-ros suggest makes a configuration" in ended.note["reason"]
+    assert not list(out.rglob("*.yaml"))
