@@ -54,6 +54,9 @@ def make_root(root: Path, suite: str, mirror: str) -> None:
         subprocess.run(["sh", "-ec", _UNPACK, made, package], check=True)
         package.unlink()
     shutil.copy(made / "usr/share/base-passwd/passwd.master", made / "etc/passwd")
+    if (made / "proc").is_symlink():  # to itself, from inside: what debootstrap leaves in a container
+        (made / "proc").unlink()
+        (made / "proc").mkdir()
     made.rename(root)
 
 
