@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -85,6 +85,11 @@ test-view: .venv-view/ready ## drawings of recordings and datasets, read back wi
 	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
 	touch $@
 
+# Needs root, and what it says. The root of Debian is kept in .aarch64. SUITE=trixie, MIRROR=URL of Debian, TESTS=test/ego.
+test-aarch64: $(VENV)/ready ## wheels, demo, capture, recovery and tests on an emulated aarch64 (root)
+	$(BIN)/python test/aarch64 $(foreach name,SUITE MIRROR TESTS,\
+		$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
+
 # The suite draws the same examples every time; this looks for others, until one fails or ROUNDS are over.
 search: $(VENV)/ready oracles ## the property tests again with random draws, ROUNDS=5 times
 	for round in $$(seq $(ROUNDS)); do \
@@ -135,4 +140,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view .aarch64 $(DEMO) build dist *.egg-info

@@ -30,7 +30,7 @@ include_patterns = [
     "examples/*.md",
     "benchmarks/*.md",
 ]
-exclude_patterns = [".venv*", "build", "demo", "edgefirst_ros", "test"]
+exclude_patterns = [".venv*", ".aarch64", "build", "demo", "edgefirst_ros", "test"]
 
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]

@@ -5,6 +5,7 @@ Standard streams that take whatever is printed: closed ones, other encodings, pa
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import io
 import json
@@ -28,10 +29,13 @@ _PATIENCE_S = 5.0
 """For threads that are in the middle of something, before the process is ended."""
 _of_threads: list[str] = []
 """What was said of errors in other threads."""
+_ended: list[int] = []
+"""The exit code, once there is one."""
 
 
 def watch_threads() -> None:
     """Have errors in other threads, and those that Python can only ignore, told in one line, too."""
+    atexit.register(_leave)  # before all others, so it comes last
     if os.environ.get(DEBUG):
         return
     threading.excepthook = _in_thread
@@ -40,10 +44,24 @@ def watch_threads() -> None:
 
 def settle(code: str | int | None, arguments: list[str]) -> str | int | None:
     """The exit code of a command that ended with ``code``: another thread may have failed meanwhile."""
-    if not _of_threads or code not in {None, 0, 1}:
-        return code
-    _print_json(_of_threads, arguments)
-    return EXIT_FAULT
+    if _of_threads and code in {None, 0, 1}:
+        _print_json(_of_threads, arguments)
+        code = EXIT_FAULT
+    _ended.append(1 if isinstance(code, str) else code or 0)
+    return code
+
+
+def _leave() -> None:
+    """Skip the interpreter's finalization if a thread may be inside a native library.
+
+    One that comes back meanwhile, as when it closed a connection of Zenoh, is ended in a way that aborts the
+    process, before Python 3.14.
+    """
+    if _ended and any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(_ended[-1])
 
 
 def tell(error: BaseException, arguments: list[str]) -> int:

@@ -1,7 +1,8 @@
 """CRC-32 and zlib streams, by isal if it is installed, else by the standard library.
 
-The two compress the same content to different bytes: datasets are byte-identical only between machines that
-both have isal or both lack it.
+The two compress the same content to different bytes, and so does isal on x86-64 and aarch64, at every level:
+datasets are byte-identical only between machines of one architecture that both have isal or both lack it.
+Level 1 of the standard library is the same on both, for 2 to 4 % of a conversion's CPU and 4 % more bytes.
 """
 
 from __future__ import annotations

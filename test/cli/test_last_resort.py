@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from drives import simulated
+from zenoh_loopback import free_endpoint
 
 from edgefirst_ros.cli import lastresort
+from edgefirst_ros.simulation import DriveOptions
 
 CHILD = """
 import sys, threading, time
@@ -150,3 +153,24 @@ def test_a_thread_that_waits_does_not_keep_the_process(tmp_path: Path) -> None:
     code, _, said, _ = run("lingering", tmp_path)
     assert code == 2
     assert "a fault of edgefirst-ros" in said
+
+
+SLOW_TO_CLOSE = """
+import sys
+from edgefirst_ros.__main__ import main
+from edgefirst_ros.sources import zenohlink
+zenohlink.CLOSING_S = 0.0
+main()
+"""
+
+
+def test_a_connection_that_is_slow_to_close_does_not_abort_the_process() -> None:
+    """It comes back while the interpreter is finalized, in most runs."""
+    pytest.importorskip("zenoh")
+    drive = simulated(DriveOptions(seconds=0.5, fps=10, width=160, height=96, lidar_points=64))
+    for _ in range(3):
+        words = ["play", drive.mcap, "--zenoh-listen", free_endpoint(), "--wait", "0", "--speed", "100"]
+        command = [sys.executable, "-c", SLOW_TO_CLOSE, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        assert "nobody listened" in done.stderr
