@@ -28,9 +28,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import zenoh
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import full_type
@@ -44,7 +46,7 @@ from edgefirst_ros.sources.zenohlink import Outlet, open_session
 
 FORMATS = ("edgefirst", "ncore", "l5kit")
 EVERY, SETTLED, MOST = 10, 10, 1.05
-SETTLED_MINUTES, READ_EVERY_S = 5.0, 5.0
+SETTLED_MINUTES, READ_EVERY_S, CONNECT_S = 5.0, 5.0, 60.0
 LAP_NS = round(2 * math.pi * CIRCUIT_RADIUS_M / CRUISE_M_S * 1e9)
 """After it the rig is where it was: one lap after another is one long drive."""
 STILL = ("/camera/info", "/radar/info", "/tf_static")
@@ -109,6 +111,29 @@ def laps(messages: Sequence[RawMessage], seconds: float) -> Iterator[tuple[float
         lap_ns += LAP_NS
 
 
+def connected(session: zenoh.Session, keys: Mapping[str, str]) -> dict[str, Outlet]:
+    """Outlets by topic, as soon as something listens to all of them.
+
+    Raises:
+        TimeoutError: nothing does.
+    """
+    outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
+    deadline_s = time.monotonic() + CONNECT_S
+    while not all(outlet.wanted for outlet in outlets.values()):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"no capture took all topics within {CONNECT_S:g} s")
+        time.sleep(0.1)
+    return outlets
+
+
+def paced(messages: Sequence[RawMessage], seconds: float) -> Iterator[tuple[float, RawMessage]]:
+    """As ``laps``, each message when it is due."""
+    start_s = time.monotonic()
+    for due_s, message in laps(messages, seconds):
+        time.sleep(max(0.0, start_s + due_s - time.monotonic()))
+        yield due_s, message
+
+
 def steady(folder: Path, minutes: float) -> int:
     """Capture for so long over Zenoh; the exit code."""
     options = DriveOptions(
@@ -124,13 +149,9 @@ def steady(folder: Path, minutes: float) -> int:
         open_session([], [endpoint]) as session,
         subprocess.Popen([*command, *chosen], start_new_session=True) as capture,
     ):
-        keys = keys_of(recording.topics(), Names.RT, "host")
-        outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
-        while not all(outlet.wanted for outlet in outlets.values()):
-            time.sleep(0.1)
-        start_s, shown, read = time.monotonic(), 0, list[Resident]()
-        for due_s, message in laps(messages, 60 * minutes):
-            time.sleep(max(0.0, start_s + due_s - time.monotonic()))
+        outlets = connected(session, keys_of(recording.topics(), Names.RT, "host"))
+        shown, read = 0, list[Resident]()
+        for due_s, message in paced(messages, 60 * minutes):
             outlets[message.topic].put(full_type(message.schema), message.data)
             if due_s >= 60 * shown + READ_EVERY_S * (len(read) + 1):
                 read.append(Resident.of(str(capture.pid)))

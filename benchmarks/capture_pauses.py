@@ -19,12 +19,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from capture_memory import FORMATS, LAP_NS, free_endpoint, lap, laps
+from capture_memory import FORMATS, LAP_NS, connected, free_endpoint, lap, paced
 
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.player import Names, keys_of
-from edgefirst_ros.sources.zenohlink import Outlet, open_session
+from edgefirst_ros.sources.zenohlink import open_session
 
 BETWEEN_S = 15.0
 MISSING = {"after a lost frame", "before the first key frame"}
@@ -58,13 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             open_session([], [endpoint]) as session,
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as capture,
         ):
-            keys = keys_of(recording.topics(), Names.RT, "host")
-            outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
-            while not all(outlet.wanted for outlet in outlets.values()):
-                time.sleep(0.1)
-            start_s = time.monotonic()
-            for due_s, message in laps(messages, spans[-1][1] + BETWEEN_S):
-                time.sleep(max(0.0, start_s + due_s - time.monotonic()))
+            outlets = connected(session, keys_of(recording.topics(), Names.RT, "host"))
+            for due_s, message in paced(messages, spans[-1][1] + BETWEEN_S):
                 if not any(begin_s <= due_s < end_s for begin_s, end_s in spans):
                     outlets[message.topic].put(full_type(message.schema), message.data)
             time.sleep(4.0)  # what is looked ahead for

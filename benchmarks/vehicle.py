@@ -32,7 +32,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from capture_memory import LAP_NS, Resident, free_endpoint, lap, laps
+from capture_memory import LAP_NS, Resident, connected, free_endpoint, lap, paced
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import full_type
@@ -41,7 +41,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.player import Names, keys_of
 from edgefirst_ros.sources.zenoh import ZenohSource
-from edgefirst_ros.sources.zenohlink import Outlet, linked, open_session
+from edgefirst_ros.sources.zenohlink import linked, open_session
 
 CORES, MEMORY_BYTES, PERIOD_US = 0.57, 1 << 30, 100_000
 SIZE: dict[str, Any] = {"fps": 30, "width": 1920, "height": 1080, "mbit_s": 12.0}
@@ -231,13 +231,8 @@ def run(
                 preexec_fn=budget.enter,  # noqa: PLW1509 - no threads of ours are needed in the child
             ) as child,
         ):
-            outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
-            deadline_s = time.monotonic() + 60
-            while not all(outlet.wanted for outlet in outlets.values()) and time.monotonic() < deadline_s:
-                time.sleep(0.1)
-            start_s = time.monotonic()
-            for due_s, message in laps(messages, seconds):
-                time.sleep(max(0.0, start_s + due_s - time.monotonic()))
+            outlets = connected(session, keys)
+            for _, message in paced(messages, seconds):
                 outlets[message.topic].put(full_type(message.schema), message.data)
             time.sleep(4.0)  # what is looked ahead for
             throttled = budget.throttled()

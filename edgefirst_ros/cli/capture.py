@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.lastresort import leave
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
@@ -31,7 +32,6 @@ from edgefirst_ros.cli.shared import (
     exit_code,
     guarded,
     interruptible,
-    leave,
     make_config,
     print_error,
     print_interruption,

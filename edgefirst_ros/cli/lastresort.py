@@ -14,7 +14,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from edgefirst_ros.model.untrusted import displayed, visible
 
@@ -58,10 +58,15 @@ def _leave() -> None:
     process, before Python 3.14.
     """
     if _ended and any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(_ended[-1])
+        leave(_ended[-1])
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, whatever its threads do."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def tell(error: BaseException, arguments: list[str]) -> int:

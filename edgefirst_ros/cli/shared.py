@@ -15,12 +15,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from edgefirst_ros.cli.lastresort import leave
 from edgefirst_ros.cli.terminal import print_line
 from edgefirst_ros.live.signals import asked_to_finish
 from edgefirst_ros.model.errors import (
@@ -194,14 +195,6 @@ def guarded(
     except KeyboardInterrupt as error:
         print_interruption(console, _interrupted(output), as_json=as_json)
         raise typer.Exit(EXIT_INTERRUPTED) from error
-
-
-def leave(code: int) -> NoReturn:
-    """End this process at once, whatever its threads do."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
 
 
 def _has_parts(output: Path) -> bool:

@@ -694,19 +694,17 @@ class Settings(OptionsModel):
         """Whether a chosen format takes samples of cameras beside the reference."""
         return any(each.by_camera for each in self.chosen_formats)
 
-    def taking_all(self, role: Role) -> list[str]:
-        """The chosen formats whose samples need every sensor's message of a role."""
-        return [each.name for each in self.chosen_formats if role in each.takes_all(self.options(each))]
-
     @property
-    def merged_roles(self) -> frozenset[Role]:
-        """Roles of which a chosen format's samples need every sensor's message."""
-        return frozenset(role for role in Role if self.taking_all(role))
+    def taking_all(self) -> dict[Role, list[str]]:
+        """By role, the chosen formats whose samples need every sensor's message of it; no others."""
+        taken = {each.name: each.takes_all(self.options(each)) for each in self.chosen_formats}
+        by_role = {role: [name for name, roles in taken.items() if role in roles] for role in Role}
+        return {role: names for role, names in by_role.items() if names}
 
     @property
     def moves_points(self) -> bool:
         """Whether a format with samples of every camera moves the points of all lidars to their times."""
-        merging = self.taking_all(Role.LIDAR_POINTS)
+        merging = self.taking_all.get(Role.LIDAR_POINTS, [])
         return any(each.by_camera and each.name in merging for each in self.chosen_formats)
 
     @property

@@ -57,7 +57,7 @@ class Emission:
         self.poses = PoseAccount()
         self.stats: dict[str, StreamStats] = {}
         self.content: dict[str, StreamContent] = {}
-        self._config = config
+        self._config, self._taking_all = config, config.taking_all
         self._ledger, self._fanout = session.ledger, session.fanout
         self._context = context
         self._pictures = Pictures(session, images, context, self.content)
@@ -184,7 +184,7 @@ class Emission:
         reason = f"samples take {role.value} from {envelope.instead}"
         if role in OF_PICTURES and envelope.cameras:
             reason = f"it is of the pictures of {envelope.instead}"
-        having = self._config.taking_all(role) if envelope.is_of_view else []
+        having = [*self._taking_all.get(role, ())] if envelope.is_of_view else []
         having += self._fanout.camera_formats if envelope.cameras else []
         lacking = [name for name in self._fanout.sample_formats if name not in having]
         for part in envelope.all_parts:

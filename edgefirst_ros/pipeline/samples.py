@@ -119,7 +119,7 @@ class Samples:
         self.frames = FrameCounts()
         self.held_bytes = 0
         self._topics = config.topics
-        self._merged, self._moves_points = config.merged_roles, config.moves_points
+        self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
         self._session = session
         self._ledger, self._fanout = session.ledger, session.fanout
         self._pictures = pictures

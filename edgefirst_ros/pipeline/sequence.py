@@ -86,7 +86,7 @@ class SequenceRun:
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        self._merged, self._moves_points = config.merged_roles, config.moves_points
+        self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
         left_out = tuple(left_out)
         own_time = self._merged - ({Role.LIDAR_POINTS} if self._moves_points else set())
         views = (n for n in left_out if config.topics[n].role in own_time)

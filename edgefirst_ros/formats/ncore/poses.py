@@ -47,20 +47,11 @@ def matrix(translation_m: Iterable[float], rotation_xyzw: Iterable[float]) -> Po
 
 
 def inverse(pose: Pose) -> Pose:
-    """The pose in the other direction."""
-    result = np.eye(4)
-    result[:3, :3] = pose[:3, :3].T
-    result[:3, 3] = -pose[:3, :3].T @ pose[:3, 3]
-    return result
-
-
-def _inverses(poses: Pose) -> Pose:
-    """Of one pose, or of each of (N, 4, 4)."""
-    if poses.ndim == 2:
-        return inverse(poses)
-    result = np.tile(np.eye(4), (len(poses), 1, 1))
-    back = result[:, :3, :3] = poses[:, :3, :3].swapaxes(1, 2)
-    result[:, :3, 3:] = -back @ poses[:, :3, 3:]
+    """The pose, or each of several (N, 4, 4), in the other direction."""
+    result = np.zeros_like(pose)
+    back = result[..., :3, :3] = pose[..., :3, :3].swapaxes(-1, -2)
+    result[..., :3, 3:] = -back @ pose[..., :3, 3:]
+    result[..., 3, 3] = 1.0
     return result
 
 
@@ -93,7 +84,7 @@ def frames_in_rig(
     for parent, child, translation_m, rotation_xyzw in transforms:
         T_child_parent = mounted.get(bare(child), matrix(translation_m, rotation_xyzw))
         edges.setdefault(bare(child), {})[bare(parent)] = T_child_parent
-        edges.setdefault(bare(parent), {})[bare(child)] = _inverses(T_child_parent)
+        edges.setdefault(bare(parent), {})[bare(child)] = inverse(T_child_parent)
     rig = bare(rig_frame)
     found: dict[str, Pose] = {rig: np.eye(4)}
     queue = [rig]
@@ -250,23 +241,27 @@ def cover(poses: RigPoses, first_us: int, last_us: int) -> RigPoses:
     at = np.clip(wanted, times_us[0], times_us[-1])
     after = np.searchsorted(times_us, at)
     before = np.where(times_us[after] == at, after, after - 1)
-    origin = times_us[0]
-    known_s, wanted_s = (times_us - origin).astype(np.float64), (at - origin).astype(np.float64)
-    rows = np.hstack(
-        [_interpolated(known_s, poses.rows[:, columns], wanted_s) for columns in (slice(0, 3), slice(3, 7))]
-    )
+    rows = _rows_at(times_us, poses.rows, at)
     basis = np.maximum(poses.basis[before], poses.basis[after])
     basis[np.abs(wanted - at) > _EXACT_US] = ASSUMED
     return RigPoses(wanted, rows, basis, np.fmax(poses.sigma[before], poses.sigma[after]))
 
 
-def matrices(known_us: npt.NDArray[np.int64], rows: Rows, wanted_us: npt.NDArray[np.int64]) -> Pose:
-    """Poses (M, 4, 4) at wanted times, none beyond the known ones, as ``_interpolated``."""
-    known, wanted = (known_us - known_us[0]).astype(np.float64), (wanted_us - known_us[0]).astype(np.float64)
-    poses = np.tile(np.eye(4), (len(wanted), 1, 1))
-    poses[:, :3, :3] = matrix_of(_interpolated(known, rows[:, 3:], wanted))
-    poses[:, :3, 3] = _interpolated(known, rows[:, :3], wanted)
+def poses_at(known_us: npt.NDArray[np.int64], rows: Rows, wanted_us: npt.NDArray[np.int64]) -> Pose:
+    """Poses (M, 4, 4) at wanted times, none beyond the known ones."""
+    return _poses(_rows_at(known_us, rows, wanted_us))
+
+
+def _poses(rows: Rows) -> Pose:
+    poses = np.tile(np.eye(4), (len(rows), 1, 1))
+    poses[:, :3, :3] = matrix_of(rows[:, 3:])
+    poses[:, :3, 3] = rows[:, :3]
     return poses
+
+
+def _rows_at(known_us: npt.NDArray[np.int64], rows: Rows, wanted_us: npt.NDArray[np.int64]) -> Rows:
+    known, wanted = ((times_us - known_us[0]).astype(np.float64) for times_us in (known_us, wanted_us))
+    return np.hstack([_interpolated(known, values, wanted) for values in (rows[:, :3], rows[:, 3:])])
 
 
 def _interpolated(known: Floats, values: Floats, wanted: Floats) -> Floats:
@@ -287,9 +282,8 @@ def rig_to_world(
         rows: poses of the frame that is located.
         origin_m: of the rig, in that frame.
     """
-    poses = np.tile(np.eye(4), (len(rows), 1, 1))
-    poses[:, :3, :3] = matrix_of(rows[:, 3:])
-    poses[:, :3, 3] = rows[:, :3] + poses[:, :3, :3] @ np.array([*origin_m])
+    poses = _poses(rows)
+    poses[:, :3, 3] += poses[:, :3, :3] @ np.array([*origin_m])
     T_world_enu = poses[0].copy()
     poses = inverse(T_world_enu) @ poses
     poses[:, 3] = (0.0, 0.0, 0.0, 1.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,6 +32,27 @@ def fit_m(width_m: Floats, away_m: Floats) -> Floats:
     """
     found: Floats = np.maximum(np.maximum(width_m, _LEAST_M), _SHARE * away_m)
     return found
+
+
+Seconds = TypeVar("Seconds", float, Floats)
+
+
+def unseen_m(seconds: Seconds) -> Seconds:
+    """How far an object gets from where it would go as it did, unseen: at 2 m/s² in any direction."""
+    return seconds**2
+
+
+Seen = tuple[int, float, float]
+"""Of a track: its camera, and the times of its first and last detection."""
+
+
+def are_two(ones: Sequence[Seen], others: Sequence[Seen]) -> bool:
+    """Whether some camera saw both objects at one time, each of which several tracks are of."""
+    return any(
+        view == other_view and last >= other_first and other_last >= first
+        for view, first, last in ones
+        for other_view, other_first, other_last in others
+    )
 
 
 def may_be_one(kind: Kind, other: Kind) -> bool:

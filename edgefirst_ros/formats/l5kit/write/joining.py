@@ -11,7 +11,7 @@ from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.l5kit.write.tracks import AgentTrack
 from edgefirst_ros.formats.tracks.sizes import Kind
-from edgefirst_ros.formats.tracks.views import HANDOVER_NS, SURE, may_be_one
+from edgefirst_ros.formats.tracks.views import HANDOVER_NS, SURE, Seen, are_two, may_be_one, unseen_m
 
 _KINDS = tuple(Kind(each.value) if each.value in [*Kind] else Kind.UNKNOWN for each in AgentLabel)
 _Pair = tuple[AgentTrack, AgentTrack]
@@ -65,8 +65,7 @@ def _pairs(tracks: Sequence[AgentTrack], sample: int) -> Iterator[tuple[_Pair, f
             off_ns = abs(now.time_ns - older.last.time_ns)
             if older.view != younger.view and off_ns <= HANDOVER_NS and _may_be_one(older, younger):
                 apart_m = math.dist(older.expected_m(now.time_ns), now.place_m)
-                # What it does unseen, at 2 m/s² in any direction.
-                yield (older, younger), apart_m, max(now.fit_m, older.last.fit_m) + (off_ns / 1e9) ** 2
+                yield (older, younger), apart_m, max(now.fit_m, older.last.fit_m) + unseen_m(off_ns / 1e9)
 
 
 def _may_be_one(one: AgentTrack, other: AgentTrack) -> bool:
@@ -75,13 +74,11 @@ def _may_be_one(one: AgentTrack, other: AgentTrack) -> bool:
 
 
 def _are_two(one: AgentTrack, other: AgentTrack, tracks: Sequence[AgentTrack]) -> bool:
-    """Whether some camera saw both numbers' objects at one time."""
-    ones, others = ([each for each in tracks if each.number == of.number] for of in (one, other))
-    return any(
-        a.view == b.view and a.last.time_ns >= b.first_ns and b.last.time_ns >= a.first_ns
-        for a in ones
-        for b in others
-    )
+    def seen(number: int) -> list[Seen]:
+        same = (each for each in tracks if each.number == number)
+        return [(each.view, each.first_ns, each.last.time_ns) for each in same]
+
+    return are_two(seen(one.number), seen(other.number))
 
 
 def _rename(before: int, now: int, tracks: Sequence[AgentTrack]) -> None:

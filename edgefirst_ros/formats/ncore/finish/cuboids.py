@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.sharedtracks import share_tracks
-from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, sensor_edges
+from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, poses_at, sensor_edges
 from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.sizes import PRIORS, Kind, Prior
 from edgefirst_ros.formats.tracks.solver import Heading, Sightings
 from edgefirst_ros.formats.tracks.solver import solved as solve_track
-from edgefirst_ros.model.transform import angles_of, interpolated, matrix_of, quaternion_of_angles
+from edgefirst_ros.model.transform import angles_of, matrix_of, quaternion_of_angles
 
 LIST = "cuboid_track_observations"
 """Attribute that holds the observations."""
@@ -304,21 +304,15 @@ def _solve(rows: Rows, times_ns: Times, seen: _Seen, prior: Prior) -> None:
 
 def _rig_at(poses: RigPoses | None, wanted: Times) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """T_rig_world (N, 4, 4) at each time, and whether it is known (N,)."""
-    matrices = np.tile(np.eye(4), (len(wanted), 1, 1))
     known = np.zeros(0, np.bool_) if poses is None else np.isfinite(poses.rows).all(axis=1)
     if poses is None or np.count_nonzero(known) < 2:
-        return matrices, np.zeros(len(wanted), np.bool_)
+        return np.tile(np.eye(4), (len(wanted), 1, 1)), np.zeros(len(wanted), np.bool_)
     at_us, rows = poses.times_us[known], poses.rows[known]
     held = wanted.clip(at_us[0], at_us[-1])
     after = np.searchsorted(at_us, held).clip(1, len(at_us) - 1)
     off = np.minimum(np.abs(wanted - at_us[after]), np.abs(wanted - at_us[after - 1]))
     told = ((at_us[after] - at_us[after - 1] <= _POSE_GAP_US) & (held == wanted)) | (off <= _POSE_HOLD_US)
-    begin = at_us[0]
-    known_us, wanted_us = (at_us - begin).astype(np.float64), (held - begin).astype(np.float64)
-    matrices[:, :3, :3] = matrix_of(interpolated(known_us, rows[:, 3:], wanted_us))
-    for axis in range(3):
-        matrices[:, axis, 3] = np.interp(held - begin, at_us - begin, rows[:, axis])
-    return matrices, told
+    return poses_at(at_us, rows, held), told
 
 
 def _seen(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
-from edgefirst_ros.formats.ncore.poses import Pose, RigPoses, TransformRow, matrices
+from edgefirst_ros.formats.ncore.poses import Pose, RigPoses, TransformRow, poses_at
 from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import read_facts
@@ -56,7 +56,7 @@ class Mounted:
         """T_child_parent (N, 4, 4), in between on the straight and the shortest way."""
         known_us, first = np.unique(np.array(self.times_us, np.int64), return_index=True)
         rows = np.array(self.rows).reshape(-1, 7)[first]
-        return matrices(known_us, rows, times_us.clip(known_us[0], known_us[-1]))
+        return poses_at(known_us, rows, times_us.clip(known_us[0], known_us[-1]))
 
 
 @dataclass(slots=True)

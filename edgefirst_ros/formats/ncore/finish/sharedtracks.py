@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.sizes import PRIORS, Kind
-from edgefirst_ros.formats.tracks.views import HANDOVER_NS, SURE, fit_m, may_be_one
+from edgefirst_ros.formats.tracks.views import HANDOVER_NS, SURE, Seen, are_two, fit_m, may_be_one, unseen_m
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
@@ -112,14 +112,12 @@ def _off(older: _Track, younger: _Track) -> float:
         if recent.sum() > 1:
             off[:, axis] += np.polyfit(older.times_s[recent], older.places_m[recent, axis], 1)[0] * late_s
     apart_m = np.linalg.norm(off - younger.places_m[common], axis=1)
-    # What it does unseen, at 2 m/s² in any direction.
-    return float(np.median(apart_m / (np.maximum(younger.fits_m[common], older.fits_m[-1]) + late_s**2)))
+    fits_m = np.maximum(younger.fits_m[common], older.fits_m[-1])
+    return float(np.median(apart_m / (fits_m + unseen_m(late_s))))
 
 
 def _are_two(ones: list[_Track], others: list[_Track]) -> bool:
-    """Whether a topic has both groups' objects at one time."""
-    return any(
-        a.view == b.view and a.times_s[-1] >= b.times_s[0] and b.times_s[-1] >= a.times_s[0]
-        for a in ones
-        for b in others
-    )
+    def seen(group: list[_Track]) -> list[Seen]:
+        return [(each.view, each.times_s[0], each.times_s[-1]) for each in group]
+
+    return are_two(seen(ones), seen(others))
