@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgefirst_ros.api.coco import export_coco as export_coco
-    from edgefirst_ros.api.conversion import convert as convert
-    from edgefirst_ros.api.reading import collate as collate
-    from edgefirst_ros.api.reading import open as open  # noqa: A004 - that is what it does
     from edgefirst_ros.config.model import Config as Config
+    from edgefirst_ros.corpus.coco import export_coco as export_coco
+    from edgefirst_ros.corpus.reading import collate as collate
+    from edgefirst_ros.corpus.reading import open as open  # noqa: A004 - that is what it does
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
     from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
     from edgefirst_ros.model.errors import EdgeFirstError as EdgeFirstError
+    from edgefirst_ros.offline.api import convert as convert
 
 PUBLIC = {
-    "open": "api.reading",
-    "convert": "api.conversion",
-    "collate": "api.reading",
-    "export_coco": "api.coco",
+    "open": "corpus.reading",
+    "convert": "offline.api",
+    "collate": "corpus.reading",
+    "export_coco": "corpus.coco",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
     "Config": "config.model",

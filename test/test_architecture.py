@@ -25,8 +25,8 @@ MAY_IMPORT = {
     "sources": "config model timing",
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
-    "offline": "config ego formats model pipeline sources timing",
-    "api": "config formats model offline report sources",
+    "offline": "config ego formats model pipeline report sources timing",
+    "corpus": "formats model",
     "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
     "cli": "config fleet formats live model offline pipeline report simulation sources",
@@ -165,8 +165,8 @@ NAMES_A_FORMAT = re.compile(
 )
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
-    "edgefirst_ros.api.reading": "that reader",
-    "edgefirst_ros.api.coco": "that reader",
+    "edgefirst_ros.corpus.reading": "that reader",
+    "edgefirst_ros.corpus.coco": "that reader",
     "edgefirst_ros.cli.l5kit": "the commands of one format",
     "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",

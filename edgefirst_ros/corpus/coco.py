@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from edgefirst_ros.api.reading import open as open_dataset
+from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA

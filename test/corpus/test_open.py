@@ -86,7 +86,7 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path, path: str, error: type[Ex
 CHILD = """
 import sys
 import edgefirst_ros
-heavy = {"numpy", "polars", "pyarrow", "torch", "pydantic", "edgefirst_ros.api"}
+heavy = {"numpy", "polars", "pyarrow", "torch", "pydantic", "edgefirst_ros.corpus"}
 assert not heavy & sys.modules.keys()
 assert {"open", "convert", "collate", "export_coco", "rasterise"} <= set(dir(edgefirst_ros))
 opened = edgefirst_ros.open(sys.argv[1])

@@ -1,0 +1,1 @@
+"""Datasets as one corpus: open them wherever they lie, ask a catalogue, choose, split, export."""
