@@ -136,6 +136,10 @@ class Bucket:
             return True
         return False
 
+    def key(self, name: str) -> str:
+        """The key of a name in the bucket."""
+        return f"{self.url.key}/{name}" if self.url.key else name
+
     def ask(self, call: Callable[[], Result], check: Callable[[], None] | None = None) -> Result:
         """What a call of obstore returns; see ``patiently``.
 
