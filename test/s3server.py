@@ -38,9 +38,12 @@ READY_S = 60.0
 BLOCK = 1 << 18
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 PLAIN: ClientConfig = {"allow_http": True}
-Disturbance = int | Literal["cut", "unconditional"] | tuple[int, str] | Callable[[bytes], bytes] | None
+Disturbance = (
+    int | Literal["cut", "unconditional", "no conditions"] | tuple[int, str] | Callable[[bytes], bytes] | None
+)
 """An HTTP status to answer with, alone or with a code of S3; ``cut`` closes the connection halfway through
-the answer; ``unconditional`` writes whatever the condition; a function changes the answer's bytes."""
+the answer; ``unconditional`` writes whatever the condition, ``no conditions`` answers 501 to one; a function
+changes the answer's bytes."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Request:
     sent: int
     status: int = 0
     received: int = 0
+    condition: str = ""
 
 
 def undisturbed(*_: str) -> Disturbance:
@@ -211,9 +215,12 @@ class _Forwarder(BaseHTTPRequestHandler):
         log = self.server.log
         wanted = self.headers.get("Range", "")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.command, self.path, wanted, len(body))
+        condition = self.headers.get("If-None-Match") or self.headers.get("If-Match") or ""
+        request = Request(self.command, self.path, wanted, len(body), condition=condition)
         log.requests.append(request)
         disturbance = log.disturb(self.command, self.path, wanted)
+        if disturbance == "no conditions":
+            disturbance = 501 if condition else None
         try:
             if isinstance(disturbance, int):
                 self.say(request, disturbance)
