@@ -121,7 +121,7 @@ def convert_fleet(
     from edgefirst_ros.fleet.keys import discover
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.plan import make_plan, put_plan
-    from edgefirst_ros.fleet.report import put_report
+    from edgefirst_ros.fleet.report import fleet_report, put_report
     from edgefirst_ros.fleet.run import Fleet
 
     err = make_console(stderr=True)
@@ -154,8 +154,15 @@ def convert_fleet(
                 stop=stop,
                 on_event=view.show,
             ).convert()
-    report, places = put_report(to)
     done, failed, left, interrupted = _result(plan, outcome)
+    try:
+        report, places = put_report(to)
+    except OSError as error:
+        if not left:
+            raise
+        # What keeps the storage from this machine has ended the run as well, and is said.
+        report, places = fleet_report(done, failed), []
+        print_line(err, f"the fleet's report was not written: {escape(str(error))}")
     quarantined = {} if outcome is None else outcome.quarantined
     if as_json:
         result: dict[str, Any] = {"interrupted": interrupted, "left": left, "quarantined": quarantined}

@@ -140,14 +140,17 @@ def test_a_longer_outage_leaves_drives_to_the_next_run(
 def test_credentials_that_expire_end_the_run_without_blaming_a_drive(
     s3: S3Server, bucket: str, places: tuple[str, str], expected: Mapping[str, bytes]
 ) -> None:
-    s3.log.disturb = lambda _, path, __: (403, "ExpiredToken") if "/drives/drive" in path else None
+    s3.log.disturb = Outage(
+        1e9, (403, "ExpiredToken"), "GET /{bucket}/drives/drive".format(bucket=bucket.removeprefix("s3://"))
+    )
     code, _, err = run("convert", places[0], "-o", places[1], *OPTIONS)
     assert code == 1, err
-    assert f"quarantined: {socket.gethostname()}: {places[0]}/drive0" in err
+    s3.log.clear()
+    assert f"quarantined: {socket.gethostname()}: {bucket}/" in err
     assert "no permission (ExpiredToken); check AWS_ACCESS_KEY_ID" in err
+    assert "the fleet's report was not written" in err
     assert f"{COUNT} of {COUNT} drives are left" in err
     assert open_output(places[1]).notes.names("_failed") == []
-    s3.log.clear()
     assert run("convert", places[0], "-o", places[1], *OPTIONS)[0] == 0
     assert stored(bucket) == expected
 
