@@ -32,7 +32,7 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, RecordingError, WriteError
 from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.sources.location import Url, location_of
-from edgefirst_ros.sources.remote import connect, listed, translated
+from edgefirst_ros.sources.remote import connect, is_answer, listed, translated
 from edgefirst_ros.sources.s3query import SCHEMES, abort_uploads
 from edgefirst_ros.sources.scratch import ADVICE, Scratch
 
@@ -44,8 +44,6 @@ Result = TypeVar("Result")
 PART_BYTES = 16 << 20
 """Bytes of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
 PARTS_AT_ONCE = 4
-_FIRST_PATIENCE_S = 15.0
-"""Besides the 12 s of obstore itself."""
 
 
 class Bucket:
@@ -148,14 +146,16 @@ class Bucket:
         """
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-        # Until the first answer a wrong address is likelier than an outage.
-        patience_s = self._patience_s if self._has_answered else min(self._patience_s, _FIRST_PATIENCE_S)
         try:
-            found = patiently(call, patience_s, check)
+            # Until the first answer a wrong address is likelier than an outage.
+            found = patiently(call, self._patience_s if self._has_answered else 0.0, check)
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             self._has_answered = True
             raise
         except BaseError as error:
+            if not self._has_answered and is_answer(error):
+                self._has_answered = True
+                return self.ask(call, check)
             raise WriteError(str(translated(self.url, error, "written"))) from error
         self._has_answered = True
         return found

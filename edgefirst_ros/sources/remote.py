@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 RETRIES = 6
-"""Times that a request is made again after a server error or a broken connection, over some 12 s."""
+"""Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
 EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
@@ -265,6 +265,11 @@ def is_outage(error: BaseException) -> bool:
     if (status := _STATUS.search(text)) is not None:
         return status[1] in _PASSING or _has(text, _PASSING_CODES)
     return _has(text, _NO_NETWORK)
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether obstore says what a server answered, other than that there is none."""
+    return _STATUS.search(str(error)) is not None
 
 
 def _has(text: str, words: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from edgefirst_ros.fleet import health
 from edgefirst_ros.fleet import run as coordinator
 from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result
 from edgefirst_ros.fleet.output import open_output
+from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.sources import remote, s3query
 from edgefirst_ros.sources.location import Url
 
@@ -119,6 +120,20 @@ def test_an_outage_costs_nothing_but_time(
     notes = open_output(places[1]).notes
     assert len(done_versions(notes)) == COUNT
     assert notes.names("_failed") == notes.names("_running") == []
+
+
+def test_a_wrong_address_is_no_outage(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    begin_s = time.monotonic()
+    with pytest.raises(WriteError, match="no answer"):
+        open_output(f"{bucket}/sets", 600.0).notes.names("_done")
+    assert time.monotonic() - begin_s < 20
+
+
+def test_an_outage_at_the_start_is_waited_for(s3: S3Server, bucket: str) -> None:
+    s3.log.disturb = Outage(0.2, 503, "/")
+    assert open_output(f"{bucket}/sets", 60.0).notes.names("_done") == []
+    assert {request.status for request in s3.log.requests} >= {200, 503}
 
 
 @pytest.mark.long
