@@ -40,7 +40,7 @@ CEILINGS: Mapping[str, int] = {
     "simulation": 2415,
     "live": 1750,
     "fleet": 1880,
-    "offline": 1630,
+    "offline": 1650,
     "config": 1755,
     "corpus": 220,
     PLAIN: 70,

@@ -21,7 +21,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, extra
+from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, StorageUnreachable, extra
 from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
@@ -230,7 +230,7 @@ def _said(url: Url) -> Iterator[None]:
 
 def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingError | RecordingNotFound:
     """An error of obstore as a sentence on a URL that cannot be ``wanted``, and what to do."""
-    text, kind = str(error), type(error).__name__
+    text = str(error)
     scheme = url.root.partition("://")[0]
     variables = _CREDENTIALS.get(_OTHER_SCHEMES.get(scheme, scheme), "")
 
@@ -243,13 +243,14 @@ def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingErr
     elif is_refusal(error):
         which = f"check {variables}" if variables else "the server demands a login, which is not supported"
         said = f"no permission ({_reason(text)}); {which}"
-    elif kind == "NotSupportedError":
+    elif type(error).__name__ == "NotSupportedError":
         said = "the server sends no parts of files (HTTP ranges); download it first"
     elif _has(text, _NO_NETWORK):
         said = f"no answer ({_reason(text)}); check the network and the endpoint"
     else:
         said = f"cannot be {wanted}: {_reason(text)}"
-    return RecordingError(f"{url}: {said}")
+    kind = StorageUnreachable if is_refusal(error) or is_outage(error) else RecordingError
+    return kind(f"{url}: {said}")
 
 
 def is_refusal(error: BaseException) -> bool:

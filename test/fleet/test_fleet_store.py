@@ -12,11 +12,14 @@ import pytest
 from fleets import OPTIONS, done_versions, is_of_dataset, locally, make_drives, run
 from s3server import Disturbance, S3Server
 
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.fleet import health
 from edgefirst_ros.fleet import run as coordinator
 from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result
 from edgefirst_ros.fleet.output import open_output
-from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.errors import StorageUnreachable, WriteError
+from edgefirst_ros.offline.inputs import suggested
+from edgefirst_ros.offline.sessions import recorded_settings
 from edgefirst_ros.sources import remote, s3query
 from edgefirst_ros.sources.location import Url
 
@@ -210,6 +213,16 @@ def test_a_store_with_conditions_is_recognised_by_two_requests(s3: S3Server, buc
         s3.log.clear()
         assert output.lack() == ""
         assert [request.condition for request in s3.log.requests] == conditions
+
+
+def test_an_outage_changes_no_settings(s3: S3Server, places: tuple[str, str]) -> None:
+    """What would be read of a recording decides how it is converted."""
+    inputs = [f"{places[0]}/drive00.mcap"]
+    s3.log.disturb = lambda *_: 503
+    with pytest.raises(StorageUnreachable):
+        recorded_settings(inputs)
+    with pytest.raises(StorageUnreachable):
+        suggested(inputs, Config())
 
 
 @pytest.fixture
