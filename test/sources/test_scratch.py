@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from s3server import S3Server
+from typer.testing import CliRunner
 
+from edgefirst_ros.cli.app import app
 from edgefirst_ros.fleet.engines.local import LocalEngine
 from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.model.errors import RecordingError, WriteError
@@ -53,6 +55,17 @@ def test_what_a_killed_process_left_is_removed(place: Path) -> None:
     own.remove()
     own.remove()
     assert not own.path.exists()
+
+
+def test_a_run_says_what_killed_ones_left(place: Path) -> None:
+    (place / "edgefirst-scratch-left").mkdir()
+    (place / "edgefirst-scratch-left" / "data").write_bytes(bytes(2_000_000))
+    convert = ["convert", str(place / "drives"), "-o", str(place / "sets"), "--jobs", "1"]
+    (place / "drives").mkdir()
+    (place / "drives" / "a.mcap").write_bytes(b"garbage")
+    told = CliRunner().invoke(app, convert).stderr
+    assert "removed 1 folder (2.0 MB) that killed runs left on scratch" in told
+    assert not [*place.glob("edgefirst-scratch-*")]
 
 
 def test_a_new_folder_removes_what_is_left_and_goes_with_its_object(place: Path) -> None:
