@@ -39,7 +39,7 @@ CEILINGS: Mapping[str, int] = {
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1880,
+    "fleet": 1890,
     "offline": 1650,
     "config": 1755,
     "corpus": 220,

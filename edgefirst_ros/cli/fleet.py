@@ -125,15 +125,15 @@ def convert_fleet(
     from edgefirst_ros.fleet.run import Fleet
 
     err = make_console(stderr=True)
-    to = open_output(output, options.patience_s)
+    stop = threading.Event()
+    to = open_output(output, options.patience_s, stop=stop)
     drives, found = discover(inputs)
     said = [*notes, *found, *_swept()]
     plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
     is_single = bool(plan.work) and _accepted_lack(to, said, single=options.single_run)
     if is_single:
-        to = open_output(output, options.patience_s, single=True)
+        to = open_output(output, options.patience_s, single=True, stop=stop)
     workers = settings.config().workers or None
-    stop = threading.Event()
     with ExitStack() as stack:
         engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
         put_plan(plan, inputs, to.notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import time
+import threading
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TypeVar
@@ -78,12 +78,16 @@ def pauses_s(patience_s: float) -> Iterator[float]:
 
 
 def patiently(
-    call: Callable[[], Result], patience_s: float, check: Callable[[], None] | None = None
+    call: Callable[[], Result],
+    patience_s: float,
+    check: Callable[[], None] | None = None,
+    stop: threading.Event | None = None,
 ) -> Result:
     """What a call returns, which is made again for so long while the storage is at fault.
 
-    ``check`` is called before each further try, and raises if there must not be one.
+    ``check`` is called before each further try, and raises if there must not be one; ``stop`` ends the wait.
     """
+    stop = stop or threading.Event()
     pauses = pauses_s(patience_s)
     while True:
         try:
@@ -91,7 +95,8 @@ def patiently(
         except Exception as error:
             if fault_of(error) is not Fault.STORAGE or (pause_s := next(pauses, None)) is None:
                 raise
-        time.sleep(pause_s)
+            if stop.wait(pause_s):
+                raise
         if check is not None:
             check()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -54,10 +55,11 @@ class Bucket:
     Args:
         url: of the objects.
         patience_s: for so long a request is made again while the store is at fault.
+        stop: ends that.
     """
 
-    def __init__(self, url: Url, patience_s: float = 0.0) -> None:
-        self.url, self._patience_s = url, patience_s
+    def __init__(self, url: Url, patience_s: float = 0.0, stop: threading.Event | None = None) -> None:
+        self.url, self._patience_s, self._stop = url, patience_s, stop
         self.store = connect(url.root)
         self._has_answered = False
 
@@ -148,7 +150,7 @@ class Bucket:
 
         try:
             # Until the first answer a wrong address is likelier than an outage.
-            found = patiently(call, self._patience_s if self._has_answered else 0.0, check)
+            found = patiently(call, self._patience_s if self._has_answered else 0.0, check, self._stop)
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             self._has_answered = True
             raise
@@ -283,13 +285,16 @@ class Output(Protocol):
         """Write a file in the output, beside the drives; its path or URL."""
 
 
-def open_output(text: str, patience_s: float = 0.0, *, single: bool = False) -> Output:
+def open_output(
+    text: str, patience_s: float = 0.0, *, single: bool = False, stop: threading.Event | None = None
+) -> Output:
     """The output of a path or URL.
 
     Args:
         text: path or URL.
         patience_s: for so long a request is made again while a store is at fault.
         single: see ``ObjectNotes``.
+        stop: ends that.
 
     Raises:
         ConfigError: a URL that cannot be written to.
@@ -299,7 +304,7 @@ def open_output(text: str, patience_s: float = 0.0, *, single: bool = False) -> 
     if isinstance(location, Url) and location.root.startswith("http"):
         raise ConfigError([f"{text}: cannot be written to; expected a folder, or s3://, gs:// or az://"])
     if isinstance(location, Url):
-        return ObjectOutput(Bucket(location, patience_s), single=single)
+        return ObjectOutput(Bucket(location, patience_s, stop), single=single)
     return LocalOutput(location)
 
 

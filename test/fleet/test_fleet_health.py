@@ -100,6 +100,11 @@ def test_a_request_is_repeated_while_the_storage_is_at_fault() -> None:
     errors += [OSError(errno.EIO, "a")]
     with pytest.raises(OSError, match="a"):
         patiently(call, 0.0)
+    errors += [OSError(errno.EIO, "a")]
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(OSError, match="a"):
+        patiently(call, 1.0, stop=stop)
 
 
 def test_three_different_drives_in_a_row_are_too_many() -> None:

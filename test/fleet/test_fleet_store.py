@@ -107,7 +107,7 @@ class Outage:
     [
         pytest.param("/drives/drive01.mcap", id="reading"),
         pytest.param("/sets/drive01/", id="publishing", marks=pytest.mark.long),
-        pytest.param("PUT /{bucket}/sets/_done/", id="noting"),
+        pytest.param("PUT /{bucket}/sets/_done/", id="noting", marks=pytest.mark.long),
         pytest.param("PUT /{bucket}/sets/_running/", id="claiming", marks=pytest.mark.long),
     ],
 )
@@ -182,7 +182,7 @@ LACKS: dict[Disturbance, str] = {
 }
 
 
-@pytest.mark.parametrize("kind", LACKS)
+@pytest.mark.parametrize("kind", ["unconditional", pytest.param("no conditions", marks=pytest.mark.long)])
 def test_a_store_without_conditions_is_for_one_run_at_a_time(
     s3: S3Server, bucket: str, places: tuple[str, str], expected: Mapping[str, bytes], kind: Disturbance
 ) -> None:
