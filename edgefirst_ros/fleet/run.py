@@ -18,7 +18,7 @@ from edgefirst_ros.fleet.health import PATIENCE_S, Health
 from edgefirst_ros.fleet.keys import FleetDrive, Settings
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.fleet.plan import Plan, Work
-from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task
+from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task, unfit
 from edgefirst_ros.model.errors import WriteError
 
 LOOK_S = 5.0
@@ -177,8 +177,8 @@ class Fleet:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it was not the task that raised it
-            # What it is sent as, or the engine: nothing was begun, and nothing is known of the drive.
-            ended = Ended("storage", {"reason": f"{type(error).__name__}: {error}"})
+            # A worker to which the task means nothing, or the engine: nothing is known of the drive.
+            ended = unfit(f"{type(error).__name__}: {error}")
         if ended.how in {"storage", "unfit"}:
             self._rest(work, ended)
             return
@@ -197,7 +197,7 @@ class Fleet:
         if ended.how == "unfit":
             several = len({w.drive.name for w, _ in (*self._queue, *self._resting)} | {work.drive.name})
             most = 1 if ended.note.get("all") else several + len(self._running)
-            if self._health.blame(ended.worker, work.drive.name, reason, most):
+            if ended.worker and self._health.blame(ended.worker, work.drive.name, reason, most):
                 self._quarantine(ended.worker, work)
                 self._queue.append((work, ""))
                 return
@@ -256,7 +256,7 @@ class Fleet:
         self._engine.stop()
         ended, _ = wait(self._running, LOOK_S)
         for future, work in self._running.items():
-            with suppress(WorkerDied, CancelledError, OSError):
+            with suppress(Exception, CancelledError):
                 if future in ended and future.result().how in {"done", "earlier"}:
                     self._outcome.done.append(future.result().note)
                     self._tell("done", work, future.result().note)
