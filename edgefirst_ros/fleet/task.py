@@ -32,6 +32,7 @@ from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.remote import READING
 
 PACKAGE = "edgefirst_ros"
 _MOST_REASON = 1 << 14
@@ -54,7 +55,7 @@ class Task:
         abandoned: version of a claim that may be taken over.
         earlier: keys with which this drive was done or has failed before; their datasets are replaced.
         redo: convert it even if it is done, and replace whatever is there.
-        patience_s: for so long what is complete waits for a store that is at fault.
+        patience_s: for so long what has begun waits for a store that is at fault.
         single: see ``open_output``.
     """
 
@@ -105,6 +106,7 @@ def run_task(task: Task) -> Ended:
 def _run(task: Task) -> Ended:
     if (here := version(PACKAGE)) != task.settings.version:
         return unfit(f"has {PACKAGE} {here}, the coordinator has {task.settings.version}", of_all=True)
+    READING.patience_s = task.patience_s
     try:
         output = open_output(task.output, task.patience_s, single=task.single)
     except ExtraNotInstalled as error:

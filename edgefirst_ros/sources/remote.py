@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from math import ceil
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
@@ -68,7 +69,22 @@ class StoredObject:
     version: ObjectVersion
 
 
-def connect(root: str) -> ObjectStore:
+@dataclass(slots=True)
+class Reading:
+    """How this process reads: for so long a request is made again while a store is away."""
+
+    patience_s: float = 0.0
+
+    @property
+    def retries(self) -> int:
+        """Of a request; pauses are 2.5 s in the mean, once they have grown."""
+        return RETRIES + ceil(self.patience_s / 2.5)
+
+
+READING = Reading()
+
+
+def connect(root: str, retries: int | None = None) -> ObjectStore:
     """The store of a bucket, container or server; credentials come from the environment.
 
     The environment is what obstore reads: variables, files they name, and the identity of the machine; for S3
@@ -80,16 +96,17 @@ def connect(root: str) -> ObjectStore:
         RecordingError: credentials or options in the environment make no sense.
     """
     # Part of the key, since tests and long-lived processes may change them.
-    return _connect(root, tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES)))
+    environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
+    return _connect(root, environment, RETRIES if retries is None else retries)
 
 
 @lru_cache(maxsize=64)
-def _connect(root: str, environment: tuple[tuple[str, str], ...]) -> ObjectStore:
+def _connect(root: str, environment: tuple[tuple[str, str], ...], retries: int) -> ObjectStore:
     with extra(EXTRA):
         from obstore.store import HTTPStore, from_url  # noqa: PLC0415 - only where a URL is given
 
     retry: RetryConfig = {
-        "max_retries": RETRIES,
+        "max_retries": retries,
         "retry_timeout": timedelta(minutes=2),
         "backoff": {
             "init_backoff": timedelta(milliseconds=200),
@@ -155,7 +172,7 @@ def read_version(url: Url) -> ObjectVersion:
         RecordingNotFound: no such object or bucket.
         RecordingError: it cannot be read.
     """
-    store = connect(url.root)
+    store = connect(url.root, READING.retries)
     with _said(url):
         import obstore  # noqa: PLC0415
 
@@ -203,7 +220,7 @@ def listed(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
 
 
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
-    store = connect(url.root)
+    store = connect(url.root, READING.retries)
     with _said(url):
         import obstore  # noqa: PLC0415
 

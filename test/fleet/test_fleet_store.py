@@ -60,6 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
     monkeypatch.setattr(coordinator, "LOOK_S", 0.0)
     monkeypatch.setattr(coordinator, "_WAKE_S", 0.02)
+    monkeypatch.setattr(remote.READING, "patience_s", 0.0)
     monkeypatch.setattr("edgefirst_ros.cli.fleet._engine", lambda *_: Here())
 
 
@@ -119,6 +120,7 @@ def test_an_outage_costs_nothing_but_time(
     code, _, err = run("convert", places[0], "-o", places[1], *OPTIONS)
     assert code == 0, err
     assert any(request.status == 503 for request in s3.log.requests)
+    assert "is tried again" not in err, "what has begun is not begun anew"
     assert stored(bucket) == expected
     notes = open_output(places[1]).notes
     assert len(done_versions(notes)) == COUNT

@@ -113,7 +113,7 @@ class TestTask:
         ended = run_task(task)
         assert not ended.note["again"]
         assert ended.note["reason"] == "KeyError: 'missing'"
-        assert "run_task" in ended.note["traceback"]
+        assert "_claimed" in ended.note["traceback"]
 
 
 class Threads(Engine):
