@@ -146,7 +146,8 @@ class EdgeFirstScenes(Scenes):
     def _orders(self) -> tuple[bool, bool]:
         """Whether the longitude is first in a location, and the yaw in a pose."""
         table, types = self._files.table, self._all.types
-        version = TableFile(table, len(self._files.names)).notes.version if table.is_file() else None
+        files = len(self._files.names)
+        version = TableFile(self._files.mapped(), files).notes.version if table.is_file() else None
         location, pose = (
             getattr(types.get(name), "value_type", None) == pa.float64() for name in ("location", "pose")
         )
