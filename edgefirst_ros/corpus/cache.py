@@ -19,8 +19,8 @@ MEGABYTES = "EDGEFIRST_ROS_CACHE_MB"
 """The variable that bounds it, 0 for none."""
 DEFAULT_MB = 4096
 _SHARE, _KEPT = 32, 3 / 4
-"""After so small a part of the bound was written a process looks whether it is exceeded, and removes what was
-not used for longest: with eight processes at once it holds."""
+"""After so small a part of the bound was written a process removes what was not used for longest, down to the
+latter part: with eight processes at once the bound holds."""
 _TOUCHED_S = 60.0
 """What is used is marked so often at most, as that is written to the disk, too."""
 _LEFT_S = 3600.0
@@ -112,14 +112,14 @@ class Cache:
             raise
         self._written += sum(map(len, parts))
         if self._most and self._written > self._most // _SHARE:
-            self._written = 0
             self.shrink()
         return path
 
     def shrink(self) -> None:
-        """Remove what was not used for longest, down to the bound, unless another process does."""
+        """Remove what was not used for longest, down to the part that is kept."""
         with suppress(OSError), (self._folder / "lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held for a second at most, and by one process that writes
+            self._written = 0
             now_s, held = time.time(), []
             for folder in filter(Path.is_dir, self._folder.iterdir()):
                 for path in folder.iterdir():
@@ -130,8 +130,6 @@ class Cache:
                         else:
                             held.append((found.st_mtime, found.st_size, path))
             total = sum(size for _, size, _ in held)
-            if total <= self._most:
-                return
             for _, size, path in sorted(held):
                 if total <= self._most * _KEPT:
                     break

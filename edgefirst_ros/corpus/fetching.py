@@ -139,8 +139,8 @@ class Requests:
                 raise
             for each, future in futures.items():
                 part = data[each.begin - whole.begin : each.end - whole.begin]
-                future.set_result(part)
                 self.cache.put(each.key, bytes(part))
+                future.set_result(part)
             return data
 
         with self._lock:
@@ -152,7 +152,10 @@ class Requests:
         self._fetcher.submit(fetch)
 
     def _fetch(self, wanted: Wanted) -> memoryview:
-        data, version = self._range(wanted)
+        try:
+            data, version = self._range(wanted)
+        except RecordingNotFound as error:
+            raise DatasetError(f"{wanted.url} is gone since the dataset was opened") from error
         if (version.size, tag(version)) != (wanted.version.size, tag(wanted.version)):
             raise DatasetError(
                 f"{wanted.url} has changed since the dataset was opened (ETag {tag(wanted.version)}, now "

@@ -177,7 +177,9 @@ def test_a_list_of_samples_gives_these_in_its_order(fleet: Path) -> None:
 def test_a_list_that_is_wrong_says_how(tmp_path: Path, fleet: Path) -> None:
     sequence = edgefirst_ros.open(dataset(), keys=[])[0]["sequence"]
     where = places(fleet)[0]
-    with pytest.raises(DatasetError, match=f"{NAME}: has no frame 999 of sequence {sequence}, which the list"):
+    with pytest.raises(
+        DatasetError, match=f"{NAME}: has no frame 999 of sequence {sequence}, which the list"
+    ):
         edgefirst_ros.open(listed(tmp_path / "a.parquet", [(where, sequence, 999)]))
     with pytest.raises(DatasetNotFound, match="gone: no such file"):
         edgefirst_ros.open(listed(tmp_path / "b.parquet", [("gone", sequence, 1)]))
@@ -234,7 +236,7 @@ def test_a_dataset_that_was_replaced_is_an_error(tmp_path: Path) -> None:
 
 def test_tables_below_a_url_are_those_below_a_folder() -> None:
     names = [
-        "a/edgefirst/x/x.arrow", "a/edgefirst/x/x.zip", "a/edgefirst/x/quality.arrow", "a/edgefirst/x/copy.arrow",
+        "a/edgefirst/x/x.arrow", "a/edgefirst/x/x.zip", "a/edgefirst/x/quality.arrow", "a/edgefirst/x/y.arrow",
         "b/one.arrow", "b/two.arrow", "b/one/below.arrow", "c/other/report.json",
     ]  # fmt: skip
     assert sorted(_remote_tables(names, "sets")) == [("a/edgefirst/x", "x"), ("b", "one"), ("b", "two")]

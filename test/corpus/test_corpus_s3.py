@@ -1,4 +1,4 @@
-"""Datasets in an object store: the same samples, few bytes, processes that were forked, objects that change."""
+"""Datasets in an object store: the same samples, few bytes, forked processes, objects that change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import os
 import pickle
 import subprocess
 import sys
+import time
+import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from readable import NAME, copied, dataset, digests
 from s3server import Disturbance, S3Server
@@ -96,11 +100,12 @@ def test_opening_reads_the_directory_and_the_table_only(
 
 def large(folder: Path) -> Path:
     """A dataset of 100 samples, each a picture of 50 kB with three others."""
-    import zipfile
-
     source, made = dataset(), folder / NAME
     made.mkdir()
-    with zipfile.ZipFile(source / f"{NAME}.zip") as archive, zipfile.ZipFile(made / f"{NAME}.zip", "w") as out:
+    with (
+        zipfile.ZipFile(source / f"{NAME}.zip") as archive,
+        zipfile.ZipFile(made / f"{NAME}.zip", "w") as out,
+    ):
         names = archive.namelist()
         picture = next(name for name in names if name.endswith(".camera.jpeg"))
         data = archive.read(picture) + os.urandom(30_000)
@@ -108,8 +113,6 @@ def large(folder: Path) -> Path:
             out.writestr(f"seq/seq_{number:06d}.camera.jpeg", data)
             for kind in ("lidar.pcd", "radar.pcd"):
                 out.writestr(f"seq/seq_{number:06d}.{kind}", os.urandom(20_000))
-    import pyarrow as pa
-
     table = pa.table({"name": ["seq"] * 100, "frame": pa.array(range(100), pa.uint32())})
     with pa.ipc.new_file(made / f"{NAME}.arrow", table.schema) as writer:
         writer.write_table(table)
@@ -136,8 +139,6 @@ def test_a_batch_is_fetched_at_once(bucket: str, s3: S3Server) -> None:
     under_way, most = [0], [0]
 
     def watch(*_: str) -> Disturbance:
-        import time
-
         under_way[0] += 1
         most[0] = max(most[0], under_way[0])
         time.sleep(0.1)
@@ -155,11 +156,12 @@ def test_a_batch_is_fetched_at_once(bucket: str, s3: S3Server) -> None:
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_processes_read_what_this_one_opened(bucket: str, start: str) -> None:
+def test_processes_read_what_this_one_opened(bucket: str, start: str, tmp_path: Path) -> None:
     """Also after this one has used the store: in a process of its own, since that of the suite has threads."""
     upload(dataset(), f"{bucket}/{NAME}")
+    (tmp_path / "workers.py").write_text(WORKERS)
     done = subprocess.run(
-        [sys.executable, "-c", WORKERS, f"{bucket}/{NAME}", str(dataset()), start],
+        [sys.executable, tmp_path / "workers.py", f"{bucket}/{NAME}", str(dataset()), start],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), MEGABYTES: "0"},
         capture_output=True,
         text=True,
@@ -206,13 +208,15 @@ def test_an_object_that_was_replaced_is_an_error(bucket: str, container: str, tm
             path.write_bytes(path.read_bytes()[:-1] + b"X")
     upload(other, f"{bucket}/{NAME}")
     assert digests(opened, range(1)) == first, "what was read is that of the opened version"
-    with pytest.raises(DatasetError, match=r"has changed since the dataset was opened \(ETag .*, now .*\); open"):
+    with pytest.raises(
+        DatasetError, match=r"has changed since the dataset was opened \(ETag .*, now .*\); open"
+    ):
         opened[1]
     for sample in range(2, COUNT):
         with pytest.raises(DatasetError, match="has changed"):
             opened[sample]
-    obstore.delete(obstore.store.from_url(bucket), [meta for meta in keys(bucket)])
-    with pytest.raises(DatasetError, match="no such object"):
+    obstore.delete(obstore.store.from_url(bucket), keys(bucket))
+    with pytest.raises(DatasetError, match="is gone since the dataset was opened"):
         opened[1]
 
 
@@ -240,7 +244,7 @@ def test_a_server_that_fails_now_and_then_changes_nothing(
 
     def fail(*_: str) -> Disturbance:
         count[0] += 1
-        return 503 if count[0] % 3 == 1 else "cut" if count[0] % 3 == 2 else None
+        return 503 if count[0] % 2 else None
 
     s3.log.disturb = fail
     assert digests(edgefirst_ros.open(f"{bucket}/{NAME}"), range(2)) == expected[:2]
@@ -261,9 +265,6 @@ def test_what_is_not_there_is_said(bucket: str) -> None:
 
 
 def test_a_list_in_a_bucket_names_datasets_from_its_folder(bucket: str, tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     upload(dataset(), f"{bucket}/sets/monday/{NAME}")
     one = edgefirst_ros.open(dataset(), keys=["time_ns"])
     rows = {

@@ -32,7 +32,7 @@ def test_files_in_a_folder_of_another_name_are_opened_by_their_own(tmp_path: Pat
     assert len(edgefirst_ros.open(place)) == 15
     assert len(edgefirst_ros.open(tmp_path)) == 15
     shutil.copy(place / f"{NAME}.arrow", place / "copy.arrow")
-    with pytest.raises(DatasetNotFound, match="downloads holds neither copy.zip nor copy"):
+    with pytest.raises(DatasetNotFound, match=r"downloads holds neither copy\.zip nor copy"):
         edgefirst_ros.open(place)
 
 

@@ -159,11 +159,10 @@ class _Zip:
     def __init__(self, place: Place, name: str) -> None:
         self._path = place.path / name
         self._ranges = place.ranges(name)
-        file = cast("BinaryIO", RangeFile(self._ranges))
-        archive, _ = read_directory(file, self._path, self._ranges.stored)
-        entries = (ZipEntry.of(info) for info in archive.filelist if not info.is_dir())
-        self._entries = {entry.name: entry for entry in entries}
-        self.release()
+        with RangeFile(self._ranges) as file:
+            archive, _ = read_directory(cast("BinaryIO", file), self._path, self._ranges.stored)
+            entries = (ZipEntry.of(info) for info in archive.filelist if not info.is_dir())
+            self._entries = {entry.name: entry for entry in entries}
 
     @property
     def names(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from edgefirst_ros.formats.crashsafe.names import refuse_links_in
@@ -241,6 +241,18 @@ class LocalMapped:
         return self._path
 
 
+class _Opened:
+    """A descriptor of this process, which is closed once nobody reads from it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = os.getpid()
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor") and self.process == os.getpid():
+            os.close(self.descriptor)
+
+
 class LocalRanges:
     """A file that each process opens for itself when it needs it; see ``Ranges``.
 
@@ -249,7 +261,7 @@ class LocalRanges:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._open: tuple[int, BinaryIO] | None = None
+        self._open: _Opened | None = None
         self._lock = ForkLock()
         with refusing(path, DatasetError), open_regular(path) as file:
             self._version = Version.of(path)
@@ -258,7 +270,8 @@ class LocalRanges:
     def read(self, begin: int, length: int) -> bytes:
         """Bytes from an offset on."""
         with refusing(self._path, DatasetError):
-            return os.pread(self._file().fileno(), length, begin)
+            opened = self._opened()
+            return os.pread(opened.descriptor, length, begin)
 
     def ahead(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Do nothing: it is near."""
@@ -268,13 +281,12 @@ class LocalRanges:
         with self._lock:
             self._open = None
 
-    def _file(self) -> BinaryIO:
-        process = os.getpid()
+    def _opened(self) -> _Opened:
         with self._lock:
-            if self._open is None or self._open[0] != process:
+            if self._open is None or self._open.process != os.getpid():
                 _refuse_other(self._path, self._version)
-                self._open = process, open_regular(self._path)
-            return self._open[1]
+                self._open = _Opened(self._path)
+            return self._open
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}
@@ -284,8 +296,8 @@ class RangeFile(RawIOBase):
     """Ranges as a file to read and seek in."""
 
     def __init__(self, ranges: Ranges) -> None:
-        self._ranges = ranges
-        self._position = 0
+        self._ranges: Ranges | None = ranges
+        self._size, self._position = ranges.size, 0
 
     def readable(self) -> bool:
         """Yes."""
@@ -301,12 +313,21 @@ class RangeFile(RawIOBase):
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         """Go to another offset."""
-        self._position = offset + {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._ranges.size}[whence]
+        self._position = offset + {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
         return self._position
+
+    def close(self) -> None:
+        """Release the ranges, which who reads the directory of an archive may keep for a while."""
+        if self._ranges is not None:
+            self._ranges.release()
+            self._ranges = None
+        super().close()
 
     def readinto(self, buffer: Buffer) -> int:
         """Read as much as there is room."""
         into = memoryview(buffer).cast("B")
+        if self._ranges is None:
+            raise ValueError("it is closed")
         data = self._ranges.read(self._position, len(into))
         into[: len(data)] = data
         self._position += len(data)
