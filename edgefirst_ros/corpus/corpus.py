@@ -101,6 +101,11 @@ class Corpus(EdgeFirstDataset):
         mask = [keys[number][inside] in kept[number] for number, inside in self._order.tolist()]
         return self._with(_order=self._order[np.array(mask, np.bool_)], _is_part=True)
 
+    @property
+    def members(self) -> list[EdgeFirstDataset]:
+        """The datasets, in order."""
+        return list(self._members)
+
     def dataset_of(self, index: int) -> str:
         """Path or URL of the dataset that a sample is from.
 

@@ -22,6 +22,8 @@ from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objec
 LIST = ".parquet"
 """Lists of samples are named so."""
 _TABLE = ".arrow"
+_OWN = (_TABLE, ".zip", ".journal.part")
+"""How names of files end of which one, named as its folder, makes that a dataset."""
 _DEEPEST = 4
 """How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
 _MOST_LIST_BYTES = 1 << 30
@@ -63,6 +65,12 @@ def find(place: Location) -> list[Found]:
     return found
 
 
+def holds_any(path: Path) -> bool:
+    """Whether an EdgeFirst dataset is at or below a folder, finished or not."""
+    name = path.absolute().name
+    return any((path / f"{name}{ending}").exists() for ending in _OWN) or any(_tables(path, _DEEPEST))
+
+
 def _local(path: Path) -> list[Found]:
     if not path.exists():
         raise DatasetNotFound(f"{path}: no such file or folder")
@@ -72,7 +80,7 @@ def _local(path: Path) -> list[Found]:
         path = path.resolve() if path.is_symlink() else path
         return [Found(LocalPlace(path.parent.absolute()), path.stem)]
     name = path.absolute().name
-    if any((path / f"{name}{ending}").exists() for ending in (_TABLE, ".zip", ".journal.part")):
+    if any((path / f"{name}{ending}").exists() for ending in _OWN):
         return [Found(LocalPlace(path.absolute()), name)]
     tables = sorted(_tables(path, _DEEPEST))
     return [Found(LocalPlace(table.parent.absolute()), table.stem) for table in tables]

@@ -5,33 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured
 
 from edgefirst_ros.corpus.corpus import Corpus, limited
-from edgefirst_ros.corpus.places import LIST, Chosen, Found, find, location, read_list
+from edgefirst_ros.corpus.places import LIST, Chosen, Found, find, holds_any, location, read_list
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, ExtraNotInstalled
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, ExtraNotInstalled
 from edgefirst_ros.sources.location import Location, Url
 
+NAME = "edgefirst"
+"""The format whose datasets are read as one, and from elsewhere."""
+Place: TypeAlias = str | PathLike[str] | Url
 _OPENED_AT_ONCE = 16
 """Datasets whose index is fetched: each takes two or three answers of a store, one after another."""
 
 
-def open(  # noqa: A001 - it is called edgefirst_ros.open
-    place: str | PathLike[str] | Url | Iterable[str | PathLike[str] | Url],
+@overload
+def open(  # noqa: A001
+    place: Place | Iterable[Place],
     *,
     keys: Iterable[str] | None = None,
     group: str | None = None,
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
-) -> EdgeFirstDataset:
+    format: None = None,
+) -> EdgeFirstDataset: ...
+
+
+@overload
+def open(  # noqa: A001
+    place: Place | Iterable[Place],
+    *,
+    keys: Iterable[str] | None = None,
+    group: str | None = None,
+    transform: Callable[[Sample], Any] | None = None,
+    labels: Iterable[str] | None = None,
+    labelled: str | None = None,
+    format: str,
+) -> Any: ...  # noqa: ANN401 - each format has samples of its own
+
+
+def open(  # noqa: A001 - it is called edgefirst_ros.open
+    place: Place | Iterable[Place],
+    *,
+    keys: Iterable[str] | None = None,
+    group: str | None = None,
+    transform: Callable[[Sample], Any] | None = None,
+    labels: Iterable[str] | None = None,
+    labelled: str | None = None,
+    format: str | None = None,  # noqa: A002 - as the option of commands
+) -> Any:
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
+
+    Where there is none, an NCore sequence or an L5Kit dataset: see ``help(type(dataset))``. These take no
+    further arguments, and have to be on this machine.
 
     Args:
         place: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above it, as path or URL (s3, gs,
@@ -43,9 +78,10 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         labels: names of the classes in the order of their numbers; by default those that are there.
         labelled: only samples that were searched for ``boxes2d``, ``boxes3d`` or ``masks``, be it without
             result: what to train on.
+        format: only datasets of this format, such as ``ncore``.
 
     Raises:
-        DatasetNotFound: there is no finished dataset.
+        DatasetNotFound: there is no finished dataset, or several of NCore or L5Kit.
         DatasetError: it is damaged, or the store does not answer.
         ConfigError: there is no such key or group, or a label that occurs is not among ``labels``.
         ExtraNotInstalled: it is a URL, and obstore is missing.
@@ -53,6 +89,8 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     chosen: list[Chosen] | None = None
     if isinstance(place, str | PathLike | Url):
         where = location(place)
+        if isinstance(where, Path) and (other := _other(where, format)) is not None:
+            return other
         if where.suffix == LIST:
             chosen = read_list(where)
             found = [_only(each) for each in dict.fromkeys(each.dataset for each in chosen)]
@@ -78,6 +116,26 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         transform=transform,
     )
     return corpus if order is None else corpus.only(group, labelled)
+
+
+def _other(path: Path, wanted: str | None) -> Any:  # noqa: ANN401 - each format's own
+    """The samples of a dataset of another format, where no EdgeFirst dataset is; else None.
+
+    Raises:
+        DatasetNotFound: there are several.
+    """
+    if wanted == NAME or not path.is_dir() or (wanted is None and holds_any(path)):
+        return None
+    if wanted is not None and wanted not in FORMATS:
+        raise ConfigError([f"format: expected one of {', '.join(FORMATS)}, found {wanted}"])
+    others = [each for name, each in FORMATS.items() if name != NAME and wanted in {None, name}]
+    found = [(each, dataset) for each in others for dataset in each.find(path) if dataset.exists()]
+    if len(found) > 1:
+        some = ", ".join(str(dataset) for _, dataset in found[:3])
+        raise DatasetNotFound(f"{path}: holds {len(found)} datasets; name one of them, such as {some}")
+    if not found and wanted is not None:
+        raise DatasetNotFound(f"{path}: holds no finished dataset of {wanted}")
+    return found[0][0].samples(found[0][1]) if found else None
 
 
 def _only(place: Location) -> Found:

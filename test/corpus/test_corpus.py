@@ -236,7 +236,8 @@ def test_a_dataset_that_was_replaced_is_an_error(tmp_path: Path) -> None:
 
 def test_tables_below_a_url_are_those_below_a_folder() -> None:
     names = [
-        "a/edgefirst/x/x.arrow", "a/edgefirst/x/x.zip", "a/edgefirst/x/quality.arrow", "a/edgefirst/x/y.arrow",
+        "a/edgefirst/x/x.arrow", "a/edgefirst/x/x.zip", "a/edgefirst/x/quality.arrow",
+        "a/edgefirst/x/y.arrow",
         "b/one.arrow", "b/two.arrow", "b/one/below.arrow", "c/other/report.json",
     ]  # fmt: skip
     assert sorted(_remote_tables(names, "sets")) == [("a/edgefirst/x", "x"), ("b", "one"), ("b", "two")]

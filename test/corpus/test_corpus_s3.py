@@ -157,7 +157,7 @@ def test_a_batch_is_fetched_at_once(bucket: str, s3: S3Server) -> None:
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_processes_read_what_this_one_opened(bucket: str, start: str, tmp_path: Path) -> None:
-    """Also after this one has used the store: in a process of its own, since that of the suite has threads."""
+    """Also after this one used the store; in a process of its own, as that of the suite has threads."""
     upload(dataset(), f"{bucket}/{NAME}")
     (tmp_path / "workers.py").write_text(WORKERS)
     done = subprocess.run(
