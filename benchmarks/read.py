@@ -46,7 +46,7 @@ def rate(opened: Any, samples: int, workers: int) -> tuple[float, float]:  # noq
     try:
         from torch.utils.data import DataLoader  # noqa: PLC0415 - read_s3.py takes the dataset without
     except ModuleNotFoundError:
-        raise SystemExit("torch is not installed; make test-torch makes a venv with it, .venv-torch") from None
+        raise SystemExit("no torch; make test-torch makes a venv with it, .venv-torch") from None
     order = [number * 7919 % len(opened) for number in range(samples)]
     loader = DataLoader(
         opened,

@@ -15,7 +15,7 @@ from edgefirst_ros.corpus.remote import RemotePlace, whole
 from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
-from edgefirst_ros.model.untrusted import read_regular, refusing
+from edgefirst_ros.model.untrusted import REPORT, read_regular, refusing
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objects, read_version
 
@@ -108,11 +108,9 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
 def _remote(url: Url) -> list[Found]:
     is_file = url.suffix in {_TABLE, ".zip"}
     folder, name = (url.parent, url.stem) if is_file else (url, url.name)
-    with of_datasets():
-        if url.root.startswith("http"):
-            return [Found(RemotePlace(folder, _asked(folder, name)), name)]
-        start = len(folder.key) + 1 if folder.key else 0
-        objects = {each.url.key[start:]: each.version for each in requests().call(_listed, folder)}
+    if url.root.startswith("http"):
+        return [Found(RemotePlace(folder, _asked(folder, name)), name)]
+    objects = listed(folder)
     if is_file:
         return (
             [Found(RemotePlace(folder, _of(objects, "", name)), name)] if f"{name}{_TABLE}" in objects else []
@@ -123,6 +121,18 @@ def _remote(url: Url) -> list[Found]:
     ]
 
 
+def listed(url: Url) -> dict[str, ObjectVersion]:
+    """The objects below a URL, by their paths from there.
+
+    Raises:
+        DatasetNotFound: there is no such bucket.
+        DatasetError: it cannot be listed.
+    """
+    start = len(url.key) + 1 if url.key else 0
+    with of_datasets():
+        return {each.url.key[start:]: each.version for each in requests().call(_listed, url)}
+
+
 def _listed(url: Url) -> list[StoredObject]:
     return list(list_objects(url))
 
@@ -130,12 +140,12 @@ def _listed(url: Url) -> list[StoredObject]:
 def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
     """The files of a dataset on a server that lists none."""
     found = {}
-    for file in (f"{name}{_TABLE}", f"{name}.zip", QUALITY):
+    for file in (f"{name}{_TABLE}", f"{name}.zip", QUALITY, REPORT):
         try:
             with of_datasets():
                 found[file] = requests().call(read_version, folder / file)
         except DatasetNotFound:
-            if file != QUALITY:
+            if file not in {QUALITY, REPORT}:
                 raise
     return found
 
@@ -143,7 +153,7 @@ def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
 def _of(objects: dict[str, ObjectVersion], top: str, name: str) -> dict[str, ObjectVersion]:
     """The objects of a dataset by their paths in its folder."""
     start = f"{top}/" if top else ""
-    own = (f"{start}{name}.", f"{start}{name}/", start + QUALITY)
+    own = (f"{start}{name}.", f"{start}{name}/", start + QUALITY, start + REPORT)
     return {key[len(start) :]: version for key, version in objects.items() if key.startswith(own)}
 
 

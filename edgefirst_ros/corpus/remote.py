@@ -39,6 +39,12 @@ class RemotePlace:
         """Whether there are objects below it."""
         return any(each.startswith(f"{name}/") for each in self._objects)
 
+    def beside(self, name: str) -> Iterator[tuple[str, ObjectVersion]]:
+        """The objects of a dataset but its sensor files, and what these are in."""
+        for key, version in self._objects.items():
+            if key != f"{name}.zip" and not key.startswith(f"{name}/"):
+                yield key, version
+
     def refuse_links(self, folder: str, *files: str) -> None:
         """Do nothing: there are none."""
 

@@ -283,3 +283,38 @@ def test_it_can_be_pickled(bucket: str, expected: list[int]) -> None:
     again = pickle.loads(pickle.dumps(edgefirst_ros.open(f"{bucket}/{NAME}")))
     assert digests(again, range(COUNT)) == expected
     assert multiprocessing.current_process().name == "MainProcess"
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    """A command, as users call it."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgefirst_ros", *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+def test_commands_look_at_what_is_in_a_bucket(bucket: str, s3: S3Server, tmp_path: Path) -> None:
+    made = copied(tmp_path)
+    size = (made / f"{NAME}.zip").stat().st_size
+    upload(made, f"{bucket}/sets/{NAME}")
+    url = f"{bucket}/sets/{NAME}"
+    here, there = run("check", made), run("check", url)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout)
+    assert f"edgefirst/{NAME}" in there.stdout
+    for command, ending in (("sheet", "png"), ("report", "html")):
+        s3.log.clear()
+        rows = ["--rows", 2] if command == "sheet" else []
+        local, remote = tmp_path / f"local.{ending}", tmp_path / f"remote.{ending}"
+        for place, output in ((made, local), (url, remote)):
+            done = run(command, place, "-o", output, *rows)
+            assert done.returncode == 0, done.stderr
+        assert remote.read_bytes() == local.read_bytes()
+        of_zip = sum(r.received for r in s3.log.of("GET") if r.path.endswith(".zip"))
+        assert 0 < of_zip < (size / 3 if command == "sheet" else size * 1.1)
+    missing = run("check", f"{bucket}/none")
+    assert missing.returncode == 2
+    assert f"{bucket}/none" in missing.stderr

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
-from edgefirst_ros.formats.edgefirst.read.places import LocalPlace, Mapped, Place, RangeFile
+from edgefirst_ros.formats.edgefirst.read.places import ELSEWHERE, LocalPlace, Mapped, Place, RangeFile
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, sample_name
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.formats.edgefirst.store.zipreading import ZipEntry, entry_range, read_directory, read_entry
@@ -212,7 +212,7 @@ class DatasetFiles:
             if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
                 dataset = dataset.resolve() if dataset.is_symlink() else dataset
                 name, dataset = name or dataset.stem, dataset.parent
-            dataset = LocalPlace(dataset)
+            dataset = ELSEWHERE.get(dataset) or LocalPlace(dataset)
         self._place = place = dataset
         self.is_near = isinstance(place, LocalPlace)
         name = name or place.path.name
@@ -246,6 +246,10 @@ class DatasetFiles:
         raise DatasetNotFound(
             f"{path} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
         )
+
+    def has_table(self) -> bool:
+        """Whether there is the table."""
+        return self._place.is_file(self.table.name)
 
     def mapped(self) -> Mapped:
         """The table.

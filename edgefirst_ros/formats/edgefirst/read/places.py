@@ -216,6 +216,10 @@ class LocalPlace:
         """Do nothing: they are near."""
 
 
+ELSEWHERE: dict[Path, Place] = {}
+"""Folders that stand for places, whose files are read from there."""
+
+
 class LocalMapped:
     """A table of this machine; see ``Mapped``."""
 
