@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "corpus": "config formats model sources",
     "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
-    "cli": "config fleet formats live model offline pipeline report simulation sources",
+    "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
@@ -164,7 +164,7 @@ NAMES_A_FORMAT = re.compile(
     r"|edgefirst(?!_ros|_msgs|error|[-.]|_debug|[ /]?maivin|$)",
     re.IGNORECASE,
 )
-READER = ("coco", "corpus", "describing", "fetching", "places", "reading", "remote")
+READER = ("coco", "corpus", "describing", "fetching", "places", "reading", "remote", "standin")
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},
