@@ -7,8 +7,11 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,8 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from readable import NAME, copied, dataset, digests
 from s3server import Disturbance, S3Server
+from typer.testing import CliRunner, Result
 
 import edgefirst_ros
+from edgefirst_ros.cli.app import app
 from edgefirst_ros.corpus import fetching
 from edgefirst_ros.corpus.cache import MEGABYTES
 from edgefirst_ros.corpus.corpus import Corpus
@@ -175,17 +180,28 @@ def test_processes_read_what_this_one_opened(bucket: str, start: str, tmp_path: 
 WORKERS = """
 import multiprocessing, sys
 import edgefirst_ros
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.sources.remote import connect, was_forked
 from readable import digests
 
 def read(given):
     opened, numbers = given
     opened.ahead(numbers)
+    assert len(edgefirst_ros.open(sys.argv[1])) == 15
+    if was_forked():
+        try:
+            connect("s3://any")
+        except RecordingError as error:
+            assert "start it by spawn" in str(error)
+        else:
+            raise AssertionError("its first request would hang")
     return digests(opened, numbers)
 
 def main():
     opened = edgefirst_ros.open(sys.argv[1])
     expected = digests(edgefirst_ros.open(sys.argv[2]), range(15))
     assert digests(opened, range(3)) == expected[:3]
+    assert not was_forked()
     with multiprocessing.get_context(sys.argv[3]).Pool(2) as pool:
         parts = pool.map(read, [(opened, range(0, 8)), (opened, range(8, 15))])
     assert sum(parts, []) == expected
@@ -285,16 +301,53 @@ def test_it_can_be_pickled(bucket: str, expected: list[int]) -> None:
     assert multiprocessing.current_process().name == "MainProcess"
 
 
-def run(*command: object) -> subprocess.CompletedProcess[str]:
-    """A command, as users call it."""
-    return subprocess.run(
-        [sys.executable, "-m", "edgefirst_ros", *map(str, command)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+def run(*command: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, command)], catch_exceptions=False)
+
+
+class WithRanges(SimpleHTTPRequestHandler):
+    """A plain web server that sends parts of files."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        try:
+            data = Path(self.translate_path(self.path)).read_bytes()
+        except OSError:
+            self.send_error(404)
+            return
+        begin, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        part = data[int(begin) : int(last) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {begin}-{int(begin) + len(part) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("ETag", f'W/"{len(data)}"')
+        self.end_headers()
+        self.wfile.write(part)
+
+    def do_HEAD(self) -> None:
+        path = Path(self.translate_path(self.path))
+        self.send_response(200 if path.is_file() else 404)
+        if path.is_file():
+            self.send_header("Content-Length", str(path.stat().st_size))
+            self.send_header("ETag", f'W/"{path.stat().st_size}"')
+        self.end_headers()
+
+
+def test_a_dataset_on_a_web_server_is_named_by_itself(
+    expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    folder = dataset().parent
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(WithRanges, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        for place in (f"{url}/{NAME}", f"{url}/{NAME}/{NAME}.zip"):
+            assert digests(edgefirst_ros.open(place), range(COUNT)) == expected
+        with pytest.raises(DatasetNotFound, match=f"{url}/none/none.arrow: no such object"):
+            edgefirst_ros.open(f"{url}/none")
+        server.shutdown()
 
 
 def test_commands_look_at_what_is_in_a_bucket(bucket: str, s3: S3Server, tmp_path: Path) -> None:
@@ -303,7 +356,7 @@ def test_commands_look_at_what_is_in_a_bucket(bucket: str, s3: S3Server, tmp_pat
     upload(made, f"{bucket}/sets/{NAME}")
     url = f"{bucket}/sets/{NAME}"
     here, there = run("check", made), run("check", url)
-    assert (there.returncode, there.stdout) == (here.returncode, here.stdout)
+    assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
     assert f"edgefirst/{NAME}" in there.stdout
     for command, ending in (("sheet", "png"), ("report", "html")):
         s3.log.clear()
@@ -311,10 +364,10 @@ def test_commands_look_at_what_is_in_a_bucket(bucket: str, s3: S3Server, tmp_pat
         local, remote = tmp_path / f"local.{ending}", tmp_path / f"remote.{ending}"
         for place, output in ((made, local), (url, remote)):
             done = run(command, place, "-o", output, *rows)
-            assert done.returncode == 0, done.stderr
+            assert done.exit_code == 0, done.stderr
         assert remote.read_bytes() == local.read_bytes()
         of_zip = sum(r.received for r in s3.log.of("GET") if r.path.endswith(".zip"))
         assert 0 < of_zip < (size / 3 if command == "sheet" else size * 1.1)
     missing = run("check", f"{bucket}/none")
-    assert missing.returncode == 2
+    assert missing.exit_code == 2
     assert f"{bucket}/none" in missing.stderr
