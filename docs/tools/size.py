@@ -30,22 +30,22 @@ CEILINGS: Mapping[str, int] = {
     "formats": 17480,
     "pipeline": 5485,
     "video": 4110,
-    "sources": 3920,
+    "sources": 4120,
     "report": 4290,
-    "cli": 2880,
+    "cli": 2950,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1580,
-    "offline": 1620,
+    "fleet": 1890,
+    "offline": 1650,
     "config": 1755,
     "corpus": 1060,
     PLAIN: 80,
 }
-MOST = {"modules": 316, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 319, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:
