@@ -63,7 +63,7 @@ class Cache:
         _touch(path)
         return body
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | memoryview) -> None:
         """Keep bytes, if there is room."""
         if self._most:
             with suppress(OSError):
@@ -96,7 +96,7 @@ class Cache:
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]
 
-    def _write(self, path: Path, *parts: bytes, sync: bool = False) -> Path:
+    def _write(self, path: Path, *parts: bytes | memoryview, sync: bool = False) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
         try:

@@ -6,6 +6,7 @@ which a fork does not copy.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import signal
@@ -15,7 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
@@ -139,7 +140,7 @@ class Requests:
                 raise
             for each, future in futures.items():
                 part = data[each.begin - whole.begin : each.end - whole.begin]
-                self.cache.put(each.key, bytes(part))
+                self.cache.put(each.key, part)
                 future.set_result(part)
             return data
 
@@ -206,6 +207,8 @@ def _copied_range(url: Url, begin: int, end: int) -> tuple[bytes, ObjectVersion]
     return bytes(data), version
 
 
+_PIPE_BYTES = 1 << 20
+"""Held by the pipe of answers: with 64 kB a picture would take ten changes from one process to the other."""
 _ENDED = "the process that makes requests for a forked one has ended"
 
 
@@ -220,6 +223,8 @@ class _Helper:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
+        with suppress(AttributeError, OSError):  # elsewhere than on Linux pipes hold what they hold
+            fcntl.fcntl(cast("BinaryIO", self._process.stdout).fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[object]] = {}
         self._count = 0
