@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from edgefirst_ros.config.model import Config as Config
     from edgefirst_ros.corpus.coco import export_coco as export_coco
+    from edgefirst_ros.corpus.corpus import Corpus as Corpus
+    from edgefirst_ros.corpus.describing import info as info
     from edgefirst_ros.corpus.reading import collate as collate
     from edgefirst_ros.corpus.reading import open as open  # noqa: A004 - that is what it does
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
 
 PUBLIC = {
     "open": "corpus.reading",
+    "info": "corpus.describing",
     "convert": "offline.api",
     "collate": "corpus.reading",
     "export_coco": "corpus.coco",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
+    "Corpus": "corpus.corpus",
     "Config": "config.model",
     "EdgeFirstError": "model.errors",
 }
@@ -32,13 +37,17 @@ PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - only where it is asked for
+
+        return version(__name__)
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLIC})
+    return sorted({"__version__", *PUBLIC})
 
 
 def _find_dependencies() -> None:

@@ -89,10 +89,11 @@ class RequestLog:
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """A running server: ``endpoint`` is the proxy's."""
+    """A running server: ``endpoint`` is the proxy's, ``upstream`` its own, for benchmarks."""
 
     endpoint: str
     log: RequestLog
+    upstream: str
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -155,7 +156,7 @@ def s3_server(weed: Path, folder: Path) -> Iterator[S3Server]:
     try:
         _await_ready(process, folder, [ports["filer.port"], ports["s3.port"]])
         with _proxy(ports["s3.port"]) as (endpoint, requests):
-            yield S3Server(endpoint, requests)
+            yield S3Server(endpoint, requests, f"http://127.0.0.1:{ports['s3.port']}")
     finally:
         process.kill()
         process.wait()

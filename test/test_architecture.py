@@ -26,10 +26,10 @@ MAY_IMPORT = {
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
-    "corpus": "formats model",
+    "corpus": "config formats model sources",
     "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
-    "cli": "config fleet formats live model offline pipeline report simulation sources",
+    "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
@@ -73,11 +73,12 @@ FORMATS_MAY_IMPORT = {
     "zarr2",
     "ncore.recover": "crashsafe format ncore.finish ncore.options ncore.store ncore.write",
     "ncore.check": "format motion ncore.finish ncore.poses ncore.store zarr2",
-    "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.scenes ncore.store "
-    "ncore.write",
+    "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.samples ncore.scenes "
+    "ncore.store ncore.write",
     "datasets": "crashsafe format registry",
     "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
     "masks": "",
+    "ncore.samples": "ncore.poses ncore.scenes ncore.store",
     "ncore.scenes": "ncore.poses ncore.store scene zarr2",
     "scene": "",
 }
@@ -163,10 +164,10 @@ NAMES_A_FORMAT = re.compile(
     r"|edgefirst(?!_ros|_msgs|error|[-.]|_debug|[ /]?maivin|$)",
     re.IGNORECASE,
 )
+READER = ("coco", "corpus", "describing", "fetching", "places", "reading", "remote", "standin")
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
-    "edgefirst_ros.corpus.reading": "that reader",
-    "edgefirst_ros.corpus.coco": "that reader",
+    **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},
     "edgefirst_ros.cli.l5kit": "the commands of one format",
     "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",

@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17100,
+    "formats": 17480,
     "pipeline": 5485,
     "video": 4110,
-    "sources": 4120,
+    "sources": 4130,
     "report": 4290,
-    "cli": 2920,
+    "cli": 2950,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
@@ -42,10 +42,10 @@ CEILINGS: Mapping[str, int] = {
     "fleet": 1890,
     "offline": 1650,
     "config": 1755,
-    "corpus": 220,
-    PLAIN: 70,
+    "corpus": 1070,
+    PLAIN: 80,
 }
-MOST = {"modules": 310, "rooms": 17, "arrows": 61, "floors": 8, "options": 76}
+MOST = {"modules": 319, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

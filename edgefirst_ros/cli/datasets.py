@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.options import NoReport
-from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, page_beside, print_error
+from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, page_beside, print_error, standing_for
 from edgefirst_ros.cli.terminal import LINE_EVERY_S, make_console, print_line, say
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound
@@ -60,7 +60,8 @@ def recover(
 
 def check(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it.")
+        str,
+        typer.Argument(metavar="PATH", help="A dataset, one of its files, or a folder above it; or a URL."),
     ],
     *,
     official: Annotated[
@@ -113,16 +114,18 @@ def check(
     with guarded(err):
         from edgefirst_ros.formats.datasets import check as run_checks
         from edgefirst_ros.formats.format import Look
+        from edgefirst_ros.sources.location import location_of
 
         _refuse_unknown(user)
         look, looked = Look(quick, _Passed(err, quiet=quiet), user), False
-        for result in run_checks(path, official_python=official, look=look):
-            say(result.text)
-            sys.stdout.flush()
-            sound &= result.ok and not (strict and result.warnings)
-            looked |= user in FORMATS[result.format].users
-            if official is None and (package := FORMATS[result.format].official):
-                unasked[package] = None
+        with standing_for(location_of(path), whole=True) as place:
+            for result in run_checks(Path(str(place)), official_python=official, look=look):
+                say(result.text)
+                sys.stdout.flush()
+                sound &= result.ok and not (strict and result.warnings)
+                looked |= user in FORMATS[result.format].users
+                if official is None and (package := FORMATS[result.format].official):
+                    unasked[package] = None
         for package in unasked:
             print_line(
                 err,
@@ -170,8 +173,8 @@ def _print_format_faults(console: Console) -> None:
 
 def sheet(
     dataset: Annotated[
-        Path,
-        typer.Argument(metavar="DATASET", help="A dataset, or one of its files."),
+        str,
+        typer.Argument(metavar="DATASET", help="A dataset, or one of its files; or a URL."),
     ],
     *,
     output: Annotated[
@@ -195,9 +198,11 @@ def sheet(
     err = make_console(stderr=True)
     with guarded(err):
         from edgefirst_ros.report.sheet import contact_sheet, refuse_output, write_sheet
+        from edgefirst_ros.sources.location import location_of
 
         refuse_output(output, overwrite=overwrite)
-        write_sheet(contact_sheet(dataset, rows), output, overwrite=overwrite)
+        with standing_for(location_of(dataset)) as place:
+            write_sheet(contact_sheet(Path(str(place)), rows), output, overwrite=overwrite)
         say(f"{output}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from edgefirst_ros.cli.shared import (
     make_config,
     refuse_for_datasets,
     run_of,
+    standing_for,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
 from edgefirst_ros.model.errors import extra
@@ -33,7 +35,7 @@ def report(
         typer.Argument(
             metavar="DATASET|RECORDING",
             help="A dataset, its capture_report.json, or a folder above it; or a recording (MCAP, rosbag2, "
-            "ROS 1), or a folder or URL of recordings.",
+            "ROS 1), or a folder of recordings; or a URL of any.",
         ),
     ],
     *,
@@ -72,10 +74,11 @@ def report(
     err = make_console(stderr=True)
     stop = threading.Event()
     interrupted = False
-    with guarded(err):
+    with guarded(err), ExitStack() as stack:
         from edgefirst_ros.sources.location import location_of
 
-        place = location_of(path)
+        given = location_of(path)
+        place = stack.enter_context(standing_for(given))
         if run_of(place) is None:
             output = output or _page_of(place)
             notes: list[str] = []
@@ -90,7 +93,9 @@ def report(
             with extra():
                 from edgefirst_ros.report.page.make import make_page
             refuse_for_datasets(place, {"--config": config_file, "--prefix": prefix})
-            output = make_page(Path(path), output)
+            if output is None and given is not place:
+                output = Path(f"{given.name}.html")
+            output = make_page(Path(str(place)), output)
         say(f"{output}")
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +25,7 @@ from edgefirst_ros.cli.shared import (
     make_config,
     refuse_for_datasets,
     run_of,
+    standing_for,
 )
 from edgefirst_ros.cli.terminal import (
     LINE_EVERY_S,
@@ -55,7 +56,7 @@ def view(
         str,
         typer.Argument(
             metavar="DATASET|RECORDING",
-            help="A dataset or a folder above it; or a recording, or a folder or URL of recordings.",
+            help="A dataset or a folder above it; or a recording, or a folder of recordings; or a URL.",
         ),
     ],
     *,
@@ -113,7 +114,7 @@ def view(
     """
     err = make_console(stderr=True)
     stop = threading.Event()
-    with guarded(err):
+    with guarded(err), ExitStack() as stack:
         with extra("view"):
             from edgefirst_ros.model.untrusted import refusing
             from edgefirst_ros.report.rerun.instants import Wanted, draw_all, drawables_of
@@ -125,7 +126,7 @@ def view(
         excerpt = excerpt_of(start, end)
         chosen = {"rate_hz": rate, "every_n": every_n, "keyframes": keyframes}
         more = {"prefix": prefix, "workers": workers, "complete": False}
-        place = location_of(path)
+        place = stack.enter_context(standing_for(location_of(path)))
         run = run_of(place)
         if run is not None:
             alone = {

@@ -2,97 +2,180 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured
 
+from edgefirst_ros.corpus.corpus import Corpus, limited
+from edgefirst_ros.corpus.places import LIST, Chosen, Found, find, holds_any, location, read_list
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
-from edgefirst_ros.model.errors import DatasetNotFound, ExtraNotInstalled
+from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, ExtraNotInstalled
+from edgefirst_ros.sources.location import Location, Url
 
-_TABLE = ".arrow"
-_DEEPEST = 4
-"""How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
+NAME = "edgefirst"
+"""The format whose datasets are read as one, and from elsewhere."""
+Place: TypeAlias = str | PathLike[str] | Url
+_OPENED_AT_ONCE = 16
+"""Datasets whose index is fetched: each takes two or three answers of a store, one after another."""
 
 
-def open(  # noqa: A001 - it is called edgefirst_ros.open
-    path: str | PathLike[str],
+@overload
+def open(  # noqa: A001
+    place: Place | Iterable[Place],
     *,
     keys: Iterable[str] | None = None,
     group: str | None = None,
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
-) -> EdgeFirstDataset:
-    """Open an EdgeFirst dataset, ZIP or folder; see ``EdgeFirstDataset`` for what its samples are.
+    format: None = None,
+) -> EdgeFirstDataset: ...
+
+
+@overload
+def open(  # noqa: A001
+    place: Place | Iterable[Place],
+    *,
+    keys: Iterable[str] | None = None,
+    group: str | None = None,
+    transform: Callable[[Sample], Any] | None = None,
+    labels: Iterable[str] | None = None,
+    labelled: str | None = None,
+    format: str,
+) -> Any: ...  # noqa: ANN401 - each format has samples of its own
+
+
+def open(  # noqa: A001 - it is called edgefirst_ros.open
+    place: Place | Iterable[Place],
+    *,
+    keys: Iterable[str] | None = None,
+    group: str | None = None,
+    transform: Callable[[Sample], Any] | None = None,
+    labels: Iterable[str] | None = None,
+    labelled: str | None = None,
+    format: str | None = None,  # noqa: A002 - as the option of commands
+) -> Any:
+    """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
+
+    Where there is none, an NCore sequence or an L5Kit dataset: see ``help(type(dataset))``. These take no
+    further arguments, and have to be on this machine.
 
     Args:
-        path: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above the only dataset in it.
+        place: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above it, as path or URL (s3, gs,
+            az, https). Of several datasets below a folder, of a list of places, and of a list of samples
+            (``.parquet`` with dataset, sequence and frame) it makes a ``Corpus``.
         keys: what to read, such as ``["image", "boxes2d"]``; default: all.
         group: only samples of this group: ``train`` or ``val``.
         transform: called with each sample; returns what ``dataset[i]`` shall be.
-        labels: names of the classes in the order of their numbers, so that several datasets have the same;
-            by default those of this dataset.
+        labels: names of the classes in the order of their numbers; by default those that are there.
         labelled: only samples that were searched for ``boxes2d``, ``boxes3d`` or ``masks``, be it without
             result: what to train on.
+        format: only datasets of this format, such as ``ncore``.
 
     Raises:
-        DatasetNotFound: there is no finished dataset, or several.
-        DatasetError: it is damaged.
+        DatasetNotFound: there is no finished dataset, or several of NCore or L5Kit.
+        DatasetError: it is damaged, or the store does not answer.
         ConfigError: there is no such key or group, or a label that occurs is not among ``labels``.
+        ExtraNotInstalled: it is a URL, and obstore is missing.
     """
-    folder, name = _place(Path(path))
-    return EdgeFirstDataset(
-        folder, name, keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
+    chosen: list[Chosen] | None = None
+    if isinstance(place, str | PathLike | Url):
+        where = location(place)
+        if isinstance(where, Path) and (other := _other(where, format)) is not None:
+            return other
+        if where.suffix == LIST:
+            chosen = read_list(where)
+            found = [_only(each) for each in dict.fromkeys(each.dataset for each in chosen)]
+        else:
+            found = find(where)
+            if len(found) == 1:
+                return EdgeFirstDataset(
+                    *found[0], keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
+                )
+    else:
+        found = [each for part in place for each in find(location(part))]
+    if not found:
+        raise DatasetNotFound("no dataset was named")
+    wanted = None if keys is None else [keys] if isinstance(keys, str) else list(keys)
+    members = _opened(found, wanted)
+    order = None if chosen is None else _order(chosen, members)
+    if order is None:
+        members = limited(members, group, labelled)
+    corpus = Corpus(
+        [(each.shown, member) for each, member in zip(found, members, strict=True)],
+        order,
+        labels=[labels] if isinstance(labels, str) else labels,
+        transform=transform,
     )
+    return corpus if order is None else corpus.only(group, labelled)
 
 
-def _place(path: Path) -> tuple[Path, str]:
-    """Folder and name of a dataset."""
-    if not path.exists():
-        raise DatasetNotFound(f"{path}: no such file or folder")
-    if path.is_file():
-        if path.suffix not in {".arrow", ".zip"}:
-            raise DatasetNotFound(f"{path}: is no EdgeFirst dataset; give its folder, its .arrow or its .zip")
-        path = path.resolve() if path.is_symlink() else path
-        return path.parent, path.stem
-    name = path.absolute().name
-    if any((path / f"{name}{ending}").exists() for ending in (".arrow", ".zip", ".journal.part")):
-        return path, name
-    found = sorted(_tables(path, _DEEPEST))
-    if len(found) == 1:
-        return found[0].parent, found[0].stem
-    if found:
-        some = ", ".join(
-            str(table.parent if table.stem == table.parent.name else table) for table in found[:3]
-        )
+def _other(path: Path, wanted: str | None) -> Any:  # noqa: ANN401 - each format's own
+    """The samples of a dataset of another format, where no EdgeFirst dataset is; else None.
+
+    Raises:
+        DatasetNotFound: there are several.
+    """
+    if wanted == NAME or not path.is_dir() or (wanted is None and holds_any(path)):
+        return None
+    if wanted is not None and wanted not in FORMATS:
+        raise ConfigError([f"format: expected one of {', '.join(FORMATS)}, found {wanted}"])
+    others = [each for name, each in FORMATS.items() if name != NAME and wanted in {None, name}]
+    found = [(each, dataset) for each in others for dataset in each.find(path) if dataset.exists()]
+    if len(found) > 1:
+        some = ", ".join(str(dataset) for _, dataset in found[:3])
         raise DatasetNotFound(f"{path}: holds {len(found)} datasets; name one of them, such as {some}")
-    raise DatasetNotFound(f"{path}: holds no finished EdgeFirst dataset; is it the folder of one?")
+    if not found and wanted is not None:
+        raise DatasetNotFound(f"{path}: holds no finished dataset of {wanted}")
+    return found[0][0].samples(found[0][1]) if found else None
 
 
-def _tables(folder: Path, depth: int) -> Iterator[Path]:
-    """Tables in and below a folder, but not below one that has some: its sensor files may be many."""
-    try:
-        with os.scandir(folder) as entries:
-            here = list(entries)
-    except OSError:  # what may not be read holds nothing that could be opened
-        return
-    ending = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE) and entry.name != QUALITY]
-    tables = [
-        path for path in ending if path.is_file()
-    ]  # unlike entry.is_file() no error for a loop of links
-    own = [table for table in tables if table.stem == folder.absolute().name]
-    yield from own or tables
-    if not tables and depth:
-        for entry in here:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _tables(Path(entry.path), depth - 1)
+def _only(place: Location) -> Found:
+    """The dataset that a list names.
+
+    Raises:
+        DatasetNotFound: there is none, or several.
+    """
+    found = find(place)
+    if len(found) > 1:
+        raise DatasetNotFound(f"{place}: holds {len(found)} datasets; a list names each by itself")
+    return found[0]
+
+
+def _opened(found: Sequence[Found], keys: Iterable[str] | None) -> list[EdgeFirstDataset]:
+    """Datasets whose index is read and whose files are closed; several at once where that takes requests."""
+
+    def opened(each: Found) -> EdgeFirstDataset:
+        dataset = EdgeFirstDataset(*each, keys=keys)
+        dataset.release()
+        return dataset
+
+    if all(isinstance(each.place, LocalPlace) for each in found):
+        return list(map(opened, found))
+    with ThreadPoolExecutor(min(_OPENED_AT_ONCE, len(found))) as pool:
+        return list(pool.map(opened, found))
+
+
+def _order(chosen: Sequence[Chosen], members: Sequence[EdgeFirstDataset]) -> npt.NDArray[np.int32]:
+    """Member and number there of each sample of a list."""
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(each.dataset for each in chosen))}
+    inside = [member.numbered() for member in members]
+    order = np.empty((len(chosen), 2), np.int32)
+    for index, (place, sequence, frame) in enumerate(chosen):
+        number = numbers[place]
+        at = inside[number].get((sequence, frame))
+        if at is None:
+            raise DatasetError(f"{place}: has no frame {frame} of sequence {sequence}, which the list names")
+        order[index] = number, at
+    return order
 
 
 _CLOUDS = ("lidar", "radar")

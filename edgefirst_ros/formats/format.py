@@ -637,6 +637,14 @@ class Format(ABC, Generic[Options]):
         """
         return None
 
+    def samples(self, path: Path) -> Any:  # noqa: ANN401, ARG002 - a sequence of each format's own
+        """The samples of a dataset, for training; None if the format has none.
+
+        Raises:
+            EdgeFirstError: it is not there, not finished, or damaged.
+        """
+        return None
+
     def drawings(self, path: Path) -> Sequence[Drawable]:  # noqa: ARG002 - for those that override it
         """The sequences of a dataset, for a view in space, where that has more than ``scenes``.
 

@@ -84,17 +84,30 @@ class Reading:
 READING = Reading()
 
 
+_used_in = 0
+"""The process in which a store was used first, whose threads no forked process has."""
+
+
+def was_forked() -> bool:
+    """Whether this process was forked after a store was used: then requests would hang."""
+    return _used_in not in {0, os.getpid()}
+
+
 def connect(root: str, retries: int | None = None) -> ObjectStore:
     """The store of a bucket, container or server; credentials come from the environment.
 
     The environment is what obstore reads: variables, files they name, and the identity of the machine; for S3
-    also the profiles of boto3 where that is installed. A process that is forked after a store was used hangs
-    in its own first request: start processes by spawn or forkserver.
+    also the profiles of boto3 where that is installed.
 
     Raises:
         ExtraNotInstalled: obstore is missing.
-        RecordingError: credentials or options in the environment make no sense.
+        RecordingError: credentials or options in the environment make no sense; or this process was forked
+            after a store was used, where its first request would hang.
     """
+    global _used_in  # noqa: PLW0603 - obstore's threads are of the process, too
+    if was_forked():
+        raise RecordingError(f"{root}: this process was forked from one that used it; start it by spawn")
+    _used_in = os.getpid()
     # Part of the key, since tests and long-lived processes may change them.
     environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
     return _connect(root, environment, RETRIES if retries is None else retries)
@@ -424,7 +437,7 @@ class _RangeReader(RawIOBase):
         self._begins = [begin for begin, _ in blocks]
         self._fetched: dict[int, Future[memoryview]] = {}
         self._single: tuple[int, memoryview] = (0, memoryview(b""))
-        self._fetcher: _Fetcher | None = None
+        self._fetcher: Fetcher | None = None
         self._position = 0
 
     def readable(self) -> bool:
@@ -475,7 +488,7 @@ class _RangeReader(RawIOBase):
     def _block(self, number: int) -> memoryview:
         """A block that is planned; those behind it are fetched meanwhile."""
         if self._fetcher is None:
-            self._fetcher = _Fetcher(min(CONNECTIONS, len(self._blocks)))
+            self._fetcher = Fetcher(min(CONNECTIONS, len(self._blocks)))
         for old in [n for n in self._fetched if not number - 1 <= n <= number + AHEAD]:
             self._fetched.pop(old).cancel()
         for following in range(number, min(number + AHEAD + 1, len(self._blocks))):
@@ -485,7 +498,7 @@ class _RangeReader(RawIOBase):
         return self._fetched[number].result()
 
 
-class _Fetcher:
+class Fetcher:
     """Threads that fetch blocks.
 
     They are daemons, because a request that hangs must not keep the process from ending.

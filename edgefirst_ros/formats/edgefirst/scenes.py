@@ -18,7 +18,6 @@ from edgefirst_ros.formats.edgefirst.read.batches import TableFile
 from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, opened
 from edgefirst_ros.model.errors import DatasetError
@@ -44,9 +43,10 @@ class Annotations:
     def __init__(self, files: DatasetFiles, *columns: str) -> None:
         self.types: Mapping[str, Any] = {}
         self._rows: dict[tuple[str, int], list[int]] = {}
-        if not files.table.is_file():
+        if not files.has_table():
             return
-        self._table = read_table(files.table, *columns, files=len(files.names))
+        mapped = files.mapped()
+        self._table = read_table(mapped.here(), *columns, files=len(files.names), shown=mapped)
         self.types = {field.name: field.type for field in self._table.schema}
         if missing := {"name", "frame"} - self.types.keys():
             raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
@@ -87,7 +87,6 @@ class EdgeFirstScenes(Scenes):
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
         self._annotations = Annotations(self._files, *SHOWN)
-        self._quality_path = dataset / QUALITY
         self._last: tuple[str, bytes | None, int | None] | None = None
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
@@ -136,7 +135,7 @@ class EdgeFirstScenes(Scenes):
 
     @cached_property
     def _quality(self) -> Quality:
-        return Quality(self._quality_path, len(self._files.names))
+        return self._files.quality()
 
     @cached_property
     def _all(self) -> Annotations:
@@ -145,8 +144,9 @@ class EdgeFirstScenes(Scenes):
     @cached_property
     def _orders(self) -> tuple[bool, bool]:
         """Whether the longitude is first in a location, and the yaw in a pose."""
-        table, types = self._files.table, self._all.types
-        version = TableFile(table, len(self._files.names)).notes.version if table.is_file() else None
+        files, types = self._files, self._all.types
+        there = files.has_table()
+        version = TableFile(files.mapped(), len(files.names)).notes.version if there else None
         location, pose = (
             getattr(types.get(name), "value_type", None) == pa.float64() for name in ("location", "pose")
         )

@@ -14,6 +14,7 @@ from edgefirst_ros.model.sample import Role
 if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+    from edgefirst_ros.formats.l5kit.read.samples import EgoDataset
     from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
@@ -70,6 +71,12 @@ class L5KitFormat(Format[L5KitOptions]):
         from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
 
         return L5KitScenes(path)
+
+    def samples(self, path: Path) -> EgoDataset:
+        """A sample for each frame, of the rig itself, by L5Kit's keys and with its defaults."""
+        from edgefirst_ros.formats.l5kit.read.samples import EgoDataset
+
+        return EgoDataset({}, self.read(path))
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal in the folder that grows, or that has just got its name."""

@@ -49,7 +49,7 @@ _NODES = {"rig": Frame.RIG, "world": Frame.DRIVE}
 """Nodes of the pose graph that every drawing has."""
 
 
-class _Frames:
+class Frames:
     """The stores of a sequence, and the times of their frames.
 
     Attributes:
@@ -89,7 +89,7 @@ class NCoreScenes(Scenes):
 
     def __init__(self, folder: Path) -> None:
         self._name = folder.name
-        frames = _Frames(folder)
+        frames = Frames(folder)
         self._groups = frames.groups
         there = sorted(group for group, (_, times) in self._groups.items() if len(times))
         there.sort(key=frames.deep.__contains__)
@@ -124,11 +124,12 @@ class NCoreScenes(Scenes):
 
 
 def _look(scene: Scene, get: Get, where: str) -> None:
-    scene.picture, scene.boxes, _ = _picture_of(get, where)
+    scene.picture, boxes, _ = picture_of(get, where)
+    scene.boxes = boxes or []
 
 
 def _range(scene: Scene, get: Get, where: str) -> None:
-    scene.points = _rays(get, where)
+    scene.points = rays_of(get, where)
 
 
 class NCoreDrawing:
@@ -141,7 +142,7 @@ class NCoreDrawing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        frames = _Frames(folder)
+        frames = Frames(folder)
         self._stores, self._groups = frames.stores, frames.groups
         self._paths: dict[str, str] = {}
         for group in self._groups:
@@ -202,7 +203,7 @@ class NCoreDrawing:
     def _look(self, path: Path) -> None:
         with Reading(path) as reading:
             if (key := "cuboids/default/cuboids/.zattrs") in set(reading.store):
-                self._cuboids += _cuboids(parse_json(reading.store.get(key))["cuboid_track_observations"])
+                self._cuboids += cuboids_of(parse_json(reading.store.get(key))["cuboid_track_observations"])
 
     def _draw_facts(self, path: Path, canvas: Canvas) -> None:
         with Reading(path) as reading:
@@ -270,15 +271,15 @@ def _draw_imu(get: Get, canvas: Canvas) -> None:
             canvas.scalars(path, time_us * 1000, tuple(values))
 
 
-def _picture_of(get: Get, where: str) -> tuple[bytes, list[Box2d], tuple[int, int]]:
-    """A frame's picture, its boxes, none if no model looked at it, and its size."""
+def picture_of(get: Get, where: str) -> tuple[bytes, list[Box2d] | None, tuple[int, int]]:
+    """A frame's picture, its boxes, None if no model looked at it, and its size."""
     data: bytes = read_array(get, f"{where}/image").item()
     across, down = size = opened(data)[1]
     try:
         corners = read_array(get, f"{where}/generic_data/{FLAT_BOXES}").reshape(-1, 4).tolist()
         labels = read_array(get, f"{where}/generic_data/{FLAT_BOXES}_label").tolist()
     except KeyError:
-        return data, [], size
+        return data, None, size
     boxes = []
     for (left, top, right, bottom), label in zip(corners, labels, strict=False):
         middle = (left + right) / 2 / across, (top + bottom) / 2 / down
@@ -287,10 +288,12 @@ def _picture_of(get: Get, where: str) -> tuple[bytes, list[Box2d], tuple[int, in
 
 
 def _picture(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:  # noqa: ARG001 - as others
-    canvas.picture(path, *_picture_of(get, where))
+    data, boxes, size = picture_of(get, where)
+    canvas.picture(path, data, boxes or [], size)
 
 
-def _rays(get: Get, where: str) -> Points:
+def rays_of(get: Get, where: str) -> Points:
+    """The first returns of a frame of a lidar or radar (N, 3), in metres in its own frame."""
     direction = read_array(get, f"{where}/ray_bundle/direction", "f", MOST_RAY_BYTES).astype(float)
     distance = read_array(get, f"{where}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES).astype(float)
     points: Points = direction * distance[0][:, None]
@@ -298,7 +301,7 @@ def _rays(get: Get, where: str) -> Points:
 
 
 def _lidar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
-    canvas.cloud(path, _rays(get, where), name)
+    canvas.cloud(path, rays_of(get, where), name)
 
 
 def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
@@ -306,7 +309,7 @@ def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
         speed = read_array(get, f"{where}/generic_data/{_NUMBER}", "f", MOST_RAY_BYTES).astype(float)
     except KeyError:
         speed = None
-    canvas.cloud(path, _rays(get, where), name, speed)
+    canvas.cloud(path, rays_of(get, where), name, speed)
 
 
 class _Cuboid(NamedTuple):
@@ -319,7 +322,7 @@ def _time_and_frame(cuboid: _Cuboid) -> tuple[int, str]:
     return cuboid.time_us, cuboid.frame
 
 
-def _cuboids(observations: list[dict[str, Any]]) -> Iterator[_Cuboid]:
+def cuboids_of(observations: list[dict[str, Any]]) -> Iterator[_Cuboid]:
     """Boxes in their frames of reference, in which they are turned by Euler angles about fixed x, y and z."""
     places = np.array([[each["bbox3"][part] for part in _BOX] for each in observations], float)
     centres, sizes, angles = places.reshape(-1, 3, 3).transpose(1, 0, 2)

@@ -25,7 +25,7 @@ from edgefirst_ros.formats.edgefirst.store.zipreading import (
 from edgefirst_ros.formats.format import Findings, reading
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import JPEG
-from edgefirst_ros.model.untrusted import open_regular, read_regular
+from edgefirst_ros.model.untrusted import open_regular, read_regular, stored_bytes
 
 _JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
 
@@ -39,7 +39,7 @@ def zip_files(path: Path, findings: Findings) -> Iterator[File]:
     Length and CRC-32 of each file are verified, and that directory, end record and local headers agree.
     """
     with reading(findings, path.name, "ZIP"), open_regular(path) as file:
-        archive, end = read_directory(file, path)
+        archive, end = read_directory(file, path, stored_bytes(file))
         entries = archive.filelist
         if end.entries != len(entries):
             text = f"{len(entries)} in the directory, {end.entries} by its end record"
@@ -81,7 +81,7 @@ def _read(descriptor: int, entry: ZipEntry, path: Path, findings: Findings) -> b
     if entry.method == ZIP_DEFLATED:
         findings.warning(path.name, "entries are compressed; the format stores its sensor files", entry.name)
     try:
-        data = read_entry(descriptor, entry, path)
+        data = read_entry(lambda at, length: os.pread(descriptor, length, at), entry, path)
     except DatasetError as error:
         findings.error(where, str(error).removeprefix(f"{path}@{entry.name}: "))
         return None

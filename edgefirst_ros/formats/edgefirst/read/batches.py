@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.formats.edgefirst.read.files import ForkLock, Version, refuse_other
+from edgefirst_ros.formats.edgefirst.read.places import ForkLock, Mapped
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 
 _MEANINGS = ("binary", "confidence", "sigmoid", "logits", "class_index")
@@ -80,7 +79,7 @@ class TableFile:
     """An Arrow file, mapped into memory, for any number of threads and processes.
 
     Args:
-        path: the file.
+        mapped: the file.
         files: how many sensor files the dataset has, which bound its rows.
 
     Attributes:
@@ -89,34 +88,24 @@ class TableFile:
         notes: what its metadata say.
 
     Raises:
-        DatasetNotFound: there is none.
         DatasetError: it is damaged.
     """
 
-    def __init__(self, path: Path, files: int) -> None:
-        self._path, self._sensor_files = path, files
-        if not path.exists():
-            part = path.with_name(f"{path.stem}.journal.part")
-            advice = (
-                f"it is unfinished: edgefirst-ros recover {path.parent} finishes it"
-                if part.exists()
-                else "is this the folder of a dataset?"
-            )
-            raise DatasetNotFound(f"{path}: no annotation table; {advice}")
+    def __init__(self, mapped: Mapped, files: int) -> None:
+        self._mapped, self._sensor_files = mapped, files
         self._lock = ForkLock()
         self._files: dict[tuple[str, ...], ArrowTable] = {}
         self._batches: dict[tuple[int, tuple[str, ...]], Any] = {}
         with self.readable():
-            self._opened = Version.of(path)
-            file = ArrowTable(path, files=files, columns=())
+            file = ArrowTable(mapped.here(), files=files, columns=(), shown=mapped)
             self.count = len(file.rows)
             self.types = {field.name: field.type for field in file.schema}
-        with refusing(path, DatasetError, "its metadata cannot be read"):
+        with refusing(mapped, DatasetError, "its metadata cannot be read"):
             self.notes = Notes.of(file.schema.metadata or {})
 
     def readable(self) -> Any:  # noqa: ANN401 - a context
         """A block in which errors of Arrow name the file, as ``DatasetError``."""
-        return refusing(self._path, DatasetError, "is not a complete Arrow file")
+        return refusing(self._mapped, DatasetError, "is not a complete Arrow file")
 
     def batch(self, number: int, columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - pyarrow has no types
         """A batch with those of the columns that are there; its offsets were checked, as Arrow does not."""
@@ -132,9 +121,15 @@ class TableFile:
 
     def _file(self, columns: tuple[str, ...]) -> ArrowTable:
         if columns not in self._files:
-            refuse_other(self._path, self._opened)
-            self._files[columns] = ArrowTable(self._path, files=self._sensor_files, columns=columns)
+            path, files = self._mapped.here(), self._sensor_files
+            self._files[columns] = ArrowTable(path, files=files, columns=columns, shown=self._mapped)
         return self._files[columns]
+
+    def release(self) -> None:
+        """Close the file until it is read again."""
+        with self._lock:
+            self._files.clear()
+            self._batches.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_files": {}, "_batches": {}}

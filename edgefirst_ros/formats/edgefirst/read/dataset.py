@@ -5,16 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
+from edgefirst_ros.formats.edgefirst.read.places import Place
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
 from edgefirst_ros.model.untrusted import refusing
@@ -36,6 +37,22 @@ _PARTS = {
 _FIELDS = {"boxes2d": "box2d", "boxes3d": "box3d", "masks": "rings"}
 """What a row has of them."""
 NO_LABEL = -1
+_AHEAD = 8
+"""Samples that are asked for together where all are read in turn."""
+
+
+class Span(NamedTuple):
+    """Samples of a dataset that follow one another.
+
+    Attributes:
+        name: of the sequence.
+        start: number of its first sample.
+        stop: of the one after its last.
+    """
+
+    name: str
+    start: int
+    stop: int
 
 
 class EdgeFirstDataset:
@@ -83,10 +100,10 @@ class EdgeFirstDataset:
     Rows that the table excludes, objects of no class, are left out.
 
     It can be pickled, and read by any number of threads and processes, forked or spawned: each process opens
-    the files for itself. In memory is only an index.
+    the files for itself. In memory is only an index. ``dataset[10:20]`` is a dataset of these samples.
 
     Args:
-        folder: the dataset's folder.
+        folder: the dataset's folder, or another place that has its files.
         name: the dataset's name, where it is not the folder's.
         keys: what to read of ``KEYS``, by default all; samples do not have the others, which cost nothing.
         group: only samples of this group, such as ``train``.
@@ -95,7 +112,8 @@ class EdgeFirstDataset:
         labelled: only samples in which somebody looked for these annotations: whose key is not None.
 
     Attributes:
-        path: the dataset's folder.
+        path: the dataset's folder; its URL where that is in an object store.
+        groups: those that samples have.
         labels: names of the classes, in which ``labels2d`` and the others count: those that were given; else
             those that the file lists, in its order, then others that occur, sorted.
         schema_version: that the table states; None if it states none, which is 2025.10 by the vendor's rule.
@@ -108,7 +126,7 @@ class EdgeFirstDataset:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | Place,
         name: str = "",
         *,
         keys: Iterable[str] | None = None,
@@ -117,26 +135,25 @@ class EdgeFirstDataset:
         labels: Iterable[str] | None = None,
         labelled: str | None = None,
     ) -> None:
-        self.path = folder.absolute()
-        self._files = DatasetFiles(self.path, name)
-        self._table = AnnotationTable(self._files.table, len(self._files.names))
+        place = folder.absolute() if isinstance(folder, Path) else folder
+        self.path: Path = place if isinstance(place, Path) else place.path
+        self._files = DatasetFiles(place, name)
+        self._table = AnnotationTable(self._files.mapped(), len(self._files.names))
         self._keys = _known(keys)
         self._quality_read: Quality | None = None
-        self._group, self._transform = group, transform
-        groups = {found for _, _, found in self._table.samples if found is not None}
-        if group is not None and group not in groups:
-            known = ", ".join(sorted(groups)) or "none"
+        self._group, self._transform, self._is_part = group, transform, False
+        self.groups = tuple(sorted({group for _, _, group in self._table.samples if group is not None}))
+        if group is not None and group not in self.groups:
+            known = ", ".join(self.groups) or "none"
             raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
         self._stems = find_stems(self._files.names, [(name, frame) for name, frame, _ in self._table.samples])
-        self._entries = in_order(self._table.samples, self._stems, group)
-        if labelled is not None:
-            if labelled not in ANNOTATIONS:
-                raise ConfigError([f"labelled: expected one of {', '.join(ANNOTATIONS)}, found {labelled}"])
-            self._entries = [entry for entry in self._entries if self._is_labelled(entry, labelled)]
+        self._entries = in_order(self._table.samples, self._stems)
+        if group is not None or labelled is not None:
+            self._entries = self._limited(group, labelled)
         self.labels = (
             self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
         )
-        self._classes = {label: number for number, label in enumerate(self.labels)}
+        self._classes = _numbered(self.labels)
         self.schema_version = self._table.version
 
     def __repr__(self) -> str:
@@ -147,28 +164,92 @@ class EdgeFirstDataset:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[number] for number in range(len(self)))
+        for number in range(len(self)):
+            if number % _AHEAD == 0:
+                self.ahead(range(number, min(number + _AHEAD, len(self))))
+            yield self[number]
 
-    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - what a transform returns
-        """Read a sample.
+    @overload
+    def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401 - what a transform returns
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """Read a sample; for a slice, a dataset of these samples.
 
         Raises:
             IndexError: there are fewer.
             DatasetError: a file of it is damaged, gone or replaced.
             ConfigError: a class in its masks is not among the labels that were given.
         """
-        sample = self._read(self._entry(index))
+        if isinstance(index, slice):
+            return self._part(index)
+        sample = self._sample(index)
         return sample if self._transform is None else self._transform(sample)
 
-    def with_keys(self, keys: Iterable[str]) -> EdgeFirstDataset:
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Read a batch, which torch's DataLoader asks for: what is elsewhere, all at once."""
+        self.ahead(indices)
+        return [self[index] for index in indices]
+
+    def ahead(self, indices: Iterable[int]) -> None:
+        """These samples are read soon: ask for what is not on this machine."""
+        if not self._files.is_near:
+            entries = map(self._entry, indices)
+            self._files.ahead([name for each in entries for name in self._names(each).values() if name])
+
+    def release(self) -> None:
+        """Close all files until they are read again."""
+        self._table.release()
+        self._files.release()
+
+    @property
+    def sequences(self) -> list[Span]:
+        """Its sequences, whose samples follow one another, in order."""
+        found, start = [], 0
+        for name, group in groupby(range(len(self)), lambda number: self._entry(number).sequence):
+            stop = start + sum(1 for _ in group)
+            found.append(Span(name, start, stop))
+            start = stop
+        return found
+
+    def numbered(self) -> dict[tuple[str, int | None], int]:
+        """The number of each sample by sequence and frame."""
+        return {entry.key: number for number, entry in enumerate(self._entries)}
+
+    def only(self, group: str | None = None, labelled: str | None = None) -> Self:
+        """Its samples of a group, and those in which somebody looked for these annotations; maybe none.
+
+        Raises:
+            ConfigError: there are no such annotations.
+        """
+        return self._with(_entries=self._limited(group, labelled), _group=group or self._group)
+
+    def at(self, chosen: Iterable[int]) -> Self:
+        """These of its samples, in this order."""
+        return self._with(_entries=[self._entry(number) for number in chosen], _is_part=True)
+
+    def sequence_of(self, index: int) -> str:
+        """The sequence of a sample."""
+        return self._entry(index).sequence
+
+    def with_labels(self, labels: Iterable[str]) -> Self:
+        """The same samples, with the numbers that classes have in ``labels``.
+
+        Raises:
+            ConfigError: a label that occurs is not among them.
+        """
+        chosen = _chosen(labels, self._table.occurring, self.path)
+        return self._with(labels=chosen, _classes=_numbered(chosen))
+
+    def with_keys(self, keys: Iterable[str]) -> Self:
         """The same samples with these keys, and without a transform.
 
         Raises:
             ConfigError: there is no such key.
         """
-        other = copy(self)
-        vars(other).update(_keys=_known(keys), _transform=None)
-        return other
+        return self._with(_keys=_known(keys), _transform=None)
 
     def file(self, index: int, *kinds: str) -> bytes | None:
         """A sample's file as it is stored, of the first of these kinds that it has, such as ``lidar.pcd``.
@@ -192,8 +273,40 @@ class EdgeFirstDataset:
 
         from edgefirst_ros.formats.edgefirst.finish import read_table
 
-        table = pl.DataFrame(read_table(self._table.path, files=len(self._files.names)))
+        mapped = self._table.mapped
+        table = pl.DataFrame(read_table(mapped.here(), files=len(self._files.names), shown=mapped))
+        if self._is_part:
+            keys = {"name": [e.sequence for e in self._entries], "frame": [e.frame for e in self._entries]}
+            mine = pl.DataFrame(keys, {"name": pl.String, "frame": pl.Int64}).unique()
+            return table.join(
+                mine,
+                left_on=[pl.col("name").cast(pl.String), pl.col("frame").cast(pl.Int64)],
+                right_on=["name", "frame"],
+                how="semi",
+                nulls_equal=True,
+                maintain_order="left",
+            )
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
+
+    def _sample(self, index: int) -> Sample:
+        return self._read(self._entry(index))
+
+    def _part(self, chosen: slice) -> Self:
+        return self._with(_entries=self._entries[chosen], _is_part=True)
+
+    def _limited(self, group: str | None, labelled: str | None) -> list[Entry]:
+        if labelled is not None and labelled not in ANNOTATIONS:
+            raise ConfigError([f"labelled: expected one of {', '.join(ANNOTATIONS)}, found {labelled}"])
+        return [
+            entry
+            for entry in self._entries
+            if group in {None, entry.group} and (labelled is None or self._is_labelled(entry, labelled))
+        ]
+
+    def _with(self, **changed: Any) -> Self:  # noqa: ANN401 - attributes
+        other = copy(self)
+        vars(other).update(changed)
+        return other
 
     def _entry(self, index: int) -> Entry:
         number = operator.index(index)
@@ -209,7 +322,7 @@ class EdgeFirstDataset:
     @property
     def _quality(self) -> Quality:
         if self._quality_read is None:
-            self._quality_read = Quality(self.path / QUALITY, len(self._files.names))
+            self._quality_read = self._files.quality()
         return self._quality_read
 
     def _is_labelled(self, entry: Entry, key: str) -> bool:
@@ -241,19 +354,26 @@ class EdgeFirstDataset:
             sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 
+    def _names(self, entry: Entry) -> dict[tuple[str, ...], str | None]:
+        """By kinds of files, the path of the sample's one that is read for the keys."""
+        kinds = dict.fromkeys(kinds for key, (kinds, _) in DECODERS.items() if key in self._keys)
+        return {each: self._find(entry, each) for each in kinds}
+
     def _add_files(self, sample: Sample, entry: Entry) -> None:
-        read: dict[tuple[str, ...], tuple[str | None, bytes]] = {}
+        names = self._names(entry)
+        if not self._files.is_near:
+            self._files.ahead([name for name in names.values() if name is not None])
+        read: dict[tuple[str, ...], bytes] = {}
         for key, (kinds, decode) in DECODERS.items():
             if key not in self._keys:
                 continue
-            if kinds not in read:
-                name = self._find(entry, kinds)
-                read[kinds] = name, b"" if name is None else self._files.read_path(name)
-            name, data = read[kinds]
+            name = names[kinds]
+            if name is not None and kinds not in read:
+                read[kinds] = self._files.read_path(name)
             where = f"{self.path}@{name}"
             advice = "" if key in {"image", "time_ns"} else "; keys=[...] without it reads the rest"
             with refusing(where, DatasetError, f"cannot be decoded (key {key}{advice})"):
-                sample[key] = None if name is None else decode(data)
+                sample[key] = None if name is None else decode(read[kinds])
         if "cube" in self._keys:
             cube = sample["cube"]
             sample["cube"], sample["cube_axes"] = cube or (None, None)
@@ -295,6 +415,10 @@ def _known(keys: Iterable[str] | None) -> frozenset[str]:
     if unknown := [key for key in chosen if key not in KEYS]:
         raise ConfigError([f"keys: there is no {', '.join(map(str, unknown))}; there are {', '.join(KEYS)}"])
     return frozenset(chosen)
+
+
+def _numbered(labels: Sequence[str]) -> dict[str, int]:
+    return {label: number for number, label in enumerate(labels)}
 
 
 def _chosen(labels: Iterable[str], found: Sequence[str], path: Path) -> tuple[str, ...]:

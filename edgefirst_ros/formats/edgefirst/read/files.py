@@ -1,7 +1,5 @@
 """The files of a dataset, one at a time, for any number of threads and processes.
 
-A lock for what threads share that can be pickled and does not stay locked in a forked process.
-
 Which samples there are, and which files in a container are of which, however others name and sort them.
 
 The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the same without the folder and
@@ -10,55 +8,16 @@ The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol
-from weakref import WeakSet
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
-from edgefirst_ros.formats.crashsafe.names import refuse_links_in
-from edgefirst_ros.formats.edgefirst.store.archive import sample_name
-from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES, ZipEntry, read_directory, read_entry
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing
-
-
-class ForkLock:
-    """A lock which is open in new processes: a fork does not copy the thread that holds it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        _LOCKS.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
-
-    def __reduce__(self) -> tuple[type[ForkLock], tuple[()]]:
-        return ForkLock, ()
-
-    def renew(self) -> None:
-        """Open it, whoever holds it."""
-        self._lock = Lock()
-
-
-_LOCKS: WeakSet[ForkLock] = WeakSet()
-
-
-def _renew_all() -> None:
-    for lock in list(_LOCKS):
-        lock.renew()
-
-
-os.register_at_fork(after_in_child=_renew_all)
-
+from edgefirst_ros.formats.edgefirst.read.places import ELSEWHERE, LocalPlace, Mapped, Place, RangeFile
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, sample_name
+from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
+from edgefirst_ros.formats.edgefirst.store.zipreading import ZipEntry, entry_range, read_directory, read_entry
+from edgefirst_ros.model.errors import DatasetNotFound
 
 Key = tuple[str, int | None]
 """Sequence and frame of a sample; for a picture of no sequence its name and None."""
@@ -134,20 +93,16 @@ def find_stems(paths: Iterable[str], rows: Collection[Key]) -> dict[Key, tuple[s
     return {key: tuple(sorted(stems, key=lambda stem: _is_odd(stem, key))) for key, stems in found.items()}
 
 
-def in_order(
-    rows: Sequence[tuple[str, int | None, str | None]], stems: Mapping[Key, object], group: str | None
-) -> list[Entry]:
+def in_order(rows: Sequence[tuple[str, int | None, str | None]], stems: Mapping[Key, object]) -> list[Entry]:
     """All samples by sequence and frame: those of the table and those that only have files.
 
     Args:
         rows: sequence, frame and group of the samples of the table.
         stems: of ``find_stems``.
-        group: the only group to take, if any; samples without rows have none.
     """
-    entries = [Entry(*row, number) for number, row in enumerate(rows) if group in {None, row[2]}]
-    if group is None:
-        known = {(sequence, frame) for sequence, frame, _ in rows}
-        entries += [Entry(*key, None, None) for key in stems if key not in known]
+    entries = [Entry(*row, number) for number, row in enumerate(rows)]
+    known = {(sequence, frame) for sequence, frame, _ in rows}
+    entries += [Entry(*key, None, None) for key in stems if key not in known]
     return sorted(entries, key=lambda entry: (entry.sequence, entry.order))
 
 
@@ -179,37 +134,6 @@ _SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
 _LONGEST_KIND = len("camera.jpeg")
 
 
-class Version(NamedTuple):
-    """What tells a file from another one of the same name."""
-
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, path: Path) -> Version:
-        """The version of a file, through symbolic links.
-
-        Raises:
-            OSError: there is none.
-        """
-        found = path.stat()
-        return cls(found.st_size, found.st_mtime_ns)
-
-
-def refuse_other(path: Path, opened: Version) -> None:
-    """Refuse a file that is not the one which was opened.
-
-    Raises:
-        DatasetError: it was replaced or is gone.
-    """
-    try:
-        same = Version.of(path) == opened
-    except OSError as error:
-        raise DatasetError(f"{path} is gone since the dataset was opened: {error.strerror}") from error
-    if not same:
-        raise DatasetError(f"{path} has changed since the dataset was opened; open it again")
-
-
 class _Container(Protocol):
     @property
     def names(self) -> frozenset[str]:
@@ -222,85 +146,60 @@ class _Container(Protocol):
             DatasetError: it is damaged or gone.
         """
 
+    def ahead(self, names: Sequence[str]) -> None:
+        """These are read soon."""
+
+    def release(self) -> None:
+        """Close what is open until it is read again."""
+
 
 class _Zip:
-    """Files of a ZIP. Its directory is read once; each process opens the file for itself, at its first read.
+    """Files of a ZIP. Its directory is read once."""
 
-    Reads name their offset, so threads, and processes that were forked, do not move each other's position.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with refusing(path, DatasetError), open_regular(path) as file:
-            self._version = Version.of(path)
-            archive, _ = read_directory(file, path)
+    def __init__(self, place: Place, name: str) -> None:
+        self._path = place.path / name
+        self._ranges = place.ranges(name)
+        with RangeFile(self._ranges) as file:
+            archive, _ = read_directory(cast("BinaryIO", file), self._path, self._ranges.stored)
             entries = (ZipEntry.of(info) for info in archive.filelist if not info.is_dir())
             self._entries = {entry.name: entry for entry in entries}
-        self._descriptor = _Descriptor(path, self._version)
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self._entries)
 
     def read(self, name: str) -> bytes:
-        with refusing(self._path, DatasetError):
-            descriptor = self._descriptor.get()
-        return read_entry(descriptor, self._entries[name], self._path)
+        return read_entry(self._ranges.read, self._entries[name], self._path)
 
+    def ahead(self, names: Sequence[str]) -> None:
+        self._ranges.ahead(entry_range(self._entries[name]) for name in names)
 
-class _Descriptor:
-    """A file that each process opens for itself when it needs it; pickled, it is a closed one."""
-
-    def __init__(self, path: Path, version: Version) -> None:
-        self._path, self._version = path, version
-        self._open: tuple[int, int] | None = None
-        self._lock = ForkLock()
-
-    def get(self) -> int:
-        """The descriptor of this process.
-
-        Raises:
-            DatasetError: the file has changed or is gone.
-            OSError: it cannot be opened.
-        """
-        process = os.getpid()
-        with self._lock:
-            if self._open is None or self._open[0] != process:
-                refuse_other(self._path, self._version)
-                self._open = process, os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            return self._open[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": None}
-
-    def __del__(self) -> None:
-        if self._open is not None and self._open[0] == os.getpid():
-            os.close(self._open[1])
+    def release(self) -> None:
+        self._ranges.release()
 
 
 class _Folder:
     """Files of a plain folder, which are opened for each read."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.names = frozenset(_below(path))
+    def __init__(self, place: Place, name: str) -> None:
+        self._place, self._name = place, name
+        self.names = frozenset(place.below(name))
 
     def read(self, name: str) -> bytes:
-        with refusing(self._path / name, DatasetError):
-            return read_regular(self._path / name, MOST_BYTES, follow=False)
+        return self._place.read(f"{self._name}/{name}")
 
+    def ahead(self, names: Sequence[str]) -> None:
+        self._place.ahead([f"{self._name}/{name}" for name in names])
 
-def _below(path: Path) -> Iterator[str]:
-    for folder, _, names in os.walk(path):
-        inside = Path(folder).relative_to(path)
-        yield from ((inside / name).as_posix() for name in names)
+    def release(self) -> None:
+        pass
 
 
 class DatasetFiles:
     """Reads the files of a dataset from its ZIP or its folder.
 
     Args:
-        dataset: the dataset's folder, which has its table, too; or its ZIP or its table.
+        dataset: the dataset's folder, which has its table, too; or its ZIP or its table; or a place.
         name: the dataset's name, where it is not that of ``dataset``.
 
     Raises:
@@ -308,28 +207,25 @@ class DatasetFiles:
         DatasetError: its ZIP is damaged, or it holds a symbolic link.
     """
 
-    def __init__(self, dataset: Path, name: str = "") -> None:
-        if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
-            dataset = dataset.resolve() if dataset.is_symlink() else dataset
-            name, dataset = name or dataset.stem, dataset.parent
-        name = name or dataset.name
-        self.table = dataset / f"{name}.arrow"
-        self.archive, folder = dataset / f"{name}.zip", dataset / name
-        refuse_links_in(folder, folder, self.table, self.archive)
+    def __init__(self, dataset: Path | Place, name: str = "") -> None:
+        if isinstance(dataset, Path):
+            if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
+                dataset = dataset.resolve() if dataset.is_symlink() else dataset
+                name, dataset = name or dataset.stem, dataset.parent
+            dataset = ELSEWHERE.get(dataset) or LocalPlace(dataset)
+        self._place = place = dataset
+        self.is_near = isinstance(place, LocalPlace)
+        name = name or place.path.name
+        self.table = place.path / f"{name}.arrow"
+        self.archive = place.path / f"{name}.zip"
+        place.refuse_links(name, self.table.name, self.archive.name)
         self._container: _Container
-        if self.archive.is_file():
-            self._container = _Zip(self.archive)
-        elif folder.is_dir():
-            self._container = _Folder(folder)
-        elif not dataset.is_dir():
-            what = "is no dataset, nor its ZIP" if dataset.exists() else "no such dataset"
-            raise DatasetNotFound(f"{dataset}: {what}")
+        if place.is_file(self.archive.name):
+            self._container = _Zip(place, self.archive.name)
+        elif place.is_folder(name):
+            self._container = _Folder(place, name)
         else:
-            below = sorted({p.parent for p in dataset.glob("**/*.arrow")})[:3]
-            hint = f"; there is {', '.join(map(str, below))}" if below else ""
-            raise DatasetNotFound(
-                f"{dataset} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
-            )
+            self._refuse(place.path, name)
         self.names = self._container.names
         self._other_case = {
             f"{stem}.{kind.lower()}": name
@@ -338,6 +234,44 @@ class DatasetFiles:
             for stem, kind in split(name)
             if not kind.islower()
         }
+
+    def _refuse(self, path: Any, name: str) -> NoReturn:  # noqa: ANN401 - a path, or a URL
+        """Say what is there instead of a dataset."""
+        is_local = isinstance(path, Path)
+        if is_local and not path.is_dir():
+            what = "is no dataset, nor its ZIP" if path.exists() else "no such dataset"
+            raise DatasetNotFound(f"{path}: {what}")
+        below = sorted({p.parent for p in path.glob("**/*.arrow")})[:3] if is_local else ()
+        hint = f"; there is {', '.join(map(str, below))}" if below else ""
+        raise DatasetNotFound(
+            f"{path} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
+        )
+
+    def has_table(self) -> bool:
+        """Whether there is the table."""
+        return self._place.is_file(self.table.name)
+
+    def mapped(self) -> Mapped:
+        """The table.
+
+        Raises:
+            DatasetNotFound: there is none.
+        """
+        return self._place.mapped(self.table.name)
+
+    def quality(self) -> Quality:
+        """What its sensors showed.
+
+        Raises:
+            DatasetError: the table of that is damaged.
+        """
+        place = self._place
+        path = place.mapped(QUALITY).here() if place.is_file(QUALITY) else None
+        return Quality(path, len(self.names))
+
+    def release(self) -> None:
+        """Close what is open until it is read again."""
+        self._container.release()
 
     def find(self, stem: str, *kinds: str) -> str | None:
         """The path of the sample's file of the first kind that exists, in capital letters or not."""
@@ -365,6 +299,10 @@ class DatasetFiles:
             DatasetError: it is damaged or gone.
         """
         return self._container.read(name)
+
+    def ahead(self, names: Sequence[str]) -> None:
+        """These of ``names`` are read soon."""
+        self._container.ahead(names)
 
     def stems(self) -> list[str]:
         """The paths of all samples, without sensor and extension."""

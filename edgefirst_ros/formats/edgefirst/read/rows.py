@@ -27,7 +27,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
+from edgefirst_ros.formats.edgefirst.read.places import Mapped
 from edgefirst_ros.formats.masks import outline
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import check_size, open_picture
@@ -194,11 +194,11 @@ class AnnotationTable:
     Rows that are to be excluded, which are objects of no class, are not read.
 
     Args:
-        path: the file.
+        mapped: the file.
         files: how many sensor files the dataset has, which bound its rows.
 
     Attributes:
-        path: the file.
+        mapped: the file.
         version: the schema version that it states, or None.
         samples: sequence, frame and group of each sample, in the order of the table. A picture that is of no
             sequence has no frame.
@@ -206,13 +206,12 @@ class AnnotationTable:
         occurring: those of rows, sorted.
 
     Raises:
-        DatasetNotFound: there is no table.
         DatasetError: it is damaged, or has no names and frames.
     """
 
-    def __init__(self, path: Path, files: int) -> None:
-        self.path = path
-        self._file = TableFile(path, files)
+    def __init__(self, mapped: Mapped, files: int) -> None:
+        self.mapped = mapped
+        self._file = TableFile(mapped, files)
         self._notes = self._file.notes
         self.version = self._notes.version
         with self._file.readable():
@@ -222,7 +221,7 @@ class AnnotationTable:
         """Find the rows of each sample: runs of rows in a batch, in the order of the samples."""
         there = self._file.types
         if missing := {"name", "frame"} - there.keys():
-            raise DatasetError(f"{self.path} has no column {' and no '.join(sorted(missing))}")
+            raise DatasetError(f"{self.mapped} has no column {' and no '.join(sorted(missing))}")
         names, groups, labels = _Codes(), _Codes(), _Codes()
         listed = list(self._notes.labels or ())
         runs: list[npt.NDArray[np.int64]] = []
@@ -234,7 +233,7 @@ class AnnotationTable:
                 continue
             name = names.of(batch.column("name"))
             if (name < 0).any():
-                raise DatasetError(f"{self.path} has a row without name")
+                raise DatasetError(f"{self.mapped} has a row without name")
             frame = self._frames(batch.column("frame"))
             group = groups.of(batch.column("group")) if "group" in there else np.full(len(name), -1)
             if "label" in there:
@@ -269,7 +268,7 @@ class AnnotationTable:
         try:
             frames: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(_NO_FRAME).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DatasetError(f"{self.path}: column frame has no numbers of frames: {error}") from error
+            raise DatasetError(f"{self.mapped}: column frame has no numbers of frames: {error}") from error
         return frames
 
     def _slices(self, sample: int, columns: tuple[str, ...]) -> Iterator[tuple[int, Any]]:
@@ -278,6 +277,10 @@ class AnnotationTable:
         for number, start, count in self._runs[first:last].tolist():
             rows = self._file.batch(number, columns).slice(start, count)
             yield self._first_rows[number] + start, rows
+
+    def release(self) -> None:
+        """Close the file until it is read again."""
+        self._file.release()
 
     def facts(self, sample: int) -> Facts:
         """What the rows of a sample have in common; by its number in ``samples``.
@@ -348,7 +351,7 @@ class AnnotationTable:
         raise self._odd(at, name, f"{value!r} is no number")
 
     def _odd(self, at: int, name: str, what: object) -> DatasetError:
-        return DatasetError(f"{self.path}@row {at}: column {name} cannot be read: {what}")
+        return DatasetError(f"{self.mapped}@row {at}: column {name} cannot be read: {what}")
 
     def _with_rings(self, at: int, row: Row, masks: Any) -> list[Row]:  # noqa: ANN401 - pyarrow has no types
         """The row with its outline: of the polygon, else of the mask, which is a polygon, too, or a PNG.
@@ -359,7 +362,7 @@ class AnnotationTable:
         for name in ("polygon", "mask"):
             if name not in there or not (value := masks.column(name)[0]).is_valid:
                 continue
-            with refusing(f"{self.path}@row {at}", DatasetError, f"column {name} cannot be read"):
+            with refusing(f"{self.mapped}@row {at}", DatasetError, f"column {name} cannot be read"):
                 if pa.types.is_nested(value.type):
                     return [replace(row, rings=_polygon(value))]
                 size = masks.column("size")[0].as_py() if "size" in there else None

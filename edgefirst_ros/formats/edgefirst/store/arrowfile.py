@@ -55,6 +55,7 @@ class ArrowTable:
         path: the file.
         files: sensor files of the dataset, which bound its rows; None if they are not known.
         columns: names of those to read, by default all; if there is none of them, the first one.
+        shown: what users know it as, where that is not its path.
 
     Attributes:
         schema: of all columns.
@@ -65,9 +66,14 @@ class ArrowTable:
     """
 
     def __init__(
-        self, path: Path, *, files: int | None = None, columns: Collection[str] | None = None
+        self,
+        path: Path,
+        *,
+        files: int | None = None,
+        columns: Collection[str] | None = None,
+        shown: object = None,
     ) -> None:
-        self._path = path
+        self._shown = path if shown is None else shown
         with self.readable(), open_regular(path) as file:
             self._layout = _Layout.of(file, None if files is None else most_rows(files))
             # An empty list would be all columns. Threads of Arrow would not survive a fork.
@@ -102,7 +108,7 @@ class ArrowTable:
 
     def readable(self) -> Any:  # noqa: ANN401 - a context
         """A block in which errors of Arrow name the file, as ``DatasetError``."""
-        return refusing(self._path, DatasetError, "is not a complete Arrow file")
+        return refusing(self._shown, DatasetError, "is not a complete Arrow file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,18 +335,18 @@ class Quality:
     """The measures of a dataset's samples, in memory; none where no such table is beside it.
 
     Args:
-        path: the table.
+        path: the table; None if there is none.
         files: how many sensor files the dataset has, which bound its rows.
 
     Raises:
         DatasetError: it is damaged.
     """
 
-    def __init__(self, path: Path, files: int) -> None:
+    def __init__(self, path: Path | None, files: int) -> None:
         self._rows: dict[tuple[str, int | None], int] = {}
         self._columns: dict[str, npt.NDArray[np.float32]] = {}
         self._labelled: dict[str, npt.NDArray[np.bool_]] = {}
-        if not path.is_file():
+        if path is None or not path.is_file():
             return
         table = ArrowTable(path, files=files, columns=SCHEMA.names)
         with table.readable():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from pathlib import Path
+from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -18,11 +18,12 @@ from edgefirst_ros.formats.edgefirst.store.archive import (
     UTF8_NAME,
 )
 from edgefirst_ros.model.errors import DatasetError
-from edgefirst_ros.model.untrusted import refusing, stored_bytes
+from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
 
 MOST_BYTES = 1 << 28
 """Larger files are not read into memory; no sensor file is as large."""
+_END = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
 _ENTRIES, _ENTRY_BYTES = 1 << 18, 1 << 10
 """An archive of more entries than the first holds so many bytes for each: it takes as much memory."""
@@ -30,6 +31,11 @@ _SMALL_BYTES, _MOST_GROWTH = 64 << 20, 16
 """An archive of more bytes than the first unpacks to no more than so many times what is stored: deflate packs
 points in text to a fourth, pictures hardly."""
 _ENCRYPTED, _CRC_FOLLOWS = 1, 1 << 3
+_EXTRA_BYTES = 64
+"""Read with an entry for its extra field: times, owner and 64-bit sizes, as archivers write them, take 60."""
+
+Read = Callable[[int, int], bytes]
+"""Gives the bytes of an archive from an offset on, so many at most."""
 
 
 class End(NamedTuple):
@@ -58,14 +64,19 @@ class ZipEntry(NamedTuple):
         return cls(info.filename, info.header_offset, *sizes, info.CRC, info.compress_type, info.flag_bits)
 
 
-def read_directory(file: BinaryIO, path: Path) -> tuple[ZipFile, End]:
+def read_directory(file: BinaryIO, path: object, stored: int) -> tuple[ZipFile, End]:
     """The directory of an archive, and its end record.
+
+    Args:
+        file: the archive.
+        path: what it is called.
+        stored: bytes of it that are no holes.
 
     Raises:
         DatasetError: it is damaged, or declares more than such a file holds.
     """
     with refusing(path, DatasetError, "is not a complete ZIP file"):
-        end, stored = _end_record(file), stored_bytes(file)
+        end, size = _end_record(file)
         most = end.size // CENTRAL.size  # what it says of their number is not kept to
         if most > _ENTRIES and most * _ENTRY_BYTES > stored:
             raise ValueError(f"up to {most:,} entries are in {stored:,} bytes")
@@ -73,15 +84,20 @@ def read_directory(file: BinaryIO, path: Path) -> tuple[ZipFile, End]:
         packed = unpacked = 0
         for info in archive.filelist:
             packed, unpacked = packed + info.compress_size, unpacked + info.file_size
-        if packed > os.fstat(file.fileno()).st_size:
+        if packed > size:
             raise ValueError(f"its entries overlap: they are {packed:,} bytes")
         if unpacked > max(_SMALL_BYTES, _MOST_GROWTH * stored):
             raise ValueError(f"{unpacked:,} bytes would come of {stored:,}")
         return archive, end
 
 
-def read_entry(descriptor: int, entry: ZipEntry, path: Path) -> bytes:
-    """The file of an entry, whose length and CRC-32 are verified; its position in the archive is not moved.
+def entry_range(entry: ZipEntry) -> tuple[int, int]:
+    """Offset and length of what is read of an archive for an entry: its header, and what it holds."""
+    return entry.header, LOCAL.size + len(entry.name.encode()) + _EXTRA_BYTES + entry.packed
+
+
+def read_entry(read: Read, entry: ZipEntry, path: object) -> bytes:
+    """The file of an entry, whose length and CRC-32 are verified.
 
     Raises:
         DatasetError: it is damaged, encrypted, packed by an unusual method, or larger than any sensor file.
@@ -92,8 +108,12 @@ def read_entry(descriptor: int, entry: ZipEntry, path: Path) -> bytes:
     if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
         raise DatasetError(f"{where}: is encrypted, or compressed by an unsupported method: {entry.method}")
     with refusing(where, DatasetError):
-        local = LOCAL.unpack(os.pread(descriptor, LOCAL.size, entry.header))
-        data = os.pread(descriptor, entry.packed, entry.header + LOCAL.size + local[-2] + local[-1])
+        data = read(*entry_range(entry))
+        local = LOCAL.unpack_from(data)
+        begin = LOCAL.size + local[-2] + local[-1]
+        data = data[begin : begin + entry.packed]
+        if len(data) < entry.packed:
+            data = read(entry.header + begin, entry.packed)
         if local[0] == LOCAL_SIGNATURE and entry.method == ZIP_DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, entry.size + 1)
     if local[0] != LOCAL_SIGNATURE or len(data) != entry.size or crc32(data) != entry.crc:
@@ -110,17 +130,22 @@ def differs_locally(descriptor: int, entry: ZipEntry) -> bool:
     return named != entry.name or method != entry.method or not (flags & _CRC_FOLLOWS or crc == entry.crc)
 
 
-def _end_record(file: BinaryIO) -> End:
+def _end_record(file: BinaryIO) -> tuple[End, int]:
+    """The end record, and the size of the archive."""
     size = file.seek(0, os.SEEK_END)
-    begin = max(0, size - END.size - _LONGEST_COMMENT)
-    tail = os.pread(file.fileno(), size - begin, begin)
-    at = tail.rfind(b"PK\x05\x06", 0, len(tail) - END.size + 4)
+    begin = file.seek(max(0, size - END.size))
+    tail = file.read(END.size)
+    if not (tail.startswith(_END) and tail.endswith(b"\0\0")):
+        begin = file.seek(max(0, size - END.size - _LONGEST_COMMENT))
+        tail = file.read(size - begin)
+    at = tail.rfind(_END, 0, len(tail) - END.size + 4)
     if at < 0:
         raise ValueError(f"no directory is at the end of its {size:,} bytes; was it copied completely?")
     *_, count, length, offset, _ = END.unpack_from(tail, at)
     before = begin + at - LOCATOR.size
-    locator = os.pread(file.fileno(), LOCATOR.size, max(0, before))
-    if before >= END64.size and locator.startswith(b"PK\x06\x07"):
-        wide = os.pread(file.fileno(), END64.size, before - END64.size)
-        *_, count, length, offset = END64.unpack(wide)
-    return End(count, length, offset)
+    if before >= END64.size:
+        file.seek(before - END64.size)
+        wide = file.read(END64.size + LOCATOR.size)
+        if wide.startswith(b"PK\x06\x07", END64.size):
+            *_, count, length, offset = END64.unpack_from(wide)
+    return End(count, length, offset), size

@@ -1,0 +1,227 @@
+"""Which datasets a path, a URL or a list of samples names, and where each of them lies."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from edgefirst_ros.corpus.fetching import of_datasets, requests
+from edgefirst_ros.corpus.remote import RemotePlace, whole
+from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
+from edgefirst_ros.model.untrusted import REPORT, read_regular, refusing
+from edgefirst_ros.sources.location import Location, Url, location_of
+from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objects, read_version
+
+LIST = ".parquet"
+"""Lists of samples are named so."""
+_TABLE = ".arrow"
+_OWN = (_TABLE, ".zip", ".journal.part")
+"""How names of files end of which one, named as its folder, makes that a dataset."""
+_DEEPEST = 4
+"""How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
+_MOST_LIST_BYTES = 1 << 30
+_COLUMNS = ("dataset", "sequence", "frame")
+
+
+class Found(NamedTuple):
+    """A dataset: where it lies, and its name."""
+
+    place: LocalPlace | RemotePlace
+    name: str
+
+    @property
+    def shown(self) -> str:
+        """Path or URL of its folder; of its table where several are in one."""
+        path = self.place.path
+        return str(path if path.name == self.name else path / f"{self.name}{_TABLE}")
+
+
+def location(place: str | PathLike[str] | Url) -> Location:
+    """The path or URL that a user means.
+
+    Raises:
+        ConfigError: a URL that cannot be read.
+    """
+    return location_of(place if isinstance(place, str | Url) else Path(place))
+
+
+def find(place: Location) -> list[Found]:
+    """The datasets at or below a place, at least one.
+
+    Raises:
+        DatasetNotFound: there is none that is finished.
+        DatasetError: it cannot be listed.
+    """
+    found = _remote(place) if isinstance(place, Url) else _local(place)
+    if not found:
+        raise DatasetNotFound(f"{place}: holds no finished EdgeFirst dataset; is it the folder of one?")
+    return found
+
+
+def holds_any(path: Path) -> bool:
+    """Whether an EdgeFirst dataset is at or below a folder, finished or not."""
+    name = path.absolute().name
+    return any((path / f"{name}{ending}").exists() for ending in _OWN) or any(_tables(path, _DEEPEST))
+
+
+def _local(path: Path) -> list[Found]:
+    if not path.exists():
+        raise DatasetNotFound(f"{path}: no such file or folder")
+    if path.is_file():
+        if path.suffix not in {_TABLE, ".zip"}:
+            raise DatasetNotFound(f"{path}: is no EdgeFirst dataset; give its folder, its .arrow or its .zip")
+        path = path.resolve() if path.is_symlink() else path
+        return [Found(LocalPlace(path.parent.absolute()), path.stem)]
+    name = path.absolute().name
+    if any((path / f"{name}{ending}").exists() for ending in _OWN):
+        return [Found(LocalPlace(path.absolute()), name)]
+    tables = sorted(_tables(path, _DEEPEST))
+    return [Found(LocalPlace(table.parent.absolute()), table.stem) for table in tables]
+
+
+def _tables(folder: Path, depth: int) -> Iterator[Path]:
+    """Tables in and below a folder, but not below one that has some: its sensor files may be many."""
+    try:
+        with os.scandir(folder) as entries:
+            here = list(entries)
+    except OSError:  # what may not be read holds nothing that could be opened
+        return
+    ending = [Path(entry.path) for entry in here if entry.name.endswith(_TABLE) and entry.name != QUALITY]
+    tables = [
+        path for path in ending if path.is_file()
+    ]  # unlike entry.is_file() no error for a loop of links
+    own = [table for table in tables if table.stem == folder.absolute().name]
+    yield from own or tables
+    if not tables and depth:
+        for entry in here:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _tables(Path(entry.path), depth - 1)
+
+
+def _remote(url: Url) -> list[Found]:
+    is_file = url.suffix in {_TABLE, ".zip"}
+    folder, name = (url.parent, url.stem) if is_file else (url, url.name)
+    if url.root.startswith("http"):
+        return [Found(RemotePlace(folder, _asked(folder, name)), name)]
+    objects = listed(folder)
+    if is_file:
+        return (
+            [Found(RemotePlace(folder, _of(objects, "", name)), name)] if f"{name}{_TABLE}" in objects else []
+        )
+    return [
+        Found(RemotePlace(folder / top if top else folder, _of(objects, top, stem)), stem)
+        for top, stem in sorted(_remote_tables(objects, name))
+    ]
+
+
+def listed(url: Url) -> dict[str, ObjectVersion]:
+    """The objects below a URL, by their paths from there.
+
+    Raises:
+        DatasetNotFound: there is no such bucket.
+        DatasetError: it cannot be listed.
+    """
+    start = len(url.key) + 1 if url.key else 0
+    with of_datasets():
+        return {each.url.key[start:]: each.version for each in requests().call(_listed, url)}
+
+
+def _listed(url: Url) -> list[StoredObject]:
+    return list(list_objects(url))
+
+
+def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
+    """The files of a dataset on a server that lists none."""
+    found = {}
+    for file in (f"{name}{_TABLE}", f"{name}.zip", QUALITY, REPORT):
+        try:
+            with of_datasets():
+                found[file] = requests().call(read_version, folder / file)
+        except DatasetNotFound:
+            if file not in {QUALITY, REPORT}:
+                raise
+    return found
+
+
+def _of(objects: dict[str, ObjectVersion], top: str, name: str) -> dict[str, ObjectVersion]:
+    """The objects of a dataset by their paths in its folder."""
+    start = f"{top}/" if top else ""
+    own = (f"{start}{name}.", f"{start}{name}/", start + QUALITY, start + REPORT)
+    return {key[len(start) :]: version for key, version in objects.items() if key.startswith(own)}
+
+
+def _remote_tables(objects: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+    """Folder and name of each dataset, as ``_tables`` has them."""
+    tables: dict[str, list[str]] = defaultdict(list)
+    for key in objects:
+        folder, _, file = key.rpartition("/")
+        if file.endswith(_TABLE) and file != QUALITY:
+            tables[folder].append(file.removesuffix(_TABLE))
+    for folder, stems in tables.items():
+        above = PurePosixPath(folder)
+        if any(
+            str(each) in tables or (str(each) == "." and "" in tables) for each in above.parents if folder
+        ):
+            continue
+        own = folder.rpartition("/")[2] or name
+        yield from ((folder, stem) for stem in ([own] if own in stems else stems))
+
+
+class Chosen(NamedTuple):
+    """A sample in a list: the place of its dataset, its sequence and its frame."""
+
+    dataset: Location
+    sequence: str
+    frame: int | None
+
+
+def read_list(place: Location) -> list[Chosen]:
+    """The samples of a list: Parquet with dataset (path or URL, from the list's folder), sequence and frame.
+
+    Raises:
+        DatasetNotFound: it is not there.
+        DatasetError: it is damaged, or has no such columns.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only for lists
+
+    if isinstance(place, Url):
+        with of_datasets():
+            version = requests().call(read_version, place)
+        data = requests().read(whole(place, version))
+    else:
+        if not place.exists():
+            raise DatasetNotFound(f"{place}: no such file or folder")
+        with refusing(place, DatasetError):
+            data = read_regular(place, _MOST_LIST_BYTES)
+    with refusing(place, DatasetError, "is no list of samples"):
+        file = pq.ParquetFile(BytesIO(data))
+        if missing := [name for name in _COLUMNS if name not in file.schema_arrow.names]:
+            raise DatasetError(f"{place}: has no column {' and no '.join(missing)}; is it a list of samples?")
+        table = file.read(columns=list(_COLUMNS), use_threads=False)
+        datasets, sequences, frames = (table[name].to_pylist() for name in _COLUMNS)
+        places = {text: _from(place, text) for text in dict.fromkeys(datasets)}
+        return [
+            Chosen(places[dataset], str(sequence), None if frame is None else int(frame))
+            for dataset, sequence, frame in zip(datasets, sequences, frames, strict=True)
+        ]
+
+
+def _from(place: Location, text: str) -> Location:
+    """What a list names, from the folder that it is in."""
+    if not isinstance(text, str):
+        raise ConfigError([f"{place}: a row names no dataset"])
+    if "://" in text or text.startswith("/"):
+        return location_of(text)
+    if isinstance(place, Url):
+        parts: list[str] = place.parent.key.split("/") if place.parent.key else []
+        for part in PurePosixPath(text).parts:
+            parts = parts[:-1] if part == ".." else [*parts, part]
+        return Url(place.root, "/".join(parts))
+    return place.absolute().parent / text
