@@ -76,6 +76,16 @@ def _place(path: Path) -> tuple[Path, str]:
     raise DatasetNotFound(f"{path}: holds no finished EdgeFirst dataset; is it the folder of one?")
 
 
+def beneath(path: Path) -> list[Path]:
+    """The datasets at or below a path, as ``open`` takes them.
+
+    Raises:
+        DatasetNotFound: there is none.
+    """
+    tables = sorted(_tables(path, _DEEPEST)) if path.is_dir() else []
+    return tables if len(tables) > 1 else [path]
+
+
 def _tables(folder: Path, depth: int) -> Iterator[Path]:
     """Tables in and below a folder, but not below one that has some: its sensor files may be many."""
     try:
