@@ -108,7 +108,7 @@ fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
-oracles: .venv-edgefirst/ready .venv-ncore/ready
+oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready
 
 # Older versions that setup.py allows: those up to 0.16.5 would unpickle what a stranger's dataset holds.
 .numcodecs-%/ready: $(VENV)/ready
@@ -123,6 +123,10 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 	-$(PYTHON) -m venv .venv-ncore && .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check \
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
+
+.venv-colmap/ready:
+	-$(PYTHON) -m venv .venv-colmap && .venv-colmap/bin/python -m pip install --quiet --disable-pip-version-check \
+		pycolmap && touch $@
 
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/told.py
@@ -140,4 +144,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view .aarch64 $(DEMO) build dist *.egg-info

@@ -26,10 +26,10 @@ MAY_IMPORT = {
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
-    "corpus": "formats model",
+    "corpus": "formats model report",
     "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
-    "cli": "config fleet formats live model offline pipeline report simulation sources",
+    "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
@@ -166,7 +166,7 @@ NAMES_A_FORMAT = re.compile(
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     "edgefirst_ros.corpus.reading": "that reader",
-    "edgefirst_ros.corpus.coco": "that reader",
+    "edgefirst_ros.corpus.several": "that reader",
     "edgefirst_ros.cli.l5kit": "the commands of one format",
     "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",

@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17100,
+    "formats": 17150,
     "pipeline": 5485,
     "video": 4110,
     "sources": 3910,
-    "report": 4290,
-    "cli": 2850,
+    "report": 4310,
+    "cli": 2910,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
@@ -42,10 +42,10 @@ CEILINGS: Mapping[str, int] = {
     "fleet": 1580,
     "offline": 1620,
     "config": 1755,
-    "corpus": 220,
+    "corpus": 920,
     PLAIN: 70,
 }
-MOST = {"modules": 307, "rooms": 17, "arrows": 61, "floors": 8, "options": 76}
+MOST = {"modules": 314, "rooms": 17, "arrows": 63, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

@@ -24,9 +24,7 @@ export = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Sources = Annotated[
-    list[Path], typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them.")
-]
+Sources = Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them.")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new or empty folder.")]
 Unlabelled = Annotated[
     bool, typer.Option("--unlabelled", help="Also pictures that no model looked at, as ones without objects.")

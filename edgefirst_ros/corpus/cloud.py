@@ -31,7 +31,9 @@ def projected(points: Points, lens: Intrinsics) -> Points:
     Source: OpenCV, calib3d: the pinhole model with 12 coefficients, and the fisheye model.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        x, y = (points[:, axis] / np.where(points[:, 2] > _NEAREST_M, points[:, 2], np.nan) for axis in (0, 1))
+        x, y = (
+            points[:, axis] / np.where(points[:, 2] > _NEAREST_M, points[:, 2], np.nan) for axis in (0, 1)
+        )
         r2 = x * x + y * y
         coefficients = (*lens.distortion, *(0.0,) * 12)[:12]
         if lens.is_fisheye:
@@ -124,7 +126,9 @@ class ColouredCloud:
 
 def ply(points: Points, colours: Colours) -> bytes:
     """A binary PLY file of a cloud."""
-    rows = np.empty(len(points), [(axis, "<f4") for axis in "xyz"] + [(c, "u1") for c in ("red", "green", "blue")])
+    rows = np.empty(
+        len(points), [(axis, "<f4") for axis in "xyz"] + [(c, "u1") for c in ("red", "green", "blue")]
+    )
     for number, axis in enumerate("xyz"):
         rows[axis] = points[:, number]
     for number, colour in enumerate(("red", "green", "blue")):

@@ -1,4 +1,4 @@
-"""Exports what reconstructions and splats are trained on: COLMAP's text model, and nerfstudio's transforms."""
+"""Exports what reconstructions and splats begin with: COLMAP's text model, and nerfstudio's transforms."""
 
 from __future__ import annotations
 
@@ -55,9 +55,13 @@ class _Shot(NamedTuple):
 
 
 def export_colmap(
-    sources: Paths, out: str | PathLike[str], *, masks: str | PathLike[str] | None = None, voxel_m: float = VOXEL_M
+    sources: Paths,
+    out: str | PathLike[str],
+    *,
+    masks: str | PathLike[str] | None = None,
+    voxel_m: float = VOXEL_M,
 ) -> list[Exported]:
-    """Write each sequence as a COLMAP project: pictures, masks, and a text model of cameras, poses and points.
+    """Write each sequence as a COLMAP project: pictures, masks, and a text model of cameras and points.
 
     ``out/SEQUENCE/images/CAMERA/NAME.jpg``, ``masks/CAMERA/NAME.jpg.png`` (0 is not used) and
     ``sparse/0/cameras.txt``, ``images.txt``, ``points3D.txt``. Cameras are PINHOLE, OPENCV, FULL_OPENCV or
@@ -80,7 +84,11 @@ def export_colmap(
 
 
 def export_nerfstudio(
-    sources: Paths, out: str | PathLike[str], *, masks: str | PathLike[str] | None = None, voxel_m: float = VOXEL_M
+    sources: Paths,
+    out: str | PathLike[str],
+    *,
+    masks: str | PathLike[str] | None = None,
+    voxel_m: float = VOXEL_M,
 ) -> list[Exported]:
     """Write each sequence for nerfstudio: pictures, masks, ``transforms.json`` and ``points3D.ply``.
 
@@ -155,7 +163,9 @@ class _Sequence:
         with refusing(path or camera, DatasetError, "cannot be used as a mask"):
             pictures = [inverted(png) for png in found]
             if any(each.size != size for each in pictures):
-                raise DatasetError(f"the mask of {camera} is not of {size[0]}x{size[1]} pixels, as its pictures")
+                raise DatasetError(
+                    f"the mask of {camera} is not of {size[0]}x{size[1]} pixels, as its pictures"
+                )
             whole = pictures[0]
             for each in pictures[1:]:
                 whole = ImageChops.darker(whole, each)

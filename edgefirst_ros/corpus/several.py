@@ -19,6 +19,18 @@ from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.untrusted import refusing
 
+__all__ = [
+    "NO_LABEL",
+    "Sample",
+    "Samples",
+    "Several",
+    "Source",
+    "file_name",
+    "gathered",
+    "pictures",
+    "size_of",
+]
+
 _NO_FILE_NAME = re.compile(r"[/\\\x00-\x1f]")
 _LABELS = ("labels2d", "labels3d", "labels_masks")
 
@@ -82,7 +94,9 @@ class Several:
         self._datasets = list(datasets)
         self.path = self._datasets[0].path
         own = [tuple(each.labels) for each in self._datasets]
-        self.labels: Sequence[str] = own[0] if len({*own}) == 1 else sorted({n for names in own for n in names})
+        self.labels: Sequence[str] = (
+            own[0] if len({*own}) == 1 else sorted({n for names in own for n in names})
+        )
         self._ends = np.cumsum([len(each) for each in self._datasets])
 
     def __len__(self) -> int:

@@ -97,16 +97,20 @@ def surveys(sources: Iterable[Path]) -> Iterator[Survey]:
         for _, dataset in find(source):
             run = find_run(dataset)
             before = runs.get(run.report)
-            runs[run.report] = run if before is None else replace(before, datasets=[*before.datasets, *run.datasets])
+            runs[run.report] = (
+                run if before is None else replace(before, datasets=[*before.datasets, *run.datasets])
+            )
         for run in runs.values():
             yield from _of_run(run, source)
 
 
 def _of_run(run: Run, source: Path) -> Iterator[Survey]:
-    given = [(of, folder) for of, folders in run.of_format() for folder in folders if _is_within(folder, source)]
+    given = [
+        (of, folder) for of, folders in run.of_format() for folder in folders if _is_within(folder, source)
+    ]
     for of, folder in given:
         for drawable in of.drawings(folder):
-            yield DrawnSurvey(folder.name, drawable)
+            yield _DrawnSurvey(folder.name, drawable)
     if any(of.drawings(folder) for of, folder in given):
         return
     report = None if run.report is None else read_report(run.report)
@@ -125,7 +129,7 @@ def _is_within(folder: Path, source: Path) -> bool:
     return given in (mine, *mine.parents) or mine in given.parents
 
 
-class DrawnSurvey(Survey):
+class _DrawnSurvey(Survey):
     """Of a sequence that draws itself; a ``Canvas``."""
 
     def __init__(self, name: str, drawable: Drawable) -> None:
@@ -236,7 +240,9 @@ def _of_scenes(of: Format[Any], folder: Path, report: Report | None) -> Iterator
         return
     if report is None:
         raise DatasetError(f"{folder}: capture_report.json is missing, which says where the cameras are")
-    merged = any(isinstance(each, Mapping) and each.get("merge_lidars") for each in report.configuration.values())
+    merged = any(
+        isinstance(each, Mapping) and each.get("merge_lidars") for each in report.configuration.values()
+    )
 
     def sequence_of(moment: Moment) -> tuple[str, int]:
         found = report.frames(moment.sequence)
@@ -247,7 +253,7 @@ def _of_scenes(of: Format[Any], folder: Path, report: Report | None) -> Iterator
         said = report.sequence(name)
         if said is None or said.calibration is None:
             raise DatasetError(f"{folder}: its report does not say where the cameras of {name} are")
-        yield SceneSurvey(name, scenes, list(several), said, report, merged_lidars=merged)
+        yield _SceneSurvey(name, scenes, list(several), said, report, merged_lidars=merged)
 
 
 class _Seen(NamedTuple):
@@ -259,8 +265,8 @@ class _Seen(NamedTuple):
     T_lidar_rig: Pose | None
 
 
-class SceneSurvey(Survey):
-    """Of samples; their lidar's points are taken to be of the picture's time.
+class _SceneSurvey(Survey):
+    """Of samples; the lidar's points are those of the reference's, and taken to be of the picture's time.
 
     Args:
         name: of the sequence.
@@ -284,11 +290,13 @@ class SceneSurvey(Survey):
         self.name, self.masks, self.unplaced = name, {}, 0
         self._scenes, self._moments, self._said, self._report = scenes, moments, said, report
         self._merged = merged_lidars
+        of = {moment.sequence for moment in moments}
+        self._own = name if name in of else min(of)
         self._origin: Vector | None = None
         self._seen: dict[str, _Seen] = {}
 
     def __iter__(self) -> Iterator[View | Points]:
-        for moment in self._moments:
+        for moment in self._in_order():
             scene = self._scenes.scene(moment, Detail.ALL)
             if scene.picture is None:
                 continue
@@ -302,22 +310,31 @@ class SceneSurvey(Survey):
             yield View(
                 seen.name, scene.name, scene.moment.time_ns, scene.picture, lens, rig @ seen.T_camera_rig
             )
-            if scene.points is not None and seen.T_lidar_rig is not None:
+            is_own = moment.sequence == self._own
+            if is_own and scene.points is not None and seen.T_lidar_rig is not None:
                 pose = rig @ seen.T_lidar_rig
                 yield scene.points @ pose[:3, :3].T + pose[:3, 3]
+
+    def _in_order(self) -> Sequence[Moment]:
+        """By time, where there are several cameras: a cloud has the colours of the last pictures."""
+        if len({moment.sequence for moment in self._moments}) == 1:
+            return self._moments
+        return sorted(self._moments, key=lambda moment: self._scenes.timed(moment).time_ns or 0)
 
     def _rig(self, time_ns: int | None, geodetic: Vector | None, attitude: Vector | None) -> Pose | None:
         """Where the rig is: by the place that the picture says, else by the report's track."""
         place: Vector | None = None
         if geodetic is not None:
             self._origin = self._origin or geodetic
-            place = tuple(map(float, pymap3d.geodetic2enu(*geodetic, *self._origin)))
+            east, north, up = pymap3d.geodetic2enu(*geodetic, *self._origin)
+            place = float(east), float(north), float(up)
         elif self._origin is None and time_ns is not None and self._said.track is not None:
             points = [point for point in self._said.track.points if point[4] == 0]
             times = [point[0] for point in points]
             if times and times[0] - BEYOND_NS <= time_ns <= times[-1] + BEYOND_NS:
                 columns = zip(*(point[1:4] for point in points), strict=True)
-                place = tuple(float(np.interp(time_ns, times, column)) for column in columns)
+                x, y, z = (float(np.interp(time_ns, times, column)) for column in columns)
+                place = x, y, z
         if place is None or attitude is None:
             return None
         return rigid(matrix_of(quaternion_of_angles(np.radians(attitude))), place)
@@ -334,13 +351,15 @@ class SceneSurvey(Survey):
             camera = None if stream is None else self._said.intrinsics_of(stream)
             lidar = self._said.stream_of(Role.LIDAR_POINTS, own)
             if stream is None or camera is None:
-                raise DatasetError(f"{sequence}: the report does not say how its camera sees: record camera_info")
+                raise DatasetError(
+                    f"{sequence}: the report does not say how its camera sees: record camera_info"
+                )
             T_camera_rig = self._mount(stream.frame_id, is_camera=True)
             if T_camera_rig is None:
                 raise DatasetError(f"{sequence}: the report does not say where {stream.frame_id} is mounted")
             T_lidar_rig = None if lidar is None else self._mount(lidar.frame_id)
             self._seen[sequence] = _Seen(
-                stream.sensor or _PLAIN,
+                bare(stream.frame_id) or stream.sensor or _PLAIN,
                 lens_of(camera, sequence),
                 T_camera_rig,
                 np.eye(4) if self._merged else T_lidar_rig,

@@ -234,7 +234,7 @@ class Canvas(Protocol):
         speed_m_s: Points | None = None,
         times_ns: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it; when each was measured (N,)."""
+        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it; times (N,) of each."""
 
     def boxes_3d(self, path: str, boxes: Iterable[Box3d], frame: str) -> None:
         """Boxes in a frame; none clears those before."""

@@ -20,7 +20,18 @@ from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
-from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, Vector, opened
+from edgefirst_ros.formats.scene import (
+    Box2d,
+    Box3d,
+    Detail,
+    Moment,
+    Points,
+    Ring,
+    Scene,
+    Scenes,
+    Vector,
+    opened,
+)
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 

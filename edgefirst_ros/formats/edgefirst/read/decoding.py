@@ -173,7 +173,7 @@ def acquired_ns(image: Image.Image) -> int | None:
 
 
 def taken_at(image: Image.Image) -> tuple[float, float, float] | None:
-    """Latitude and longitude in degrees and altitude in metres of an open picture's EXIF; None without them."""
+    """Latitude, longitude in degrees and altitude in metres of an open picture's EXIF; None without."""
     with _QUIET, warnings.catch_warnings(action="ignore"):
         tags = image.getexif().get_ifd(IFD.GPSInfo)
     try:
