@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -85,6 +85,15 @@ test-view: .venv-view/ready ## drawings of recordings and datasets, read back wi
 	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
 	touch $@
 
+# In a venv of its own, because the vendor's validator installs 620 MB.
+test-studio: .venv-validator/ready oracles ## what the vendor's tools make of datasets, its validator, too
+	$(BIN)/python -m pytest test/formats/edgefirst/test_vendor_tools.py
+
+.venv-validator/ready:
+	$(PYTHON) -m venv .venv-validator
+	.venv-validator/bin/python -m pip install --quiet --disable-pip-version-check edgefirst-validator
+	touch $@
+
 # Needs root, and what it says. The root of Debian is kept in .aarch64. SUITE=trixie, MIRROR=URL of Debian, TESTS=test/ego.
 test-aarch64: $(VENV)/ready ## wheels, demo, capture, recovery and tests on an emulated aarch64 (root)
 	$(BIN)/python test/aarch64 $(foreach name,SUITE MIRROR TESTS,\
@@ -144,4 +153,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info

@@ -28,11 +28,11 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 17150,
-    "pipeline": 5485,
+    "pipeline": 5490,
     "video": 4110,
     "sources": 3910,
     "report": 4310,
-    "cli": 2910,
+    "cli": 2930,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1750,
     "fleet": 1580,
     "offline": 1620,
-    "config": 1755,
+    "config": 1770,
     "corpus": 920,
     PLAIN: 70,
 }
-MOST = {"modules": 314, "rooms": 17, "arrows": 63, "floors": 8, "options": 76}
+MOST = {"modules": 314, "rooms": 17, "arrows": 63, "floors": 8, "options": 77}
 
 
 def code_lines(path: Path) -> int:
