@@ -117,7 +117,7 @@ fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
-oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready
+oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready .venv-datasets/ready
 
 # Older versions that setup.py allows: those up to 0.16.5 would unpickle what a stranger's dataset holds.
 .numcodecs-%/ready: $(VENV)/ready
@@ -137,6 +137,10 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready
 	-$(PYTHON) -m venv .venv-colmap && .venv-colmap/bin/python -m pip install --quiet --disable-pip-version-check \
 		pycolmap && touch $@
 
+.venv-datasets/ready:
+	-$(PYTHON) -m venv .venv-datasets && .venv-datasets/bin/python -m pip install --quiet --disable-pip-version-check \
+		datasets pillow && touch $@
+
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/told.py
 	$(BIN)/python docs/tools/reference.py
@@ -153,4 +157,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-datasets .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info

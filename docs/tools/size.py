@@ -32,7 +32,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 4110,
     "sources": 3910,
     "report": 4310,
-    "cli": 2930,
+    "cli": 2950,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
@@ -42,10 +42,10 @@ CEILINGS: Mapping[str, int] = {
     "fleet": 1580,
     "offline": 1620,
     "config": 1770,
-    "corpus": 920,
+    "corpus": 1040,
     PLAIN: 70,
 }
-MOST = {"modules": 314, "rooms": 17, "arrows": 63, "floors": 8, "options": 77}
+MOST = {"modules": 315, "rooms": 17, "arrows": 63, "floors": 8, "options": 77}
 
 
 def code_lines(path: Path) -> int:

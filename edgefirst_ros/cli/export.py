@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 export = typer.Typer(
     name="export",
     cls=Group,
-    help="Write datasets in the layouts of other tools: coco, yolo, colmap, nerfstudio.",
+    help="Write datasets in the layouts of other tools: coco, yolo, shards, colmap, nerfstudio.",
     add_completion=False,
     rich_markup_mode="rich",
 )
@@ -68,6 +68,38 @@ def yolo(sources: Sources, *, output: Output, unlabelled: Unlabelled = False) ->
         from edgefirst_ros.corpus.yolo import export_yolo
 
         say(f"{export_yolo(sources, output, unlabelled=unlabelled)}")
+
+
+@export.command(cls=Command)
+def shards(
+    sources: Sources,
+    *,
+    output: Output,
+    sensors: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="SENSOR", help="Also lidar, radar, cube or depth; repeatable."),
+    ] = None,
+    labelled: Annotated[
+        bool, typer.Option("--labelled", help="Only pictures that a model looked at.")
+    ] = False,
+    shard_mb: Annotated[
+        float, typer.Option("--shard-mb", metavar="MB", min=1.0, help="Size of a shard.")
+    ] = 256.0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the order of samples.")] = 0,
+) -> None:
+    """Write samples as tar files for training that reads in order (WebDataset), mixed over all drives.
+
+    [bold]Example[/]
+
+      edgefirst-ros export shards sets -o shards --labelled
+    """
+    with guarded(make_console(stderr=True)):
+        from edgefirst_ros.corpus.shards import export_shards
+
+        path = export_shards(
+            sources, output, sensors=sensors or (), labelled=labelled, shard_mb=shard_mb, seed=seed
+        )
+        say(f"{path}")
 
 
 @export.command(cls=Command)

@@ -20,6 +20,7 @@ from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.untrusted import refusing
 
 __all__ = [
+    "CAMERA",
     "NO_LABEL",
     "Sample",
     "Samples",
@@ -51,6 +52,9 @@ class Samples(Protocol):
 
     def __iter__(self) -> Iterator[Any]:
         """All samples in order."""
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - what a transform returns
+        """One of them."""
 
     def with_keys(self, keys: Iterable[str]) -> Samples:
         """The same samples with these keys."""
@@ -97,16 +101,20 @@ class Several:
         self.labels: Sequence[str] = (
             own[0] if len({*own}) == 1 else sorted({n for names in own for n in names})
         )
+        numbers = {name: number for number, name in enumerate(self.labels)}
+        self._tables = [np.array([*map(numbers.__getitem__, names), NO_LABEL], np.int64) for names in own]
         self._ends = np.cumsum([len(each) for each in self._datasets])
 
     def __len__(self) -> int:
         return int(self._ends[-1])
 
     def __iter__(self) -> Iterator[Sample]:
-        numbers = {name: number for number, name in enumerate(self.labels)}
-        for each in self._datasets:
-            table = np.array([*(numbers[name] for name in each.labels), NO_LABEL], np.int64)
-            yield from (_renumbered(sample, table) for sample in each)
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, index: int) -> Sample:
+        """One of the samples, with common class numbers."""
+        place, own = self._place(index)
+        return _renumbered(self._datasets[place][own], self._tables[place])
 
     def with_keys(self, keys: Iterable[str]) -> Several:
         """The same samples with these keys."""
@@ -115,9 +123,19 @@ class Several:
 
     def file(self, index: int, *kinds: str) -> bytes | None:
         """A sample's file as it is stored, of the first of these kinds that it has."""
+        place, own = self._place(index)
+        return self._datasets[place].file(own, *kinds)
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Which dataset, and which sample of it.
+
+        Raises:
+            IndexError: there are fewer.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
         place = int(np.searchsorted(self._ends, index, "right"))
-        before = int(self._ends[place - 1]) if place else 0
-        return self._datasets[place].file(index - before, *kinds)
+        return place, index - (int(self._ends[place - 1]) if place else 0)
 
 
 def _renumbered(sample: Sample, table: npt.NDArray[np.int64]) -> Sample:

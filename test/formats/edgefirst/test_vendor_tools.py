@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.simulation import DriveOptions  # first_frame is in the preset
 
 CLIENT = REPOSITORY / ".venv-edgefirst" / "bin" / "edgefirst-client"
 VALIDATOR = REPOSITORY / ".venv-validator" / "bin" / "python"
@@ -34,8 +34,8 @@ from edgefirst.validator.datasets import instantiate_dataset
 from edgefirst.validator.datasets.utils.fetch import classify_dataset
 
 common = Values(with_masks=True, with_boxes=True)
-given = Values(labels=None, label_offset=0, box_format="xywh", normalized=True, visualize=False, common=common,
-               dataset_path=sys.argv[1])
+given = Values(labels=None, label_offset=0, box_format="xywh", normalized=True, visualize=False,
+               common=common, dataset_path=sys.argv[1])
 dataset = instantiate_dataset(classify_dataset(sys.argv[1]), given, None, None)
 samples = dataset.collect_samples()
 found = sum(dataset.name(sample) in dataset.images_dict for sample in samples)
