@@ -139,7 +139,7 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready .venv-datase
 
 .venv-datasets/ready:
 	-$(PYTHON) -m venv .venv-datasets && .venv-datasets/bin/python -m pip install --quiet --disable-pip-version-check \
-		datasets pillow && touch $@
+		datasets pillow webdataset && touch $@
 
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/told.py

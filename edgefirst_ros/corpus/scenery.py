@@ -105,6 +105,8 @@ def export_nerfstudio(
 def _exported(sources: Paths, out: Any, masks: Any, voxel_m: float, write: Any) -> list[Exported]:  # noqa: ANN401
     if not voxel_m > 0:
         raise ConfigError([f"voxel: expected more than 0 m, found {voxel_m:g}"])
+    if masks is not None and not Path(masks).is_dir():
+        raise ConfigError([f"masks: {masks}: no such folder"])
     given = [sources] if isinstance(sources, str | PathLike) else [*sources]
     found: list[Exported] = []
     with new_folder(out) as folder:

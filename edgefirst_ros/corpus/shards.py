@@ -11,7 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from edgefirst_ros.corpus.output import new_folder, write_new
+from edgefirst_ros.corpus.reading import CLOUDS, fields_of, matrix_of_cloud
 from edgefirst_ros.corpus.several import (
     CAMERA,
     Sample,
@@ -26,13 +30,9 @@ from edgefirst_ros.model.errors import ConfigError
 
 SHARD_MB = 256
 """A store sends so much in some seconds, and a drive of an hour still makes enough to share among workers."""
-FILES: Mapping[str, str] = {
-    "lidar": "lidar.pcd",
-    "radar": "radar.pcd",
-    "cube": "radar.png",
-    "depth": "depth.png",
-}
-"""What ``sensors`` may name, and the files of samples, which keep these endings."""
+SENSORS = ("lidar", "radar", "cube", "depth")
+"""What ``sensors`` may name. Their stored files will not do: readers take .pcd for a Photo CD, and .png of 16
+bits for a picture."""
 INDEX = "shards.json"
 _KEYS = ("boxes2d", "time_ns")
 
@@ -49,16 +49,18 @@ def export_shards(
     """Write samples of datasets as tar files for reading in order, as WebDataset and others do.
 
     ``out/GROUP-000000.tar`` and so on have for each sample ``NAME.jpg`` (or ``.png``), byte for byte,
-    ``NAME.json``, and what ``sensors`` names, as ``NAME.lidar.pcd``. The JSON has name, sequence, frame,
-    time_ns, location, pose, and boxes2d (centre x, y, width, height as fractions), labels2d (class numbers,
-    -1 without), ignore2d; null where nobody looked. Samples of all drives are mixed, as readers shuffle only
-    what is in memory. ``out/shards.json`` has the names of the classes, and the shards of each group with the
-    number of samples. The same arguments give the same bytes. If it fails, nothing is left of it.
+    ``NAME.json``, and what ``sensors`` names as arrays, such as ``NAME.lidar.npy``: clouds (N, F) float32,
+    whose columns the JSON has as ``lidar_fields``, x, y, z first; cube and depth as in samples. The JSON has
+    name, sequence, frame, time_ns, location, pose, and boxes2d (centre x, y, width, height as fractions),
+    labels2d (class numbers, -1 without), ignore2d; null where nobody looked. Samples of all drives are mixed,
+    as readers shuffle only what is in memory. ``out/shards.json`` has the names of the classes, and the
+    shards of each group with the number of samples. The same arguments give the same bytes. If it fails,
+    nothing is left of it.
 
     Args:
         dataset: as ``export_coco`` takes it.
         out: a new or empty folder.
-        sensors: of ``FILES``.
+        sensors: of ``SENSORS``.
         labelled: only samples in which somebody looked for 2-D boxes.
         shard_mb: size of a shard, in 10⁶ bytes; the last one is smaller.
         seed: of the order.
@@ -73,10 +75,10 @@ def export_shards(
         DatasetError: a file of it is damaged.
         ConfigError: there is no such sensor.
     """
-    if unknown := [name for name in sensors if name not in FILES]:
-        raise ConfigError([f"sensors: expected of {', '.join(FILES)}, found {', '.join(unknown)}"])
+    if unknown := [name for name in sensors if name not in SENSORS]:
+        raise ConfigError([f"sensors: expected of {', '.join(SENSORS)}, found {', '.join(unknown)}"])
     source = gathered(dataset)
-    read = source.with_keys(_KEYS)
+    read = source.with_keys([*_KEYS, *sensors])
     order = list(range(len(read)))
     random.Random(seed).shuffle(order)
     groups: dict[str, _Group] = {}
@@ -93,11 +95,14 @@ def export_shards(
                 name = name if name not in used else f"{name}_{number}"
                 used.add(name)
                 _, ending = size_of(picture, f"{source.path}: the picture of {sample['name']}")
-                files = {ending: picture, "json": json.dumps(_facts(sample)).encode()}
+                facts, arrays = _facts(sample), {}
                 for sensor in sensors:
-                    data = source.file(number, FILES[sensor])
-                    if data is not None:
-                        files[FILES[sensor]] = data
+                    if (value := sample[sensor]) is not None:
+                        if sensor in CLOUDS:
+                            facts[f"{sensor}_fields"] = fields = fields_of([value])
+                            value = matrix_of_cloud(value, fields)
+                        arrays[f"{sensor}.npy"] = _npy(value)
+                files = {ending: picture, "json": json.dumps(facts).encode(), **arrays}
                 group = file_name(sample["group"] or "all")
                 if group not in groups:
                     groups[group] = _Group(folder, group, int(shard_mb * 1e6))
@@ -120,6 +125,12 @@ def _facts(sample: Sample) -> dict[str, Any]:
     keys = ("boxes2d", "labels2d", "ignore2d", "location", "pose")
     arrays = {key: None if sample[key] is None else sample[key].tolist() for key in keys}
     return {key: sample[key] for key in ("name", "sequence", "frame", "group", "time_ns")} | arrays
+
+
+def _npy(array: npt.NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
 
 
 class _Group:

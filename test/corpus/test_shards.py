@@ -7,9 +7,11 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from edgefirst_foreign import boxes, foreign
 from places import REPOSITORY
@@ -58,7 +60,13 @@ def test_shards_hold_every_sample_of_each_group_once(tmp_path: Path) -> None:
             assert facts["boxes2d"] == sample["boxes2d"].tolist()
             assert facts["labels2d"] == sample["labels2d"].tolist()
             assert files["jpg"] == opened.file(number, "camera.jpeg")
-            assert files.get("lidar.pcd") == opened.file(number, "lidar.pcd")
+            if sample["lidar"] is None:
+                assert "lidar.npy" not in files
+                continue
+            cloud = np.load(BytesIO(files["lidar.npy"]))
+            assert facts["lidar_fields"] == ["x", "y", "z", "reflect"]
+            for column, field in enumerate(facts["lidar_fields"]):
+                assert (cloud[:, column] == sample["lidar"][field].astype(np.float32)).all()
     assert sorted(seen) == sorted(by_name)
     assert seen != sorted(seen)
     assert len(content["groups"]["train"]["shards"]) > 1
@@ -98,6 +106,24 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected of lidar, radar, cube, depth, found sonar"):
         export_shards(folder, tmp_path / "shards", sensors=["sonar"])
     assert not (tmp_path / "shards").exists()
+
+
+def test_webdataset_decodes_pictures_and_clouds(tmp_path: Path) -> None:
+    if not DATASETS.exists():
+        pytest.skip("webdataset is not installed: make oracles")
+    index = export_shards(dataset(), tmp_path / "shards", sensors=["lidar", "radar", "cube"])
+    script = """
+import sys, webdataset
+count = clouds = 0
+for sample in webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode("pil"):
+    assert sample["jpg"].size == (384, 216) and sample["json"]["name"]
+    count += 1
+    clouds += "lidar.npy" in sample and sample["lidar.npy"].shape[1] == len(sample["json"]["lidar_fields"])
+print(count, clouds > 0)
+"""
+    command = [DATASETS, "-c", script, index.parent / "train-000000.tar"]
+    read = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert read.stdout == f"{len(edgefirst_ros.open(dataset(), group='train'))} True\n", read.stderr
 
 
 def test_hugging_face_reads_them_without_a_network(tmp_path: Path) -> None:
