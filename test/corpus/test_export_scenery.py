@@ -15,13 +15,15 @@ import readable
 import surveyed
 from edgefirst_foreign import picture as some_picture
 from PIL import Image
+from PIL.ExifTags import GPS, IFD
 from places import REPOSITORY
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.corpus.cloud import ColouredCloud, projected
 from edgefirst_ros.corpus.scenery import colmap_model, export_colmap, export_nerfstudio
-from edgefirst_ros.corpus.survey import View
+from edgefirst_ros.corpus.survey import View, surveys
+from edgefirst_ros.formats.edgefirst.read.decoding import taken_at
 from edgefirst_ros.model.camera import Intrinsics
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists
 from edgefirst_ros.model.transform import matrix_of
@@ -179,6 +181,35 @@ def test_transforms_of_one_camera(tmp_path: Path) -> None:
         assert np.abs((to_world @ pose)[:3, 3] - true[:3, 3]).max() < 0.02
         assert np.abs((to_world @ pose)[:3, :3] - true[:3, :3]).max() < 0.002
         assert (frame["w"], frame["h"], frame["fl_x"]) == (384, 216, pytest.approx(253.44))
+
+
+def test_without_places_in_pictures_poses_are_those_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a drive with odometry alone."""
+    by_place = [each for survey in surveys([readable.dataset()]) for each in survey if isinstance(each, View)]
+    monkeypatch.setattr("edgefirst_ros.formats.edgefirst.scenes.taken_at", lambda _: None)
+    by_track = [each for survey in surveys([readable.dataset()]) for each in survey if isinstance(each, View)]
+    assert len(by_track) == len(by_place) == 15
+    for views in (by_place, by_track):
+        first = views[0].T_camera_world[:3, 3].copy()
+        for view in views:
+            view.T_camera_world[:3, 3] -= first
+    for mine, theirs in zip(by_track, by_place, strict=True):
+        assert mine.T_camera_world == pytest.approx(theirs.T_camera_world, abs=0.02)
+
+
+def test_places_of_pictures_are_signed() -> None:
+    file, exif = BytesIO(), Image.Exif()
+    exif[IFD.GPSInfo] = {
+        GPS.GPSLatitudeRef: "S",
+        GPS.GPSLatitude: (33.0, 30.0, 36.0),
+        GPS.GPSLongitudeRef: "W",
+        GPS.GPSLongitude: (70.0, 0.0, 1.8),
+        GPS.GPSAltitudeRef: b"\x01",
+        GPS.GPSAltitude: 12.5,
+    }
+    Image.new("RGB", (8, 8)).save(file, "JPEG", exif=exif)
+    assert taken_at(Image.open(file)) == pytest.approx((-33.51, -70.0005, -12.5))
+    assert taken_at(Image.open(BytesIO(some_picture()))) is None
 
 
 def test_several_drives_are_folders_side_by_side(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def taken_at(image: Image.Image) -> tuple[float, float, float] | None:
         ]
         below = tags.get(GPS.GPSAltitudeRef, b"\0") in {b"\1", 1}
         altitude_m = float(tags[GPS.GPSAltitude]) * (-1 if below else 1)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
     known = abs(found[0]) <= 90 and abs(found[1]) <= 360 and abs(altitude_m) < FARTHEST_M
     return (found[0], found[1], altitude_m) if known else None
