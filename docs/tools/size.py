@@ -30,22 +30,22 @@ CEILINGS: Mapping[str, int] = {
     "formats": 17150,
     "pipeline": 5490,
     "video": 4110,
-    "sources": 3910,
+    "sources": 4110,
     "report": 4310,
-    "cli": 2950,
+    "cli": 3020,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1580,
-    "offline": 1620,
+    "fleet": 1890,
+    "offline": 1650,
     "config": 1770,
     "corpus": 1050,
     PLAIN: 80,
 }
-MOST = {"modules": 315, "rooms": 17, "arrows": 63, "floors": 8, "options": 77}
+MOST = {"modules": 318, "rooms": 17, "arrows": 63, "floors": 8, "options": 77}
 
 
 def code_lines(path: Path) -> int:

@@ -13,7 +13,6 @@ from edgefirst_ros.corpus.output import new_folder, write_new
 from edgefirst_ros.corpus.several import (
     NO_LABEL,
     Sample,
-    Samples,
     Source,
     file_name,
     gathered,
@@ -25,7 +24,7 @@ IMAGES, ANNOTATIONS = "images", "annotations"
 
 
 def export_coco(
-    dataset: Source | Samples | Iterable[Source],
+    dataset: Source | Iterable[Source],
     out: str | PathLike[str],
     *,
     unlabelled: Literal["leave out", "include"] = "leave out",

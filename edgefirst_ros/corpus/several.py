@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.corpus.reading import beneath
 from edgefirst_ros.corpus.reading import open as open_dataset
-from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, Sample
 from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import open_picture
@@ -63,10 +63,10 @@ class Samples(Protocol):
         """A sample's file as it is stored."""
 
 
-Source = EdgeFirstDataset | str | PathLike[str]
+Source = Samples | str | PathLike[str]
 
 
-def gathered(source: Source | Samples | Iterable[Source]) -> Samples:
+def gathered(source: Source | Iterable[Source]) -> Samples:
     """What an export takes: open datasets as they are, and those at or below paths, one after the other.
 
     Raises:
@@ -77,10 +77,12 @@ def gathered(source: Source | Samples | Iterable[Source]) -> Samples:
         return cast("Samples", source)
     if isinstance(source, str | PathLike):
         source = [source]
-    found: list[EdgeFirstDataset] = []
-    for each in cast("Iterable[Source]", source):
-        if isinstance(each, EdgeFirstDataset):
+    found: list[Samples] = []
+    for each in source:
+        if not isinstance(each, str | PathLike):
             found.append(each)
+        elif isinstance(each, str) and "://" in each:
+            found.append(open_dataset(each))
         else:
             found += map(open_dataset, beneath(Path(each)))
     return found[0] if len(found) == 1 else Several(found)
@@ -94,7 +96,7 @@ class Several:
         path: of the first dataset.
     """
 
-    def __init__(self, datasets: Sequence[EdgeFirstDataset]) -> None:
+    def __init__(self, datasets: Sequence[Samples]) -> None:
         self._datasets = list(datasets)
         self.path = self._datasets[0].path
         own = [tuple(each.labels) for each in self._datasets]

@@ -19,7 +19,6 @@ from edgefirst_ros.corpus.reading import CLOUDS, fields_of, matrix_of_cloud
 from edgefirst_ros.corpus.several import (
     CAMERA,
     Sample,
-    Samples,
     Source,
     file_name,
     gathered,
@@ -38,7 +37,7 @@ _KEYS = ("boxes2d", "time_ns")
 
 
 def export_shards(
-    dataset: Source | Samples | Iterable[Source],
+    dataset: Source | Iterable[Source],
     out: str | PathLike[str],
     *,
     sensors: Collection[str] = (),

@@ -11,7 +11,6 @@ from edgefirst_ros.corpus.output import new_folder, write_new
 from edgefirst_ros.corpus.several import (
     NO_LABEL,
     Sample,
-    Samples,
     Source,
     file_name,
     gathered,
@@ -23,7 +22,7 @@ TRAIN, VAL, UNGROUPED = "train", "val", "all"
 
 
 def export_yolo(
-    dataset: Source | Samples | Iterable[Source], out: str | PathLike[str], *, unlabelled: bool = False
+    dataset: Source | Iterable[Source], out: str | PathLike[str], *, unlabelled: bool = False
 ) -> Path:
     """Write the pictures of datasets with their 2-D boxes as Ultralytics' tools read them.
 
