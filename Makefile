@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -85,6 +85,15 @@ test-view: .venv-view/ready ## drawings of recordings and datasets, read back wi
 	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
 	touch $@
 
+# In a venv of its own, because the vendor's validator installs 620 MB.
+test-studio: .venv-validator/ready oracles ## what the vendor's tools make of datasets, its validator, too
+	$(BIN)/python -m pytest test/formats/edgefirst/test_vendor_tools.py
+
+.venv-validator/ready:
+	$(PYTHON) -m venv .venv-validator
+	.venv-validator/bin/python -m pip install --quiet --disable-pip-version-check edgefirst-validator
+	touch $@
+
 # Needs root, and what it says. The root of Debian is kept in .aarch64. SUITE=trixie, MIRROR=URL of Debian, TESTS=test/ego.
 test-aarch64: $(VENV)/ready ## wheels, demo, capture, recovery and tests on an emulated aarch64 (root)
 	$(BIN)/python test/aarch64 $(foreach name,SUITE MIRROR TESTS,\
@@ -108,7 +117,7 @@ fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
-oracles: .venv-edgefirst/ready .venv-ncore/ready
+oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready .venv-datasets/ready
 
 # Older versions that setup.py allows: those up to 0.16.5 would unpickle what a stranger's dataset holds.
 .numcodecs-%/ready: $(VENV)/ready
@@ -123,6 +132,14 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 	-$(PYTHON) -m venv .venv-ncore && .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check \
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
+
+.venv-colmap/ready:
+	-$(PYTHON) -m venv .venv-colmap && .venv-colmap/bin/python -m pip install --quiet --disable-pip-version-check \
+		pycolmap && touch $@
+
+.venv-datasets/ready:
+	-$(PYTHON) -m venv .venv-datasets && .venv-datasets/bin/python -m pip install --quiet --disable-pip-version-check \
+		datasets pillow webdataset && touch $@
 
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/told.py
@@ -140,4 +157,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-datasets .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info

@@ -1,65 +1,131 @@
 """Samples per second that torch's DataLoader gets out of an EdgeFirst dataset.
 
-    .venv-torch/bin/python benchmarks/read.py [--dataset FOLDER] [--samples 200] [--runs 3]
+    .venv-torch/bin/python benchmarks/read.py [--dataset FOLDER] [--samples 200] [--runs 3] [--others]
 
 `make test-torch` makes that environment. Without a dataset, a 1080p30 drive with radar cubes and a lidar of
 60 000 rays is simulated and converted, once: it is kept in the folder for temporary files. Each line is the
-best of several runs over the same samples in random order; the start of the workers does not count.
+best of several runs over the same samples in random order; the start of the workers does not count. --others
+reads the same pictures in other ways: with PIL out of the ZIP, with torchvision's ImageFolder, out of shards.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Sequence
+import io
+import json
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import numpy as np
+import simplejpeg
+from PIL import Image
+from read_drive import BATCH, KEYS, dataset
+
 import edgefirst_ros
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.corpus.shards import export_shards
+from edgefirst_ros.corpus.yolo import export_yolo
 
-CACHE = Path(tempfile.gettempdir()) / "edgefirst-ros-benchmarks" / "read"
-DRIVE = DriveOptions(
-    seconds=10, width=1920, height=1080, mbit_s=12, grain=4, lidar_points=60_000, cube_hz=18, masks=True
-)
-KEYS: dict[str, Sequence[str] | None] = {
-    "image": ["image"],
-    "image, boxes2d": ["image", "boxes2d"],
-    "image, lidar, boxes2d": ["image", "lidar", "boxes2d"],
-    "all": None,
-}
+try:
+    import torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+except ModuleNotFoundError:
+    raise SystemExit("torch is not installed; make test-torch makes a venv with it, .venv-torch") from None
+
 WORKERS = (0, 1, 2)
-BATCH = 8
 
 
-def dataset() -> Path:
-    """The benchmark's own, made if it is not there yet."""
-    if not (CACHE / "out" / "edgefirst").is_dir():
-        made = simulate(CACHE / "recording", DRIVE)
-        edgefirst_ros.convert(made.mcap, CACHE / "out", page=False)
-    return CACHE / "out"
+class Zipped(Dataset):
+    """Pictures of a ZIP, as one reads them without this package."""
+
+    def __init__(self, place: Path) -> None:
+        self._path = next(place.rglob("*.zip"))
+        with zipfile.ZipFile(self._path) as archive:
+            self._names = [name for name in archive.namelist() if name.endswith(".camera.jpeg")]
+        self._open: dict[int, zipfile.ZipFile] = {}
+        """By process: forked ones would move each other's position."""
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, number: int) -> Any:  # noqa: ANN401 - torch has no types
+        if os.getpid() not in self._open:
+            self._open = {os.getpid(): zipfile.ZipFile(self._path)}
+        archive = self._open[os.getpid()]
+        with Image.open(io.BytesIO(archive.read(self._names[number]))) as picture:
+            return tensor(np.array(picture.convert("RGB")))
 
 
-def rate(opened: Any, samples: int, workers: int) -> tuple[float, float]:  # noqa: ANN401 - any dataset
-    """Samples per second after the first batch of each worker, and CPU ms of this process for each."""
+class Sharded(IterableDataset):
+    """Pictures of shards in their order; workers share the shards."""
+
+    def __init__(self, folder: Path) -> None:
+        index = json.loads((folder / "shards.json").read_text())
+        self._paths = [folder / name for group in index["groups"].values() for name in group["shards"]]
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        mine = self._paths if worker is None else self._paths[worker.id :: worker.num_workers]
+        for path in mine:
+            with tarfile.open(path, "r|") as shard:
+                for entry in shard:
+                    if entry.name.endswith(".jpg") and (file := shard.extractfile(entry)) is not None:
+                        yield tensor(simplejpeg.decode_jpeg(file.read(), "RGB"))
+
+
+def tensor(picture: Any) -> Any:  # noqa: ANN401 - torch has no types
+    """The picture (3, H, W)."""
+    return torch.from_numpy(picture).permute(2, 0, 1)
+
+
+def others(place: Path) -> Iterator[tuple[str, Any]]:
+    """The same pictures in other ways."""
+    folder = place.parent / "others"
+    if not folder.is_dir():
+        export_yolo(place, folder / "yolo", unlabelled=True)
+        export_shards(place, folder / "shards", shard_mb=16)
+    yield "PIL and zipfile", Zipped(place)
     try:
-        from torch.utils.data import DataLoader  # noqa: PLC0415 - read_s3.py takes the dataset without
-    except ModuleNotFoundError:
-        raise SystemExit("no torch; make test-torch makes a venv with it, .venv-torch") from None
-    order = [number * 7919 % len(opened) for number in range(samples)]
-    loader = DataLoader(
-        opened,
-        batch_size=BATCH,
-        sampler=order,
-        num_workers=workers,
-        collate_fn=edgefirst_ros.collate,
-    )
+        from torchvision.datasets import ImageFolder  # noqa: PLC0415
+    except (ImportError, RuntimeError):
+        print("torchvision is not installed")
+    else:
+        yield "torchvision's ImageFolder", Files(ImageFolder(str(folder / "yolo" / "images")))
+    yield "shards, in order", Sharded(folder / "shards")
+
+
+class Files(Dataset):
+    """Pictures of an ImageFolder without its classes."""
+
+    def __init__(self, folder: Any) -> None:  # noqa: ANN401 - torchvision has no types
+        self._folder = folder
+
+    def __len__(self) -> int:
+        return len(self._folder)
+
+    def __getitem__(self, number: int) -> Any:  # noqa: ANN401 - torch has no types
+        return tensor(np.array(self._folder[number][0]))
+
+
+def rate(
+    opened: Any,  # noqa: ANN401 - any dataset
+    samples: int,
+    workers: int,
+    collate: Callable[..., Any] | None = edgefirst_ros.collate,
+) -> tuple[float, float]:
+    """Samples per second after the first batch of each worker, and CPU ms of this process for each."""
+    in_order = isinstance(opened, IterableDataset)
+    order = None if in_order else [number * 7919 % len(opened) for number in range(samples)]
+    loader = DataLoader(opened, batch_size=BATCH, sampler=order, num_workers=workers, collate_fn=collate)
     batches = iter(loader)
     for _ in range(max(1, workers)):
         next(batches)
     begin_s, begin_cpu_s = perf_counter(), process_time()
-    count = sum(len(batch["name"]) for batch in batches)
+    count = sum(len(batch if collate is None else batch["name"]) for batch in batches)
     return count / (perf_counter() - begin_s), (process_time() - begin_cpu_s) / count * 1e3
 
 
@@ -71,16 +137,21 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, help="default: a simulated drive, made once")
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--others", action="store_true", help="pictures alone, also in other ways")
     chosen = parser.parse_args()
     place = chosen.dataset or dataset()
     print("| keys | " + " | ".join(f"{n} workers" for n in WORKERS) + " | CPU ms a sample |")
     print("|---|" + "---|" * (len(WORKERS) + 1))
-    for name, keys in KEYS.items():
-        opened = edgefirst_ros.open(place, keys=keys)
-        best = [
-            max(rate(opened, chosen.samples, workers)[0] for _ in range(chosen.runs)) for workers in WORKERS
-        ]
-        cpu_ms = min(rate(opened, chosen.samples, 0)[1] for _ in range(chosen.runs))
+    ours = ((name, edgefirst_ros.open(place, keys=keys)) for name, keys in KEYS.items())
+    lines = [*[*ours][:1], *others(place)] if chosen.others else ours
+    for name, opened in lines:
+        collate = edgefirst_ros.collate if isinstance(opened, edgefirst_ros.EdgeFirstDataset) else None
+        runs = {
+            workers: [rate(opened, chosen.samples, workers, collate) for _ in range(chosen.runs)]
+            for workers in WORKERS
+        }
+        best = [max(each for each, _ in runs[workers]) for workers in WORKERS]
+        cpu_ms = min(each for _, each in runs[0])
         print(f"| {name} | " + " | ".join(f"{each:.0f}" for each in best) + f" | {cpu_ms:.1f} |", flush=True)
 
 

@@ -24,7 +24,7 @@ import edgefirst_ros
 from edgefirst_ros.corpus import fetching
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "test")]
-from read import KEYS, dataset  # noqa: E402
+from read_drive import KEYS, dataset  # noqa: E402
 from s3server import find_weed, s3_server  # noqa: E402
 
 BATCH, WORKERS = 8, 2

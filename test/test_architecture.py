@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
-    "corpus": "config formats model sources",
+    "corpus": "config formats model report sources",
     "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
     "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
@@ -164,7 +164,19 @@ NAMES_A_FORMAT = re.compile(
     r"|edgefirst(?!_ros|_msgs|error|[-.]|_debug|[ /]?maivin|$)",
     re.IGNORECASE,
 )
-READER = ("coco", "corpus", "describing", "fetching", "places", "reading", "remote", "standin")
+READER = (
+    "coco",
+    "corpus",
+    "describing",
+    "exporting",
+    "fetching",
+    "places",
+    "reading",
+    "remote",
+    "shards",
+    "standin",
+    "yolo",
+)
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},

@@ -26,6 +26,7 @@ COMMANDS = typer.main.get_command(app)
 for _name in COMMANDS.list_commands(None):
     COMMANDS.get_command(None, _name)  # which imports its module
 OTHERS_OPTIONS = {"--symlink-install", "--merge-install", "--ros-args", "--against", "--nthreads"}
+OTHERS_OPTIONS |= {"--no-deps", "--orientation-method", "--center-method", "--auto-scale-poses"}
 """Options of colcon, ROS, Dask and benchmarks that documents name without their command."""
 
 

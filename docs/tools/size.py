@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17480,
-    "pipeline": 5485,
+    "formats": 17540,
+    "pipeline": 5490,
     "video": 4110,
     "sources": 4130,
-    "report": 4290,
-    "cli": 2950,
+    "report": 4310,
+    "cli": 3050,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1750,
     "fleet": 1890,
     "offline": 1650,
-    "config": 1755,
-    "corpus": 1070,
-    PLAIN: 80,
+    "config": 1770,
+    "corpus": 1810,
+    PLAIN: 90,
 }
-MOST = {"modules": 319, "rooms": 17, "arrows": 64, "floors": 8, "options": 76}
+MOST = {"modules": 326, "rooms": 17, "arrows": 65, "floors": 8, "options": 77}
 
 
 def code_lines(path: Path) -> int:

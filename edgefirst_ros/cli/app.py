@@ -85,6 +85,7 @@ COMMANDS = {
     "view": "view",
     "sheet": "datasets",
     "mask": "datasets",
+    "export": "export",
     "capture": "capture",
     "play": "play",
     "l5kit": "l5kit",

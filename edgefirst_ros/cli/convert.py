@@ -55,6 +55,10 @@ def convert(
     schema_version: options.Annotations = None,
     container: options.Container = None,
     reference: options.Reference = None,
+    user: Annotated[
+        str,
+        typer.Option("--for", metavar="NAME", help="Settings that a program asks for: studio."),
+    ] = "",
     prefix: options.Prefix = None,
     rig: Rig = False,
     rig_offset: Annotated[
@@ -209,6 +213,7 @@ def convert(
             print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
         chosen = options.chosen(locals())
+        chosen = options.preset(user, chosen) if user else chosen
         if is_fleet:
             _refuse({"--dry-run": dry_run, "--rig": rig, "--name": bool(name)})
             notes: list[str] = []

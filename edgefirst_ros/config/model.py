@@ -541,6 +541,13 @@ class Settings(OptionsModel):
         description="Keep one of every N reference frames. Set it in place of rate_hz for samples at equal "
         "distances in frames.",
     )
+    first_frame: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Number of the first reference frame of a sequence. Set it to 100 for tools that look "
+        "for pictures by frame numbers without leading zeros.",
+    )
     keyframes: bool = Field(
         False,
         description="Keep only video key frames; no other frame is decoded. Set it where time is short: it "

@@ -178,7 +178,7 @@ def _order(chosen: Sequence[Chosen], members: Sequence[EdgeFirstDataset]) -> npt
     return order
 
 
-_CLOUDS = ("lidar", "radar")
+CLOUDS = ("lidar", "radar")
 _GRIDS = ("image", "cube", "depth", "lidar_depth", "lidar_reflect")
 _LISTS = (
     "boxes2d", "labels2d", "scores2d", "ignore2d", "boxes3d", "labels3d", "scores3d", "ignore3d",
@@ -213,9 +213,9 @@ def collate(samples: Sequence[Sample]) -> dict[str, Any]:
         values = [sample[key] for sample in samples]
         if key in _GRIDS:
             batch[key] = _stacked([None if v is None else tensor(_grid(key, v)) for v in values], torch.stack)
-        elif key in _CLOUDS:
-            fields = _fields(values)
-            batch[key] = [None if v is None else tensor(_matrix(v, fields)) for v in values]
+        elif key in CLOUDS:
+            fields = fields_of(values)
+            batch[key] = [None if v is None else tensor(matrix_of_cloud(v, fields)) for v in values]
             batch[f"{key}_fields"] = fields
         elif key in _LISTS:
             batch[key] = [None if value is None else tensor(value) for value in values]
@@ -240,7 +240,7 @@ def _stacked(tensors: list[Any], stack: Callable[[list[Any]], Any]) -> Any:  # n
     return stack(tensors) if len(shapes) == 1 and None not in shapes else tensors
 
 
-def _fields(clouds: Sequence[npt.NDArray[np.void] | None]) -> tuple[str, ...]:
+def fields_of(clouds: Sequence[npt.NDArray[np.void] | None]) -> tuple[str, ...]:
     """Fields that all clouds have and that are one number a point: x, y, z, then the others in order."""
     there = [cloud.dtype for cloud in clouds if cloud is not None]
     plain = [
@@ -251,5 +251,6 @@ def _fields(clouds: Sequence[npt.NDArray[np.void] | None]) -> tuple[str, ...]:
     return tuple(sorted(plain, key=lambda name: (name not in {"x", "y", "z"}, plain.index(name))))
 
 
-def _matrix(cloud: npt.NDArray[np.void], fields: Sequence[str]) -> npt.NDArray[np.float32]:
+def matrix_of_cloud(cloud: npt.NDArray[np.void], fields: Sequence[str]) -> npt.NDArray[np.float32]:
+    """The columns (N, F) of a cloud."""
     return np.array(structured_to_unstructured(cloud[list(fields)], np.float32))

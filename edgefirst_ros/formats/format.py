@@ -23,6 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -567,6 +568,7 @@ class Format(ABC, Generic[Options]):
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
+        presets: settings that make datasets for a program, by its name, as in a configuration file.
         ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
             A format that has it names its cameras in ``drawings``.
         follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
@@ -580,6 +582,7 @@ class Format(ABC, Generic[Options]):
     by_camera = False
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     ego_masks: str = ""
     follows_mounts = False
 

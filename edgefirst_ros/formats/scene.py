@@ -134,6 +134,8 @@ class Scene:
         position_m: in the local frame; without it the view has one by the places.
         solids_frame: of ``solids``; None for that of the sensor.
         points_frame: of ``points`` and ``radar``; None for those of the sensors.
+        geodetic: latitude and longitude in degrees and altitude in metres, where they are known to
+            centimetres: ``place`` may be coarser.
     """
 
     moment: Moment
@@ -152,6 +154,7 @@ class Scene:
     position_m: Vector | None = None
     solids_frame: str | None = None
     points_frame: str | None = None
+    geodetic: Vector | None = None
 
 
 class Scenes(ABC):
@@ -220,8 +223,18 @@ class Canvas(Protocol):
     def picture(self, camera: str, data: bytes, boxes: Iterable[Box2d], size: tuple[int, int]) -> None:
         """A camera's JPEG or PNG of that size, and what was found on it."""
 
-    def cloud(self, path: str, points: Points, frame: str, speed_m_s: Points | None = None) -> None:
-        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it."""
+    def mask(self, camera: str, name: str, png: bytes) -> None:
+        """A mask of a camera's pictures, by the camera's frame: the vehicle itself is not 0."""
+
+    def cloud(
+        self,
+        path: str,
+        points: Points,
+        frame: str,
+        speed_m_s: Points | None = None,
+        times_ns: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it; times (N,) of each."""
 
     def boxes_3d(self, path: str, boxes: Iterable[Box3d], frame: str) -> None:
         """Boxes in a frame; none clears those before."""

@@ -313,6 +313,9 @@ class Intrinsics:
         size: width and height of the picture.
         derived: how these were computed from a CameraInfo of other pictures; empty if it is of this picture.
         assumed: what was assumed in doing so; empty if nothing.
+        distortion: coefficients in the order of OpenCV: k1 k2 p1 p2 k3 k4 k5 k6 s1 s2 s3 s4, of a fisheye
+            lens k1 to k4; fewer if the others are 0. Only who projects points sets them.
+        is_fisheye: whether the distance from the middle grows with the angle.
     """
 
     focal_px: tuple[float, float]
@@ -320,6 +323,8 @@ class Intrinsics:
     size: tuple[int, int]
     derived: str = ""
     assumed: str = ""
+    distortion: tuple[float, ...] = ()
+    is_fisheye: bool = False
 
 
 def picture_intrinsics(

@@ -120,6 +120,7 @@ class Samples:
         self.held_bytes = 0
         self._topics = config.topics
         self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
+        self._first_number = config.first_frame
         self._session = session
         self._ledger, self._fanout = session.ledger, session.fanout
         self._pictures = pictures
@@ -233,7 +234,7 @@ class Samples:
                 reference, camera, possible=not is_spared, better=self._pictures.is_quick(camera)
             )
         ego = self._context.pose(reference.time_ns)
-        number = frame.number - (self._first or 0)
+        number = frame.number - (self._first or 0) + self._first_number
         make = partial(
             Sample,
             self.info,

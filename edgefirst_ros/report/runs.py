@@ -122,6 +122,8 @@ def _report_of(name: str, dataset: Path) -> Path | None:
     for report in (dataset / REPORT, loose):
         if report.is_file() and not report.is_symlink():
             return report
+    if dataset.parent.name != name:
+        return None  # no report of a run says that it lies here; one of another drive may say so by chance
     output = dataset.parent.parent
     patterns = (f"*/*/{REPORT}", f"*/*.{REPORT}")
     others = (each for pattern in patterns for each in output.glob(pattern) if not each.is_symlink())

@@ -33,6 +33,11 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     nothing = "nothing was written: no sample had a sensor file"
     moved = MappingProxyType({"camera_format": "picture_format"})
     visible_by = (f"*{_TABLE}",)
+    # The vendor's tools want today's columns and a folder. Its client writes frames with three digits, which
+    # its validator looks for without leading zeros: from 100 on both find them.
+    presets = MappingProxyType(
+        {"studio": {"first_frame": 100, name: {"schema_version": "2026.10", "container": "folder"}}}
+    )
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""

@@ -15,11 +15,22 @@ import pyarrow as pa
 from edgefirst_ros.formats.edgefirst.finish import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
-from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd
+from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd, taken_at
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
-from edgefirst_ros.formats.scene import Box2d, Box3d, Detail, Moment, Points, Ring, Scene, Scenes, opened
+from edgefirst_ros.formats.scene import (
+    Box2d,
+    Box3d,
+    Detail,
+    Moment,
+    Points,
+    Ring,
+    Scene,
+    Scenes,
+    Vector,
+    opened,
+)
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 
@@ -87,7 +98,7 @@ class EdgeFirstScenes(Scenes):
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
         self._annotations = Annotations(self._files, *SHOWN)
-        self._last: tuple[str, bytes | None, int | None] | None = None
+        self._last: tuple[str, bytes | None, int | None, Vector | None] | None = None
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 
@@ -106,7 +117,7 @@ class EdgeFirstScenes(Scenes):
         stem, read = self._stem(moment), self._files.read
         with refusing(stem, DatasetError):
             rows = (self._all if detail is Detail.ALL else self._annotations).of(stem)
-            picture, time_ns = self._picture(stem)
+            picture, time_ns, geodetic = self._picture(stem)
             seen = moment if picture is None else replace(moment, time_ns=time_ns)
             scene = Scene(seen, picture, boxes_of(rows), name=PurePosixPath(stem).name)
             scene.points = None if (cloud := read(stem, "lidar.pcd")) is None else _cloud(cloud)[0]
@@ -119,18 +130,20 @@ class EdgeFirstScenes(Scenes):
                 scene.masks = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
                 scene.solids = [_box3d(row) for row in rows if row.get("box3d") is not None] or None
                 self._move(scene, rows[0] if rows else {})
+                scene.geodetic = geodetic
         return scene
 
     def _stem(self, moment: Moment) -> str:
         return self._stems[moment.sequence, moment.frame or 0]
 
-    def _picture(self, stem: str) -> tuple[bytes | None, int | None]:
-        """A sample's picture, and the time that it says; kept, as ``scene`` follows ``timed``."""
+    def _picture(self, stem: str) -> tuple[bytes | None, int | None, Vector | None]:
+        """A sample's picture, and the time and place that it says; kept, as ``scene`` follows ``timed``."""
         found = self._last
         if found is None or found[0] != stem:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
-            found = stem, data, None if data is None else acquired_ns(opened(data)[0])
-            self._last = found
+            image = None if data is None else opened(data)[0]
+            said = (None, None) if image is None else (acquired_ns(image), taken_at(image))
+            self._last = found = stem, data, *said
         return found[1:]
 
     @cached_property

@@ -41,6 +41,7 @@ Get = Callable[[str], bytes]
 _FRAMES = re.compile(r"((?:cameras|lidars|radars)/[^/]+/frames)/\.zattrs")
 _SENSOR = re.compile(r"(cameras/[^/]+)/\.zattrs")
 _INTRINSICS = re.compile(r"intrinsics/default/cameras/([^/]+)/\.zattrs")
+_MASK = re.compile(r"masks/default/cameras/([^/]+)/([^/]+)/\.zarray")
 _SERIES = "poses/default/generic_data"
 _ENTITIES = {"cameras": Mark.CAMERA, "lidars": Mark.LIDAR, "radars": Mark.RADAR}
 _NUMBER = "radial_velocity_m_s"
@@ -216,9 +217,9 @@ class NCoreDrawing:
                 if found is not None and entity is not None:
                     model = parse_json(get(key))["camera_model_parameters"]
                     if "focal_length" in model:
-                        seen = (model[part] for part in ("focal_length", "principal_point", "resolution"))
-                        focal, principal, size = (tuple(each) for each in seen)
-                        canvas.camera(entity, Intrinsics(focal, principal, size), found[1])
+                        canvas.camera(entity, _lens(model), found[1])
+                if (mask := _MASK.fullmatch(key)) is not None:
+                    canvas.mask(mask[1], mask[2], read_array(get, key.removesuffix("/.zarray")).item())
             if f"{_SERIES}/gps_timestamps_us/.zarray" in keys:
                 _draw_fixes(get, canvas)
             if f"{_SERIES}/imu_timestamps_us/.zarray" in keys:
@@ -231,6 +232,18 @@ class NCoreDrawing:
     def _guarded(self, work: Callable[[], None], where: object) -> None:
         with refusing(self._folder, DatasetError, f"{where} cannot be read"):
             work()
+
+
+def _lens(model: dict[str, Any]) -> Intrinsics:
+    """How a camera sees, with its coefficients in the order of OpenCV."""
+    seen = (model[part] for part in ("focal_length", "principal_point", "resolution"))
+    focal, principal, size = (tuple(each) for each in seen)
+    radial = [float(value) for value in model.get("radial_coeffs", ())]
+    if "max_angle" in model:
+        return Intrinsics(focal, principal, size, distortion=tuple(radial), is_fisheye=True)
+    across = map(float, model.get("tangential_coeffs", (0.0, 0.0)))
+    thin = map(float, model.get("thin_prism_coeffs", ()))
+    return Intrinsics(focal, principal, size, distortion=(*radial[:2], *across, *radial[2:], *thin))
 
 
 def _mounts(static: dict[str, Any]) -> Iterator[Transform]:
@@ -301,7 +314,8 @@ def rays_of(get: Get, where: str) -> Points:
 
 
 def _lidar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:
-    canvas.cloud(path, rays_of(get, where), name)
+    times_us = read_array(get, f"{where}/ray_bundle/timestamp_us", "iu", MOST_RAY_BYTES)
+    canvas.cloud(path, rays_of(get, where), name, times_ns=times_us.astype(np.int64) * 1000)
 
 
 def _radar(get: Get, where: str, name: str, path: str, canvas: Canvas) -> None:

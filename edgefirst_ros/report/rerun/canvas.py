@@ -100,7 +100,17 @@ class Canvas:
         self.on_picture(camera, marks.PICTURE, marks.picture(data))
         self.on_picture(camera, marks.BOXES_2D, marks.boxes_2d(boxes, size))
 
-    def cloud(self, path: str, points: Points, frame: str, speed_m_s: Points | None = None) -> None:
+    def mask(self, camera: str, name: str, png: bytes) -> None:
+        """Masks of the vehicle are not drawn."""
+
+    def cloud(
+        self,
+        path: str,
+        points: Points,
+        frame: str,
+        speed_m_s: Points | None = None,
+        times_ns: Any = None,  # noqa: ANN401, ARG002 - a sweep is drawn at its end
+    ) -> None:
         """Draw points, those of a radar by their speeds."""
         what = marks.by_range(points) if speed_m_s is None else marks.by_speed(points, speed_m_s)
         self.draw(path, what, frame=frame)
