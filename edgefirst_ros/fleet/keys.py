@@ -14,6 +14,7 @@ from edgefirst_ros.config.model import Config, chosen_config
 from edgefirst_ros.model.untrusted import readable, safe_name
 from edgefirst_ros.offline.drives import NUMBERED
 from edgefirst_ros.offline.inputs import DriveFiles, find_drive_files
+from edgefirst_ros.offline.naming import top_of
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Excerpt, device_host
 
@@ -159,8 +160,9 @@ def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[s
         RecordingError: a store cannot be listed.
         ConfigError: a URL that cannot be read.
     """
-    tops = [top if isinstance(top, Url) else top.absolute() for top in map(location_of, inputs)]
-    found = find_drive_files(tops)
+    places = [place if isinstance(place, Url) else place.absolute() for place in map(location_of, inputs)]
+    found = find_drive_files(places)
+    tops = list(dict.fromkeys(top_of(place) for place in places))
     drives = [
         FleetDrive(
             readable(_name(drive, tops)),

@@ -173,6 +173,21 @@ def list_objects(url: Url) -> Iterator[StoredObject]:
                 yield StoredObject(Url(url.root, meta["path"]), _version(meta))
 
 
+def list_folder(url: Url) -> list[StoredObject]:
+    """The objects of a folder, without those of folders in it.
+
+    Raises:
+        RecordingNotFound: no such bucket.
+        RecordingError: it cannot be listed.
+    """
+    store = connect(url.root)
+    with _said(url):
+        import obstore  # noqa: PLC0415
+
+        found = obstore.list_with_delimiter(store, url.key or None)["objects"]
+        return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
+
+
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
     store = connect(url.root)
     with _said(url):
