@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.fleet.keys import Settings
     from edgefirst_ros.fleet.plan import Plan
     from edgefirst_ros.fleet.run import Event, FleetOutcome
+    from edgefirst_ros.fleet.table import Done
     from edgefirst_ros.sources.recording import Excerpt
 
 
@@ -55,10 +57,14 @@ class FleetOptions:
     resume: bool = False
     retry_failed: bool = False
     fail_fast: bool = False
+    shard: str | None = None
+    metrics: Path | None = None
+    log: Path | None = None
 
     def wanted(self, output: str) -> bool:
         """Whether each drive becomes datasets of its own."""
-        given = self.jobs is not None or self.engine is not None or self.address
+        ways = (self.jobs, self.engine, self.shard, self.metrics, self.log)
+        given = any(way is not None for way in ways) or self.address
         return bool(given or self.resume or self.retry_failed or self.fail_fast or "://" in output)
 
 
@@ -98,6 +104,7 @@ def convert_fleet(
     strict: bool,
     quiet: bool,
     as_json: bool,
+    dry_run: bool = False,
     notes: Sequence[str] = (),
 ) -> int:
     """Convert every drive of the inputs into datasets of its own; the exit code.
@@ -107,25 +114,39 @@ def convert_fleet(
         RecordingNotFound: an input does not exist, or holds no recordings.
         OSError: the storage of the output does not answer.
     """
-    from edgefirst_ros.fleet.keys import discover
+    from edgefirst_ros.fleet.keys import Shard, discover
+    from edgefirst_ros.fleet.metrics import Telling
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.plan import make_plan, put_plan
     from edgefirst_ros.fleet.report import put_report
     from edgefirst_ros.fleet.run import Fleet
 
     err = make_console(stderr=True)
+    shard = None if options.shard is None else Shard.parse(options.shard)
     to = open_output(output)
     drives, found = discover(inputs)
     said = [*notes, *found]
-    plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
+    plan = make_plan(
+        drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite, shard=shard
+    )
+    del drives  # a plan of 50,000 holds what it needs of them
+    if dry_run:
+        print_plan(err, plan, said, quiet=quiet, as_json=as_json)
+        return 0
     workers = settings.config().workers or None
     stop = threading.Event()
     with ExitStack() as stack:
         engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
-        put_plan(plan, inputs, to.notes)
+        put_plan(plan, inputs, to.notes, shard)
         stack.enter_context(interruptible(stop, err, "stopping; what is complete stays"))
         view = stack.enter_context(FleetView(err, plan, quiet=quiet or as_json))
         view.begin(engine, said)
+        telling = stack.enter_context(Telling(plan, options.metrics, options.log))
+
+        def show(event: Event) -> None:
+            telling.take(event)
+            view.show(event)
+
         outcome = None
         if engine is not None:
             outcome = Fleet(
@@ -136,7 +157,7 @@ def convert_fleet(
                 fail_fast=options.fail_fast,
                 redo=overwrite,
                 stop=stop,
-                on_event=view.show,
+                on_event=show,
             ).convert()
     report, places = put_report(to)
     done, failed, left, interrupted = _result(plan, outcome)
@@ -144,33 +165,86 @@ def convert_fleet(
         result = {"interrupted": interrupted, "left": left, "report": report, "paths": places}
         sys.stdout.write(json.dumps(result) + "\n")
     else:
-        if not quiet:
-            print_fleet(err, report)
-        for note in failed:
-            print_line(err, f"[bold red]failed[/]: {escape(note['drive'])}: {escape(note['reason'])}")
-        if failed and plan.failed:
-            print_line(err, "  --retry-failed tries those again that failed in an earlier run")
-        if left:
-            print_line(err, f"{len(left):,} of {plan.drives:,} drives are left; the same command does them")
+        _print_end(err, plan, report, failed, left, quiet=quiet)
         for place in () if quiet else places:
             say(place)
     if interrupted:
         return EXIT_INTERRUPTED
-    return EXIT_POOR if failed or left or any(_is_poor(note, strict=strict) for note in done) else 0
+    is_poor = any(each.is_empty or (strict and each.is_doubtful) for each in done)
+    return EXIT_POOR if failed or left or is_poor else 0
+
+
+def _print_end(
+    console: Console,
+    plan: Plan,
+    report: Mapping[str, Any],
+    failed: Sequence[Mapping[str, Any]],
+    left: Sequence[str],
+    *,
+    quiet: bool,
+) -> None:
+    if not quiet:
+        print_fleet(console, report)
+    for note in failed:
+        print_line(console, f"[bold red]failed[/]: {escape(note['drive'])}: {escape(note['reason'])}")
+    if failed and plan.failed:
+        print_line(console, "  --retry-failed tries those again that failed in an earlier run")
+    if left:
+        print_line(console, f"{len(left):,} of {plan.drives:,} drives are left; the same command does them")
 
 
 def _result(
     plan: Plan, outcome: FleetOutcome | None
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], bool]:
+) -> tuple[list[Done], list[Mapping[str, Any]], list[str], bool]:
+    from edgefirst_ros.fleet.table import Done
+
+    before = [done for _, done in plan.done]
     if outcome is None:
-        return [note for _, note in plan.done], [note for _, note in plan.failed], [], False
-    return outcome.done, outcome.failed, outcome.left, outcome.interrupted
+        return before, [note for _, note in plan.failed], [], False
+    return (
+        [*before, *map(Done.of, outcome.done)],
+        outcome.failed,
+        outcome.left,
+        outcome.interrupted,
+    )
 
 
-def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
-    report = note["report"]
-    lost = report["lost"].keys() - {"never arrived"}
-    return not report["samples"] or (strict and bool(report["faults"] or report["warnings"] or lost))
+def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, quiet: bool, as_json: bool) -> None:
+    """Say what a run would do, and what it would take."""
+    from dataclasses import asdict
+
+    from edgefirst_ros.fleet.plan import estimate
+
+    takes = estimate(plan)
+    if as_json:
+        wanted = [
+            {"drive": w.drive.name, "bytes": w.drive.size, "files": len(w.drive.files), "again": w.change}
+            for w in plan.work
+        ]
+        counts = {"drives": plan.drives, "done": len(plan.done), "failed": len(plan.failed)}
+        sys.stdout.write(json.dumps({**counts, "work": wanted, "estimate": asdict(takes)}) + "\n")
+        return
+    for note in () if quiet else notes:
+        print_line(console, f"note: {escape(note)}")
+    for work in () if quiet else plan.work[:MOST_ROWS]:
+        why = f"again: {work.change} changed" if work.change else "again" if work.earlier else "new"
+        print_line(console, f"{escape(work.drive.name)}: {work.drive.size / 1e6:,.1f} MB, {why}")
+    if (more := len(plan.work) - MOST_ROWS) > 0 and not quiet:
+        print_line(console, f"and {more:,} more drives, which --json lists")
+    parts = [f"{plan.drives:,} drives", f"{len(plan.done):,} done", f"{len(plan.failed):,} failed before"]
+    print_line(console, f"{', '.join(parts)}: {len(plan.work):,} to convert, {takes.bytes / 1e9:,.2f} GB")
+    changes = Counter(work.change or ("as asked for" if work.earlier else "") for work in plan.work)
+    for why, count in changes.most_common():
+        print_line(console, f"  {count:,} {f'again: {why}' if why else 'new'}")
+    if takes.hours is None or takes.core_hours is None:
+        print_line(console, "what it takes is known once a few drives are done")
+    else:
+        known = f", {takes.known_hours:,.2f} of them known" if takes.known_hours else ""
+        print_line(
+            console,
+            f"about {takes.hours:,.2f} hours of driving{known}; about {takes.core_hours:,.2f} core hours, "
+            f"as {takes.drives:,} complete drives took",
+        )
 
 
 def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list[str]) -> Engine:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, chosen_config
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import readable, safe_name
 from edgefirst_ros.offline.drives import NUMBERED
 from edgefirst_ros.offline.inputs import DriveFiles, find_drive_files
@@ -116,6 +117,33 @@ def settings_hash(settings: Settings) -> str:
     part = None if settings.excerpt is None else asdict(settings.excerpt)
     own = {"recorded": settings.values is None, "version": settings.version, "excerpt": part}
     return _hash({**own, "config": config})
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several equal parts of a fleet's drives, the same whatever other drives there are."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """That of a text such as ``3/20``; numbers may begin at 0 or at 1, as those of Slurm's arrays.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and 0 <= int(number) <= int(count) > 0):
+            raise ConfigError([f"--shard {text}: expected I/N, the I-th of N parts, such as 3/20"])
+        return cls(int(number), int(count))
+
+    def has(self, key: Key) -> bool:
+        """Whether a drive is in this part."""
+        return int(key.drive, 16) % self.count == self.number % self.count
 
 
 def key_of(drive: FleetDrive, settings: str) -> Key:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from edgefirst_ros.fleet.notes import (
     DONE,
     MOST_NOTE_BYTES,
+    MOST_TABLE_BYTES,
     SUFFIX,
     LocalNotes,
     Note,
@@ -50,16 +51,23 @@ class Bucket:
 
     def list(self, folder: str) -> dict[str, int]:
         """Name and size of all objects below a folder."""
+        return {name: meta["size"] for name, meta in self._listed(folder)}
+
+    def tags(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Name and ETag of all objects below a folder; where a store has none, time of the last change."""
+        return (
+            (name, meta["e_tag"] or meta["last_modified"].isoformat()) for name, meta in self._listed(folder)
+        )
+
+    def _listed(self, folder: str) -> Iterator[tuple[str, Any]]:
         with self.errors():
             import obstore
 
             top = self.key(folder)
             cut = len(top) - len(folder)
-            return {
-                meta["path"][cut:]: meta["size"]
-                for batch in obstore.list(self.store, f"{top}/")
-                for meta in batch
-            }
+            for batch in obstore.list(self.store, f"{top}/", chunk_size=1000):
+                for meta in batch:
+                    yield meta["path"][cut:], meta
 
     def upload(self, name: str, path: Path) -> None:
         """Put a file; it appears whole, or not at all. Large ones are sent in parts, some at a time."""
@@ -115,8 +123,13 @@ class ObjectNotes:
 
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder."""
-        found = [name.removeprefix(f"{folder}/") for name in self._bucket.list(folder)]
-        return sorted(n.removesuffix(SUFFIX) for n in found if n.endswith(SUFFIX) and "/" not in n)
+        return sorted(self.states(folder))
+
+    def states(self, folder: str) -> dict[str, str]:
+        """By name, the ETag of a note, or the time of its last change."""
+        found = {name.removeprefix(f"{folder}/"): tag for name, tag in self._bucket.tags(folder)}
+        wanted = (name for name in found if name.endswith(SUFFIX) and "/" not in name)
+        return {name.removesuffix(SUFFIX): found[name] for name in wanted}
 
     def read(self, name: str) -> Note | None:
         """A note; its version is the ETag."""
@@ -146,6 +159,21 @@ class ObjectNotes:
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
         self._bucket.remove([f"{name}{SUFFIX}"])
+
+    def load(self, file: str) -> bytes | None:
+        """An object beside the notes."""
+        import obstore
+
+        try:
+            with self._bucket.errors():
+                found = obstore.get(self._bucket.store, self._bucket.key(file))
+                return bytes(found.bytes()) if found.meta["size"] <= MOST_TABLE_BYTES else None
+        except FileNotFoundError:
+            return None
+
+    def store(self, file: str, data: bytes) -> None:
+        """Put an object beside the notes."""
+        self._bucket.put(file, data)
 
     def _put_if(self, name: str, values: Mapping[str, Any], mode: Any) -> str | None:  # noqa: ANN401 - obstore's
         import obstore

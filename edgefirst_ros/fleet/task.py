@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import find_prefix
 from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
-from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED
+from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED, Notes
 from edgefirst_ros.fleet.output import Output, open_output
 from edgefirst_ros.model.errors import (
     ConfigError,
@@ -52,6 +53,7 @@ class Task:
         abandoned: version of a claim that may be taken over.
         earlier: keys with which this drive was done or has failed before; their datasets are replaced.
         redo: convert it even if it is done, and replace whatever is there.
+        failed: the run whose failure is known; that of another run is respected.
     """
 
     drive: FleetDrive
@@ -63,13 +65,15 @@ class Task:
     abandoned: str = ""
     earlier: tuple[str, ...] = ()
     redo: bool = False
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a task ended; ``note`` is what was written about it.
 
-    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile.
+    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile; ``failed``
+    may be that of another run, too.
     """
 
     how: Literal["done", "earlier", "failed", "busy"]
@@ -99,6 +103,22 @@ def run_task(task: Task) -> Ended:
         return Ended("busy")
 
 
+def settled(task: Task, notes: Notes) -> Ended | None:
+    """How another run has ended a drive since this one was planned; None if none has.
+
+    Raises:
+        OSError: the storage does not answer.
+    """
+    done = None if task.redo else notes.read(f"{DONE}/{task.key}")
+    if done is not None and done.values:
+        return Ended("earlier", done.values)
+    found = notes.read(f"{FAILED}/{task.key}")
+    if found is None or not found.values or found.values.get("again"):
+        return None
+    own = {task.failed, task.run}
+    return Ended("failed", found.values) if found.values.get("run", task.failed) not in own else None
+
+
 def failed(task: Task, output: Output, error: Exception) -> Ended:
     """Put a note that a drive failed.
 
@@ -112,6 +132,8 @@ def failed(task: Task, output: Output, error: Exception) -> Ended:
         **_head(task),
         "reason": (str(error) if known else f"{type(error).__name__}: {error}")[:_MOST_REASON],
         "again": _is_of_storage(error.__cause__ or error),
+        "run": task.run,
+        "unix_s": round(time.time()),
     }
     if not known:
         values["traceback"] = "".join(traceback.format_exception(error))[-_MOST_REASON:]
@@ -129,9 +151,8 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     notes, name = output.notes, task.drive.name
     if claim.attempts > MOST_DEATHS:
         raise RecordingError(deaths_text(MOST_DEATHS))
-    done = None if task.redo else notes.read(f"{DONE}/{task.key}")
-    if done is not None and done.values:
-        return Ended("earlier", done.values)
+    if (ended := settled(task, notes)) is not None:
+        return ended
     if (here := version(PACKAGE)) != task.settings.version:
         raise ConfigError([f"this worker has {PACKAGE} {here}, the coordinator has {task.settings.version}"])
     replaced = [note for key in task.earlier if (note := notes.read(f"{DONE}/{key}")) is not None]
@@ -143,7 +164,7 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     # From here on the dataset is not what these notes say.
     for key in {*task.earlier, str(task.key)}:
         notes.remove(f"{DONE}/{key}")
-    started_s = time.monotonic()
+    started_s, busy_s = time.monotonic(), sum(os.times()[:4])
     with output.place(name) as folder:
         converted, values = _convert(task, folder, claim, overwrite=is_own)
         old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
@@ -151,7 +172,11 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
         if fault:
             values["report"]["warnings"] = [*values["report"]["warnings"], fault]
         values["files"] = output.publish(name, folder, [*converted.paths, *pages], claim.check, old)
-    values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
+    values |= {
+        **_head(task),
+        "seconds": round(time.monotonic() - started_s, 3),
+        "core_s": round(sum(os.times()[:4]) - busy_s, 3),
+    }
     claim.check()
     if notes.create(f"{DONE}/{task.key}", values) is None:
         return Ended("earlier", values)

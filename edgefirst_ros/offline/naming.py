@@ -91,6 +91,20 @@ def _segment(part: str) -> str:
     return "".join(simple.get(token) or of(token) for token in re.findall(r"\[!?[^]^]+\]|.", part))
 
 
+def named(places: Sequence[str] | None, lists: Sequence[str] | None) -> list[str]:
+    """All recordings that a user names, by themselves or in lists.
+
+    Raises:
+        ConfigError: there is none, or a list names none.
+        RecordingNotFound: a list does not exist.
+        RecordingError: it cannot be read.
+    """
+    found = [*(places or ()), *(place for each in lists or () for place in read_list(each))]
+    if not found:
+        raise ConfigError(["name recordings, folders or URLs to convert, or a list of them by --from"])
+    return found
+
+
 def read_list(text: str) -> list[str]:
     """The recordings that a list names: lines of a text, or a column of a Parquet file.
 
