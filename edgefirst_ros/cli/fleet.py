@@ -198,11 +198,10 @@ def _result(
 ) -> tuple[list[Done], list[Mapping[str, Any]], list[str], bool]:
     from edgefirst_ros.fleet.table import Done
 
-    before = [done for _, done in plan.done]
     if outcome is None:
-        return before, [note for _, note in plan.failed], [], False
+        return plan.done, [note for _, note in plan.failed], [], False
     return (
-        [*before, *map(Done.of, outcome.done)],
+        [*plan.done, *(Done.of(str(note["key"]), note) for note in outcome.done)],
         outcome.failed,
         outcome.left,
         outcome.interrupted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -52,7 +52,7 @@ class Plan:
     """
 
     work: list[Work] = field(default_factory=list)
-    done: list[tuple[str, Done]] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
     failed: list[tuple[FleetDrive, Mapping[str, Any]]] = field(default_factory=list)
     known: Mapping[str, Done] = field(default_factory=dict)
 
@@ -86,38 +86,61 @@ def make_plan(
         OSError: the storage does not answer.
     """
     done, failed = read_done(notes), read_all(notes, FAILED)
-    names: dict[str, str] = {}
-    earlier: dict[str, list[str]] = {}
-    known = chain(
-        ((text, str(values.get("drive"))) for text, values in failed.items()),
-        ((text, each.drive) for text, each in done.items()),
-    )
-    for text, name in known:
-        if (key := Key.parse(text)) is not None:
-            if name == safe_name(name):
-                names[name] = key.drive
-            earlier.setdefault(key.drive, []).append(text)
-    for name, values in read_all(notes, RUNNING).items():
-        if name == safe_name(name):
-            names.setdefault(name, str(values.get("drive")))
     hashed = settings_hash(settings)
-    keys = [key_of(drive, hashed) for drive in drives]
-    plan = Plan(known=done)
-    for drive, key, name in zip(drives, keys, unique_names(drives, keys, names), strict=True):
+    plan, left = Plan(known=done), list[tuple[FleetDrive, Key]]()
+    for drive in drives:
+        key = key_of(drive, hashed)
+        found = None if redo else done.get(str(key))
         if shard is not None and not shard.has(key):
             continue
-        text = str(key)
-        before = failed.get(text)
-        if text in done and not redo:
-            plan.done.append((text, done[text]))
-            continue
-        named = replace(drive, name=name)
-        if before is not None and not (retry_failed or redo or before.get("again")):
-            plan.failed.append((named, before))
+        if found is not None:
+            plan.done.append(found)
         else:
-            by = "" if before is None else str(before.get("run", ANY))
-            plan.work.append(Work(named, key, tuple(earlier.get(key.drive, ())), by))
+            left.append((drive, key))
+    before = _Before({key.drive for _, key in left}, done, failed, notes)
+    for (drive, key), name in zip(left, unique_names(left, drives, before.names, before.taken), strict=True):
+        named, note = replace(drive, name=name), failed.get(str(key))
+        if note is not None and not (retry_failed or redo or note.get("again")):
+            plan.failed.append((named, note))
+        else:
+            by = "" if note is None else str(note.get("run", ANY))
+            plan.work.append(Work(named, key, tuple(before.keys.get(key.drive, ())), by))
     return plan
+
+
+class _Before:
+    """What notes say of earlier conversions.
+
+    Attributes:
+        keys: of each drive that is left, by ``Key.drive``.
+        names: that these drives have.
+        taken: names that any drive has.
+    """
+
+    def __init__(
+        self, left: Collection[str], done: Mapping[str, Done], failed: Mapping[str, Any], notes: Notes
+    ) -> None:
+        self.keys: dict[str, list[str]] = {}
+        self.names: dict[str, str] = {}
+        self.taken: set[str] = set()
+        if not left:
+            return
+        known = chain(
+            ((text, str(note["drive"])) for text, note in failed.items()),
+            ((text, each.drive) for text, each in done.items()),
+        )
+        for text, name in known:
+            if Key.parse(text) is None:
+                continue
+            self.taken.add(name)
+            if (drive := text.partition("-")[0]) in left:
+                self.keys.setdefault(drive, []).append(text)
+                if name == safe_name(name):
+                    self.names[drive] = name
+        for name, values in read_all(notes, RUNNING).items():
+            if name == safe_name(name) and name not in self.taken:
+                self.taken.add(name)
+                self.names.setdefault(str(values.get("drive")), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +197,7 @@ def put_plan(plan: Plan, inputs: Sequence[str], notes: Notes, shard: Shard | Non
     whole = [*inputs, *([] if shard is None else [f"--shard {shard}"])]
     name = hashlib.sha256("\n".join(whole).encode(errors="surrogateescape")).hexdigest()[:16]
     drives = {work.drive.name: str(work.key) for work in plan.work}
-    drives |= {done.drive: text for text, done in plan.done}
+    drives |= {done.drive: done.key for done in plan.done}
     drives |= {drive.name: str(values["key"]) for drive, values in plan.failed}
     shown = list(inputs[:_MOST_INPUTS])  # a list may name each of many thousands, which the drives say again
     notes.put(f"{PLAN}/{name}", {"unix_s": round(time.time()), "inputs": shown, "drives": drives})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import traceback
@@ -27,14 +28,19 @@ from edgefirst_ros.model.errors import (
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.offline.sessions import recorded_settings
-from edgefirst_ros.report.models import parsed
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import Report, parsed
 from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.recording import device_host
 
 PACKAGE = "edgefirst_ros"
 _MOST_REASON = 1 << 14
 """Characters: a library's message may quote all of an input."""
+_MOST_PLACES = 16
+_DEGREE_M = 111_320.0
+"""Along a meridian."""
 MOST_DEATHS = 3
 """A drive that has killed this many workers is given up."""
 
@@ -230,12 +236,18 @@ def _head(task: Task) -> dict[str, Any]:
 def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
     """What the fleet's report needs of a drive's report; topics without the device's prefix."""
     prefix, columns = find_prefix(report["topics"], config).strip("/"), ("type", *COUNTS, "pairing_error_ms")
+    read = parsed(report)
+    first = read.sequences[0].name if read.sequences else ""
     return {
+        "grade": judge(read).grade,
+        "device": device_host(first) or prefix,
+        "start_ns": read.start_ns,
+        "track": _track(read),
         "dataset": report["dataset"],
         "samples": report["samples"],
         "formats": report["formats"],
         "totals": report["totals"],
-        "lost": losses(parsed(report)),
+        "lost": losses(read),
         "faults": sum(len(each["faults"]) for each in report["recordings"]),
         "warnings": report["warnings"],
         "topics": {
@@ -243,6 +255,20 @@ def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
             for topic, account in report["topics"].items()
         },
     }
+
+
+def _track(report: Report) -> list[list[float]]:
+    """Latitudes and longitudes of some positions, for a map of many drives."""
+    tracks = [sequence.track for sequence in report.sequences if sequence.track is not None]
+    points = [(track, point) for track in tracks for point in track.points]
+    found = []
+    for track, (_, east_m, north_m, _, frame, _) in points[:: max(1, -(-len(points) // _MOST_PLACES))]:
+        if frame < len(track.origins) and (origin := track.origins[frame]) is not None:
+            # As if the earth were flat: within a drive that is off by less than a map of many shows.
+            latitude = origin.latitude + north_m / _DEGREE_M
+            width_m = _DEGREE_M * max(0.01, math.cos(math.radians(origin.latitude)))
+            found.append([round(latitude, 4), round(origin.longitude + east_m / width_m, 4)])
+    return found
 
 
 def deaths_text(count: int) -> str:

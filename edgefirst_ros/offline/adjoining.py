@@ -32,7 +32,11 @@ class _Group:
     def __init__(self, files: Sequence[InputFile]) -> None:
         self.opened: dict[Location, Recording | EdgeFirstError] = {}
         self._files = sorted(files, key=lambda file: file.path.name)
-        pairs = ((_needed_b_s(*pair), n) for n, pair in enumerate(pairwise(self._files)))
+        self._begun_s = [device_time_s(file.path.stem) for file in self._files]
+        pairs = (
+            (_needed_b_s(file.size, *times), n)
+            for n, (file, times) in enumerate(zip(self._files, pairwise(self._begun_s), strict=False))
+        )
         self._left = sorted((each for each in pairs if each[0] >= SLOWEST_B_S), reverse=True)
         self._taken: list[int] = []
         self._slowest_b_s: float | None = None
@@ -60,9 +64,8 @@ class _Group:
 
     def _reaches_next(self, number: int) -> bool:
         """Whether a file that is open ends about where the next one begins by their names."""
-        early, late = self._files[number : number + 2]
-        begun_s, next_s = device_time_s(early.path.stem), device_time_s(late.path.stem)
-        if (found := self.opened.get(early.path)) is None:
+        begun_s, next_s = self._begun_s[number : number + 2]
+        if (found := self.opened.get(self._files[number].path)) is None:
             return False
         lasts_s = _lasts_s(found)
         return begun_s is None or next_s is None or lasts_s + APART_S >= next_s - begun_s
@@ -84,12 +87,11 @@ def adjoining(groups: Sequence[Sequence[InputFile]], opened: Opener) -> list[Rec
             group.learn(path, found)
 
 
-def _needed_b_s(early: InputFile, late: InputFile) -> float:
-    """Bytes a second that the earlier file has if it lasts until the later one begins."""
-    begun_s, next_s = device_time_s(early.path.stem), device_time_s(late.path.stem)
-    if early.size < 0 or begun_s is None or next_s is None or next_s - begun_s <= NAMED_S:
+def _needed_b_s(size: int, begun_s: float | None, next_s: float | None) -> float:
+    """Bytes a second that a file has if it lasts until the next one begins."""
+    if size < 0 or begun_s is None or next_s is None or next_s - begun_s <= NAMED_S:
         return float("inf")
-    return early.size / (next_s - begun_s - NAMED_S)
+    return size / (next_s - begun_s - NAMED_S)
 
 
 def _lasts_s(found: Recording | EdgeFirstError) -> float:

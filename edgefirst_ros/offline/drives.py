@@ -162,10 +162,10 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 
 
-def _depth_first(path: str) -> list[tuple[int, list[tuple[int, str]]]]:
+def _depth_first(path: str) -> str:
     """Sort key: the files of a folder before those in its folders."""
     *folders, name = path.split("/")
-    return [*((1, by_number(folder)) for folder in folders), (0, by_number(name))]
+    return "".join([*(f"1{by_number(folder)}" for folder in folders), f"0{by_number(name)}"])
 
 
 def _foreign(name: str) -> str | None:
@@ -181,9 +181,21 @@ def _foreign(name: str) -> str | None:
     return "" if name == METADATA or name.endswith((".truth.json", REPORT)) else FOREIGN
 
 
-def by_number(name: str) -> list[tuple[int, str]]:
-    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def by_number(name: str) -> str:
+    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12.
+
+    It is one text, since the parts of 50,000 names are 100 MB.
+    """
+    return _NUMBER.sub(_by_value, name) + "\0\0"
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _by_value(found: re.Match[str]) -> str:
+    """A number behind how many digits it has; a text ends before any other one goes on."""
+    digits = str(int(found[0]))
+    return f"\0\1{len(digits):04}{digits}\0"
 
 
 MOST_METADATA_BYTES = 16 << 20

@@ -251,16 +251,21 @@ def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
     found = find_files(places, sized=True)
-    files = {file.path: file for file in reversed(found.files)}
-    order = {file.path: number for number, file in enumerate(found.files)}
+    files: dict[str, InputFile] = {}
+    for file in found.files:
+        files.setdefault(str(file.path), file)
     together, dated = _may_belong_together(files.values(), found.bare)
     opened = [*open_all(together), *adjoining(dated, open_all)]
-    drives = [
-        DriveFiles(tuple(files.pop(part.path) for part in drive.parts), tuple(drive.notes))
-        for drive in find_drives([each for each in opened if isinstance(each, Recording)], found.bare)
-    ]
-    drives += [DriveFiles((file,)) for file in files.values()]
-    drives.sort(key=lambda drive: min(order[part.path] for part in drive.parts))
+    several: dict[str, RecordedDrive] = {}
+    for joined in find_drives([each for each in opened if isinstance(each, Recording)], found.bare):
+        several |= dict.fromkeys((str(part.path) for part in joined.parts), joined)
+    drives: list[DriveFiles] = []
+    for text, file in files.items():
+        if (drive := several.get(text)) is None:
+            drives.append(DriveFiles((file,)))
+        elif drive.parts:
+            drives.append(DriveFiles(tuple(files[str(p.path)] for p in drive.parts), tuple(drive.notes)))
+            drive.parts = ()  # its other files are in it
     return FoundDrives(drives, found.left_out, found.note)
 
 
@@ -268,14 +273,15 @@ def _may_belong_together(
     files: Iterable[InputFile], bare: Collection[Location]
 ) -> tuple[list[Location], list[list[InputFile]]]:
     """Files with others of the same folder that are numbered or listed with them; groups that are dated."""
-    folders: dict[Location, list[InputFile]] = defaultdict(list)
+    folders: dict[str, list[InputFile]] = defaultdict(list)
     for file in files:
-        folders[file.path.parent].append(file)
+        folders[str(file.path)[: -len(file.path.name)]].append(file)
     several: list[Location] = []
     dated: list[list[InputFile]] = []
-    for folder, inside in folders.items():
+    for inside in folders.values():
         if len(inside) == 1:
             continue
+        folder = inside[0].path.parent
         listed = set() if folder in bare else set(listed_files(folder))
         numbers: dict[str, list[Location]] = defaultdict(list)
         hosts: dict[str, list[InputFile]] = defaultdict(list)

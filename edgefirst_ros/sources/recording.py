@@ -212,9 +212,11 @@ def device_host(stem: str) -> str | None:
 def device_time_s(stem: str) -> float | None:
     """When a file of such a name was begun, in seconds since 1970 by the device's clock; None for others."""
     found = _NAME.fullmatch(stem)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = map(int, found["when"].split("_"))
     try:
         # Its time zone is the device's, which does not matter: times of one device are compared.
-        when = None if found is None else datetime.strptime(f"{found['when']}Z", "%Y_%m_%d_%H_%M_%S%z")
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:  # the 42nd of March
         return None
-    return None if when is None else when.timestamp()
