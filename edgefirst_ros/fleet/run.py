@@ -165,6 +165,8 @@ class Fleet:
     def _settle(self, work: Work, ended: Ended) -> None:
         if ended.how == "busy":
             self._held.append((work, Watch(self._output.notes, work.drive.name)))
+            # Two runs that have come to the same place would meet at each of the following drives, too.
+            self._queue.rotate(len(self._queue) // 2)
             self._tell("waiting", work, {"reason": "another run is converting it"})
             return
         self._bytes += work.drive.size
