@@ -1,25 +1,26 @@
-"""The fleet's report as one HTML page that loads nothing: tables, a map, a timeline, trends."""
+"""The fleet's report as one page that loads nothing: drives to sort and search, a map, a timeline, trends."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
-_STYLE = """
-:root { color-scheme: light dark; --line: light-dark(#ddd, #444); --soft: light-dark(#666, #aaa);
-  --bad: light-dark(#b00020, #ff8a80); }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
-h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-dl { display: flex; flex-wrap: wrap; gap: .5rem 2.5rem } dt { color: var(--soft); font-size: .85rem }
-dd { margin: 0; font-size: 1.3rem; font-variant-numeric: tabular-nums }
-div { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); text-align: right;
-  vertical-align: top }
-th { color: var(--soft); font-weight: 500 } th:first-child, td:first-child, .text { text-align: left }
-#failed h2 { color: var(--bad) }
-"""
+GRADES = ("good", "fair", "poor", "empty", "unknown")
+MOST_TEXT = 200
+"""Characters of the warnings of one drive that can be searched."""
+MOST_TRACK_BYTES = 2_000_000
+"""Of the tracks of all drives: a page of 5 MB is slow to open."""
+_BYTES_A_PLACE = 8
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("edgefirst_ros.fleet") / "assets" / name).read_text(encoding="utf-8")
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -33,7 +34,7 @@ def page(report: Mapping[str, Any]) -> str:
         "samples": f"{totals['samples']:,}",
         "read": _size(totals["bytes_read"]),
         "written": _size(totals["bytes_written"]),
-        "hours of conversion": f"{totals['job_hours']:,.2f}",
+        "core hours of conversion": f"{totals['core_hours']:,.2f}",
         "lost": lost,
     }
     shown = (tag("div", tag("dt", name), tag("dd", value)) for name, value in figures.items())
@@ -41,6 +42,26 @@ def page(report: Mapping[str, Any]) -> str:
     if report["failed"]:
         rows = [(each["drive"], each["reason"]) for each in report["failed"]]
         parts.append(section("failed", "Failed", _table(("drive", "reason"), rows, text={1})))
+    more = tag("button", "", id="more-trends", class_="more", type="button", hidden=True)
+    changing = [tag("div", "", id="sensors-by-day"), more, tag("p", "", id="from-to", class_="note")]
+    parts += [
+        section("trends", "What begins to fail", *changing),
+        section("map", "Where", tag("canvas", "", id="places"), tag("output", ""), _HINT),
+        section("timeline", "When", tag("canvas", "", id="times"), tag("output", ""), _HINT),
+        section(
+            "drives",
+            "Drives",
+            tag(
+                "div",
+                tag("input", id="words", type="search", placeholder="search names, devices, dates, warnings"),
+                tag("span", "", id="grades"),
+                tag("span", "", id="count", class_="note"),
+                class_="tools",
+            ),
+            tag("div", "", id="rows"),
+            tag("button", "", id="more", class_="more", type="button", hidden=True),
+        ),
+    ]
     sensors = report["sensors"]
     if sensors:
         columns = [*next(iter(sensors.values()))]
@@ -50,23 +71,59 @@ def page(report: Mapping[str, Any]) -> str:
         columns = ["drive", "topic", "p50", "p95", "max"]
         rows = [tuple(each[name] for name in columns) for each in report["worst_pairing"]]
         parts.append(section("pairing", "Worst pairing errors, ms", _table(columns, rows, text={1})))
-    rows = [_drive(each) for each in report["drives"]]
-    names = ("drive", "samples", "recorded", "× real time", "read", "written", "lost", "warnings")
-    parts.append(section("drives", "Drives", _table(names, rows, text={6, 7})))
-    return whole("Fleet report", joined(*parts), styles=[_STYLE])
-
-
-def _drive(drive: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (
-        drive["drive"],
-        drive["samples"],
-        f"{drive['recorded_s']:,.1f} s",
-        drive["speed"],
-        _size(drive["bytes_read"]),
-        _size(drive["bytes_written"]),
-        "; ".join(f"{count:,} {what}" for what, count in drive["lost"].items()),
-        "; ".join(drive["warnings"]),
+    return whole(
+        "Fleet report",
+        joined(*parts),
+        styles=[_asset("fleet.css")],
+        scripts=[_asset("fleet.js")],
+        data=_data(report),
     )
+
+
+_HINT = tag("p", "Wheel: zoom; drag: move; double click: all; click: this drive below.", class_="note")
+
+
+def _data(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script shows: a list of values for each drive, in its order of columns."""
+    drives = report["drives"]
+    places = max(2, MOST_TRACK_BYTES // (_BYTES_A_PLACE * max(1, len(drives))))
+    warnings = {
+        number: "; ".join(each["warnings"])[:MOST_TEXT]
+        for number, each in enumerate(drives)
+        if each["warnings"]
+    }
+    return {
+        "drives": [_columns(each) for each in drives],
+        "tracks": [_steps(each["track"], places) for each in drives],
+        "warnings": warnings,
+        "trends": report["trends"],
+    }
+
+
+def _columns(drive: Mapping[str, Any]) -> list[Any]:
+    return [
+        drive["drive"],
+        drive["page"],
+        drive["grade"] if drive["grade"] in GRADES else "unknown",
+        drive["device"],
+        drive["start_ns"] // 10**9,
+        round(drive["recorded_s"]),
+        drive["samples"],
+        drive["speed"],
+        drive["bytes_read"],
+        drive["bytes_written"],
+        sum(drive["lost"].values()),
+        drive["worst_pairing_ms"],
+        len(drive["warnings"]),
+        "; ".join(f"{count:,} {what}" for what, count in drive["lost"].items()),
+    ]
+
+
+def _steps(track: Sequence[Sequence[float]], most: int) -> list[int]:
+    """Differences of positions in 1e-4 degrees, latitude and longitude in turn: few digits each."""
+    chosen = track[:: max(1, -(-len(track) // most))]
+    rounded = [(0, 0), *((round(1e4 * latitude), round(1e4 * longitude)) for latitude, longitude in chosen)]
+    return [step for (a, b), (c, d) in pairwise(rounded) for step in (c - a, d - b)]
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], text: Collection[int] = ()) -> Html:
