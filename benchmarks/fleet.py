@@ -2,9 +2,10 @@
 
     python benchmarks/fleet.py [--drives 5000 50000] [--s3]
 
-The drives are stubs: files of a few bytes, named as a device does, and notes as conversions of a Raivin's drives
-leave them (some 20 topics). Every step runs in a process of its own, first without the tables that a run leaves
-as it ends, then with them. With ``--s3`` all lies in a server on this machine, which logs its requests.
+The drives are stubs: files of a few bytes, named as a device does, and notes as conversions of a Raivin's
+drives leave them (some 20 topics). Every step runs in a process of its own, first without the tables that a
+run leaves as it ends, then with them. With ``--s3`` all lies in a server on this machine that logs
+its requests.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ print(json.dumps({**parts, "cpu_s": round(used.ru_utime + used.ru_stime, 2), "mb
 def note(number: int, drive: str, key: str, uri: str, when: datetime) -> dict[str, Any]:
     """The note on a drive, as a conversion leaves it; devices fail now and then, one more and more."""
     rnd = random.Random(number)
-    device = drive.rpartition("_20")[0]
-    fails = device.endswith("07") and when.month > 5
+    device = drive.partition("_")[0]
+    fails = device.endswith("07") and when.day > 15
     topics = {
         topic: {
             "type": "sensor_msgs/msg/PointCloud2",
@@ -90,7 +91,7 @@ def note(number: int, drive: str, key: str, uri: str, when: datetime) -> dict[st
         }
         for topic in TOPICS
     }
-    place = [45.5 + rnd.gauss(0, 0.2), -73.5 + rnd.gauss(0, 0.3)]
+    place = [45.5 + rnd.gauss(0, 0.1), -73.5 + rnd.gauss(0, 0.15)]
     track = []
     for _ in range(16):
         place = [place[0] + rnd.gauss(0.002, 0.004), place[1] + rnd.gauss(0.002, 0.004)]

@@ -32,10 +32,12 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, WriteError
 from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.sources.location import Url, location_of
-from edgefirst_ros.sources.remote import connect, translated
+from edgefirst_ros.sources.remote import connect, number_of, translated
 
-PART_BYTES = 16 << 20
-"""Bytes of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
+PART_MIB = 16
+"""Size of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
+PART_VARIABLE = "EDGEFIRST_PART_MIB"
+"""Environment variable with another one, from 5 on for S3."""
 PARTS_AT_ONCE = 4
 
 
@@ -71,12 +73,11 @@ class Bucket:
 
     def upload(self, name: str, path: Path) -> None:
         """Put a file; it appears whole, or not at all. Large ones are sent in parts, some at a time."""
+        part = number_of(PART_VARIABLE, PART_MIB, most=4096) << 20
         with self.errors():
             import obstore
 
-            obstore.put(
-                self.store, self.key(name), path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
-            )
+            obstore.put(self.store, self.key(name), path, chunk_size=part, max_concurrency=PARTS_AT_ONCE)
 
     def put(self, name: str, data: bytes) -> None:
         """Put a small object."""

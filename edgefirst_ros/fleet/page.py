@@ -8,6 +8,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
+from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
 GRADES = ("good", "fair", "poor", "empty", "unknown")
@@ -80,7 +81,9 @@ def page(report: Mapping[str, Any]) -> str:
     )
 
 
-_HINT = tag("p", "Wheel: zoom; drag: move; double click: all; click: this drive below.", class_="note")
+_HINT = tag(
+    "p", "Ctrl and wheel: zoom; drag: move; double click: all; click: this drive below.", class_="note"
+)
 
 
 def _data(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,16 +99,19 @@ def _data(report: Mapping[str, Any]) -> dict[str, Any]:
         "drives": [_columns(each) for each in drives],
         "tracks": [_steps(each["track"], places) for each in drives],
         "warnings": warnings,
-        "trends": report["trends"],
+        "trends": [
+            {**row, "device": visible(row["device"]), "sensor": visible(row["sensor"])}
+            for row in report["trends"]
+        ],
     }
 
 
 def _columns(drive: Mapping[str, Any]) -> list[Any]:
     return [
-        drive["drive"],
+        visible(drive["drive"]),
         drive["page"],
         drive["grade"] if drive["grade"] in GRADES else "unknown",
-        drive["device"],
+        visible(drive["device"]),
         drive["start_ns"] // 10**9,
         round(drive["recorded_s"]),
         drive["samples"],
@@ -115,7 +121,7 @@ def _columns(drive: Mapping[str, Any]) -> list[Any]:
         sum(drive["lost"].values()),
         drive["worst_pairing_ms"],
         len(drive["warnings"]),
-        "; ".join(f"{count:,} {what}" for what, count in drive["lost"].items()),
+        visible("; ".join(f"{count:,} {what}" for what, count in drive["lost"].items())),
     ]
 
 

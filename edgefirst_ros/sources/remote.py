@@ -19,7 +19,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, extra
+from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound, extra
 from edgefirst_ros.sources.location import ByteRange, Url
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 RETRIES = 6
 """Times that a request is made again after a server error or a broken connection, over some 12 s."""
+RETRIES_VARIABLE = "EDGEFIRST_RETRIES"
+"""Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
 EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
@@ -71,18 +73,32 @@ def connect(root: str) -> ObjectStore:
     Raises:
         ExtraNotInstalled: obstore is missing.
         RecordingError: credentials or options in the environment make no sense.
+        ConfigError: the number of retries does not.
     """
     # Part of the key, since tests and long-lived processes may change them.
-    return _connect(root, tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES)))
+    environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
+    return _connect(root, environment, number_of(RETRIES_VARIABLE, RETRIES, most=100))
+
+
+def number_of(variable: str, default: int, *, most: int) -> int:
+    """The whole number in an environment variable.
+
+    Raises:
+        ConfigError: it is none, or is not between 1 and ``most``.
+    """
+    text = os.environ.get(variable, str(default))
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise ConfigError([f"{variable}={text}: expected a whole number from 1 to {most}"])
+    return int(text)
 
 
 @lru_cache(maxsize=64)
-def _connect(root: str, environment: tuple[tuple[str, str], ...]) -> ObjectStore:
+def _connect(root: str, environment: tuple[tuple[str, str], ...], retries: int) -> ObjectStore:
     with extra(EXTRA):
         from obstore.store import HTTPStore, from_url  # noqa: PLC0415 - only where a URL is given
 
     retry: RetryConfig = {
-        "max_retries": RETRIES,
+        "max_retries": retries,
         "retry_timeout": timedelta(minutes=2),
         "backoff": {
             "init_backoff": timedelta(milliseconds=200),

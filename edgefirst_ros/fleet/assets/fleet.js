@@ -46,7 +46,7 @@ function choose() {
 function table() {
   const body = make("tbody");
   for (const drive of state.found.slice(0, state.rows)) {
-    const row = make("tr"), first = make("td"), text = drive[NAME];
+    const row = make("tr"), first = make("td", "", {title: drive[NAME]}), text = drive[NAME];
     first.append(make("span", "", {className: `grade ${drive[GRADE]}`, title: drive[GRADE]}));
     first.append(drive[PAGE] ? make("a", text, {href: href(drive[PAGE])}) : text);
     row.append(first);
@@ -88,6 +88,7 @@ class Plot {
     Object.assign(this, {canvas, height, box, both, paint, find, view: [...box]});
     let from = null, moved = false;
     canvas.addEventListener("wheel", event => {
+      if (!event.ctrlKey && !event.metaKey) return;  // who scrolls the page wants to get past
       event.preventDefault();
       const [x, y] = this.at(event), factor = event.deltaY > 0 ? 1.25 : 0.8, v = this.view;
       this.view = [x + (v[0] - x) * factor, both ? y + (v[1] - y) * factor : v[1],
@@ -107,8 +108,8 @@ class Plot {
   }
   at(event) {
     const inside = this.canvas.getBoundingClientRect();
-    return [this.view[0] + (event.clientX - inside.left) / this.scale[0],
-      this.view[1] + (event.clientY - inside.top) / this.scale[1]];
+    return [this.view[0] + (event.clientX - inside.left - this.left) / this.scale[0],
+      this.view[1] + (event.clientY - inside.top - this.top) / this.scale[1]];
   }
   draw() {
     const wide = this.canvas.clientWidth, dense = devicePixelRatio || 1;
@@ -119,8 +120,9 @@ class Plot {
     let scale = [wide / (v[2] - v[0]), this.height / (v[3] - v[1])];
     if (this.both) scale = [Math.min(...scale), Math.min(...scale)];
     this.scale = scale;
+    const left = this.left = (wide - (v[2] - v[0]) * scale[0]) / 2, top = this.top = (this.height - (v[3] - v[1]) * scale[1]) / 2;
     context.scale(dense, dense);
-    this.paint(context, (x, y) => [(x - v[0]) * scale[0], (y - v[1]) * scale[1]], wide);
+    this.paint(context, (x, y) => [(x - v[0]) * scale[0] + left, (y - v[1]) * scale[1] + top], wide);
   }
   pick(event, click) {
     const drive = this.find(...this.at(event), 6 / this.scale[0], 6 / this.scale[1]);
@@ -223,7 +225,7 @@ function ticks(context, to, wide, high) {
     context.fillStyle = colour("line");
     context.fillRect(x, 0, 1, high);
     context.fillStyle = colour("soft");
-    context.fillText(step < DAY ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10), x + 3, high + 13);
+    if (x < wide - 70) context.fillText(step < DAY ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10), x + 3, high + 13);
   }
 }
 
