@@ -15,7 +15,7 @@ from edgefirst_ros.fleet.run import Event
 from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.model.untrusted import visible
 
-_PREFIX = "edgefirst_fleet_"
+_PREFIX = "edgefirst_ros_fleet_"
 _HELP = {
     "drives": "gauge Drives of the run, by state.",
     "input_bytes": "gauge Bytes of the drives that are to be converted.",

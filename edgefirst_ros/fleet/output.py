@@ -36,7 +36,7 @@ from edgefirst_ros.sources.remote import connect, number_of, translated
 
 PART_MIB = 16
 """Size of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
-PART_VARIABLE = "EDGEFIRST_PART_MIB"
+PART_VARIABLE = "EDGEFIRST_ROS_PART_MIB"
 """Environment variable with another one, from 5 on for S3."""
 PARTS_AT_ONCE = 4
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RETRIES = 6
 """Times that a request is made again after a server error or a broken connection, over some 12 s."""
-RETRIES_VARIABLE = "EDGEFIRST_RETRIES"
+RETRIES_VARIABLE = "EDGEFIRST_ROS_RETRIES"
 """Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
 EXTRA = "cloud"
 _CREDENTIALS = {

@@ -159,9 +159,9 @@ def test_parts_lists_and_what_machines_are_told(tmp_path: Path) -> None:
     assert ends == [*(("done", f"drive{n:02}") for n in range(3)), ("failed", "garbage")]
     assert [each["event"] for each in lines].count("end") == 2
     metrics = (tmp_path / "fleet.prom").read_text()
-    assert re.search(r'^edgefirst_fleet_drives\{state="left"\} 0$', metrics, re.M)
-    assert re.search(r"^edgefirst_fleet_samples_total [1-9]", metrics, re.M)
-    assert re.search(r"^edgefirst_fleet_run_ended 1$", metrics, re.M)
+    assert re.search(r'^edgefirst_ros_fleet_drives\{state="left"\} 0$', metrics, re.M)
+    assert re.search(r"^edgefirst_ros_fleet_samples_total [1-9]", metrics, re.M)
+    assert re.search(r"^edgefirst_ros_fleet_run_ended 1$", metrics, re.M)
     assert all(
         re.fullmatch(r'# (HELP|TYPE) .+|\w+(\{\w+="[^"]*"\})? [\d.]+', e) for e in metrics.splitlines()
     )
