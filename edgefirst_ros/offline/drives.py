@@ -75,8 +75,8 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
             found.files += (_matching if meant else _local)(place, found.left_out)
         if len(found.files) == before:
             raise RecordingNotFound(
-                f"{place}: {'matches' if is_pattern(place) else 'holds'} no recordings "
-                f"({', '.join(SUFFIXES)})" + (f"; {found.note}" if found.left_out else "")
+                f"{place}: holds no recordings ({', '.join(SUFFIXES)})"
+                + (f"; {found.note}" if found.left_out else "")
             )
     if sized:
         found.files = with_sizes(found.files)

@@ -69,7 +69,7 @@ def test_patterns_find_the_same_in_folders_and_stores(tmp_path: Path, s3: S3Serv
         assert names(find_files([f"{bucket}/drives/{pattern}"])) == expected
         assert names(find_files([tmp_path / "drives" / pattern])) == expected
     for nothing in (f"{bucket}/drives/x*", tmp_path / "drives" / "x*"):
-        with pytest.raises(RecordingNotFound, match="matches no recordings"):
+        with pytest.raises(RecordingNotFound, match="holds no recordings"):
             find_files([nothing])
     s3.log.clear()
     find_files([f"{bucket}/drives/2026-*/*"])
