@@ -36,7 +36,7 @@ CEILINGS: Mapping[str, int] = {
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
-    "timing": 2480,
+    "timing": 2500,
     "simulation": 2415,
     "live": 1750,
     "fleet": 2170,
