@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,7 +81,7 @@ def read_done(notes: Notes, damaged: list[str] | None = None) -> dict[str, Done]
     """
     states = notes.states(DONE)
     found: dict[str, Done] = {}
-    for columns in _batches(notes, PLANNED, _COLUMNS, _ROWS):
+    for columns in _batches(notes.load(PLANNED), _COLUMNS, _ROWS):
         for key, state, *values in columns:
             if states.get(key) == state and None not in values:
                 found[key] = Done(key, *values)
@@ -98,31 +98,31 @@ def each_done(notes: Notes, take: Callable[[str, Mapping[str, Any]], None]) -> N
         OSError: the storage does not answer.
     """
     states = notes.states(DONE)
-    known: set[str] = set()
-    rows = 0
-    with _Writer(_COLUMNS) as planned, _Writer(_NOTES) as whole:
+    data, known = notes.load(WHOLE), set[str]()
+    columns = _batches(data, _NOTES, _ROWS, ["key", "state"])
+    is_current = dict(row for rows in columns for row in rows) == states
+    planned, whole = _Writer(_COLUMNS), _Writer(_NOTES)
 
-        def taken(key: str, note: Mapping[str, Any]) -> None:
-            take(key, note)
+    def taken(key: str, note: Mapping[str, Any], text: str) -> None:
+        known.add(key)
+        take(key, note)
+        if not is_current:
             done = Done.of(key, note)
             planned.add((key, states[key], *(getattr(done, name) for name in _COLUMNS.names[2:])))
-            whole.add((key, states[key], json.dumps(note, separators=(",", ":"))))
+            whole.add((key, states[key], text))
 
-        for columns in _batches(notes, WHOLE, _NOTES, _AT_ONCE):
-            for key, state, text in columns:
-                rows += 1
-                if states.get(key) != state or key in known or text is None:
-                    continue
-                if note := decoded(f"{DONE}/{key}", text.encode(errors="replace"), state).values:
-                    known.add(key)
-                    taken(key, note)
-        is_current = rows == len(known) == len(states)
-        for some in _parts([key for key in states if key not in known], _AT_ONCE):
-            for key, note in read_all(notes, DONE, some).items():
-                taken(key, note)
+    for rows in _batches(data, _NOTES, _AT_ONCE):
+        for key, state, text in rows:
+            if states.get(key) != state or key in known or text is None:
+                continue
+            if note := decoded(f"{DONE}/{key}", text.encode(errors="replace"), state).values:
+                taken(key, note, text)
+    for some in _parts([key for key in states if key not in known], _AT_ONCE):
+        for key, note in read_all(notes, DONE, some).items():
+            taken(key, note, json.dumps(note, separators=(",", ":")))
     if not is_current:
-        notes.store(PLANNED, planned.data)
-        notes.store(WHOLE, whole.data)  # the last, as it says whether they are current
+        notes.store(PLANNED, planned.data())
+        notes.store(WHOLE, whole.data())  # the last, as it says whether they are current
 
 
 class _Writer:
@@ -134,22 +134,16 @@ class _Writer:
         # Keys are all different; groups of few rows take little memory to read.
         self._file = pq.ParquetWriter(self._sink, schema, compression="zstd", use_dictionary=False)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._flush()
-        self._file.close()
-
     def add(self, row: tuple[Any, ...]) -> None:
         """Add a row."""
         self._rows.append(row)
         if len(self._rows) >= _ROWS:
             self._flush()
 
-    @property
     def data(self) -> bytes:
-        """All of the file, once it is closed."""
+        """All of the file, which ends with that."""
+        self._flush()
+        self._file.close()
         return self._sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _flush(self) -> None:
@@ -160,20 +154,26 @@ class _Writer:
             self._rows = []
 
 
-def _batches(notes: Notes, name: str, schema: Any, rows: int) -> Iterator[Iterable[tuple[Any, ...]]]:  # noqa: ANN401
+def _batches(
+    data: bytes | None,
+    schema: Any,  # noqa: ANN401 - pyarrow has no types
+    rows: int,
+    columns: list[str] | None = None,
+) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a table, some at a time; none of one that is missing, damaged or of another version."""
-    if (data := notes.load(name)) is None:
+    if data is None:
         return
     try:
         file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
         if not file.schema_arrow.equals(schema):
             return
-        for batch in file.iter_batches(rows, use_threads=False):  # which would hold all of it
+        # Threads would hold all of it.
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             yield [*zip(*(column.to_pylist() for column in batch.columns), strict=True)]
     except Exception as error:
         if not is_fault(error):
             raise
-        _LOGGER.debug("%s cannot be read", name, exc_info=error)
+        _LOGGER.debug("a table of notes cannot be read", exc_info=error)
 
 
 def _parts(keys: Iterable[str], count: int) -> Iterator[list[str]]:
