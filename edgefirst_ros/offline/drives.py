@@ -95,14 +95,15 @@ def _local(place: Path, left_out: Counter[str]) -> Iterator[InputFile]:
         yield _stat(place, named=True)
         return
     for top, folders, names in os.walk(place):
+        folder = Path(top)
         folders.sort(key=by_number)
         for name in list(folders):
-            if name.startswith(".") or (Path(top) / name).is_symlink():
+            if name.startswith(".") or (folder / name).is_symlink():
                 folders.remove(name)
                 left_out[HIDDEN if name.startswith(".") else LINKED] += 1
         for name in sorted(names, key=by_number):
             if (reason := _foreign(name)) is None:
-                yield _stat(Path(top) / name)
+                yield _stat(folder / name)
             elif reason:
                 left_out[reason] += 1
 
@@ -194,7 +195,7 @@ _NUMBER = re.compile(r"\d+")
 
 def _by_value(found: re.Match[str]) -> str:
     """A number behind how many digits it has; a text ends before any other one goes on."""
-    digits = str(int(found[0]))
+    digits = (found[0].lstrip("0") or "0") if found[0].isascii() else str(int(found[0]))
     return f"\0\1{len(digits):04}{digits}\0"
 
 
