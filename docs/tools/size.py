@@ -30,22 +30,22 @@ CEILINGS: Mapping[str, int] = {
     "formats": 17100,
     "pipeline": 5485,
     "video": 4110,
-    "sources": 3930,
+    "sources": 4140,
     "report": 4290,
-    "cli": 2950,
+    "cli": 3020,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 2170,
-    "offline": 1830,
+    "fleet": 2490,
+    "offline": 1860,
     "config": 1755,
     "corpus": 220,
     PLAIN: 70,
 }
-MOST = {"modules": 313, "rooms": 17, "arrows": 61, "floors": 8, "options": 76}
+MOST = {"modules": 316, "rooms": 17, "arrows": 61, "floors": 8, "options": 76}
 
 
 def code_lines(path: Path) -> int:

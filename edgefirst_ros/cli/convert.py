@@ -147,6 +147,21 @@ def convert(
         Path | None,
         typer.Option("--log", metavar="FILE", help="Add a line of JSON to this file for each drive."),
     ] = None,
+    patience_min: Annotated[
+        float | None,
+        typer.Option(
+            "--patience",
+            metavar="MINUTES",
+            min=0,
+            help="How long to try a drive again while the storage is at fault; default: 10.",
+        ),
+    ] = None,
+    single_run: Annotated[
+        bool,
+        typer.Option(
+            "--single-run", help="Accept a store without conditional writes: no other run writes there."
+        ),
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -211,7 +226,18 @@ def convert(
     """
     err = make_console(stderr=True)
     many = FleetOptions(
-        jobs, engine, address, memory_gb, resume, retry_failed, fail_fast, shard, metrics, log
+        jobs,
+        engine,
+        address,
+        memory_gb,
+        resume,
+        retry_failed,
+        fail_fast,
+        shard,
+        metrics,
+        log,
+        patience_min,
+        single_run,
     )
     is_fleet = many.wanted(output)
     folder = Path(output)

@@ -39,6 +39,9 @@ class Recorded(Engine):
         future.set_result(Ended("done", {**SOUND[DONE], "drive": argument.drive.name}))
         return future
 
+    def avoid(self, worker: str) -> None:
+        pass
+
     def stop(self) -> None:
         pass
 
