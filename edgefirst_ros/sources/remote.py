@@ -94,12 +94,13 @@ def connect(root: str) -> ObjectStore:
 
 
 def number_of(variable: str, default: int, *, most: int) -> int:
-    """The whole number in an environment variable.
+    """The whole number in an environment variable, a default where it is not set.
 
     Raises:
         ConfigError: it is none, or is not between 1 and ``most``.
     """
-    text = os.environ.get(variable, str(default))
+    if (text := os.environ.get(variable)) is None:
+        return default
     if not (text.isdecimal() and 1 <= int(text) <= most):
         raise ConfigError([f"{variable}={text}: expected a whole number from 1 to {most}"])
     return int(text)
