@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-exports test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -85,6 +85,9 @@ test-view: .venv-view/ready ## drawings of recordings and datasets, read back wi
 	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
 	touch $@
 
+test-exports: $(VENV)/ready .venv-colmap/ready .venv-datasets/ready ## exports, read by COLMAP, WebDataset and datasets
+	$(BIN)/python -m pytest test/corpus
+
 # In a venv of its own, because the vendor's validator installs 620 MB.
 test-studio: .venv-validator/ready oracles ## what the vendor's tools make of datasets, its validator, too
 	$(BIN)/python -m pytest test/formats/edgefirst/test_vendor_tools.py
@@ -117,7 +120,7 @@ fuzz: $(VENV)/ready ## hostile recordings, streams, pictures, configurations and
 
 # The vendors' own readers judge what is written. They live in venvs of their own because what they pin would
 # hold the project back; where such a venv cannot be made, the tests that need it skip and say so.
-oracles: .venv-edgefirst/ready .venv-ncore/ready .venv-colmap/ready .venv-datasets/ready
+oracles: .venv-edgefirst/ready .venv-ncore/ready
 
 # Older versions that setup.py allows: those up to 0.16.5 would unpickle what a stranger's dataset holds.
 .numcodecs-%/ready: $(VENV)/ready

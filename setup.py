@@ -274,7 +274,13 @@ setup(
     maintainer_email="maintainers@users.noreply.a-seed-5e37c9f6.example",
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
     package_data={
-        PACKAGE: ["py.typed", "config/options.json", "report/page/assets/*", "simulation/rigs/*.yaml"]
+        PACKAGE: [
+            "py.typed",
+            "config/options.json",
+            "fleet/assets/*",
+            "report/page/assets/*",
+            "simulation/rigs/*.yaml",
+        ]
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),

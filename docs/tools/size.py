@@ -30,22 +30,22 @@ CEILINGS: Mapping[str, int] = {
     "formats": 17540,
     "pipeline": 5490,
     "video": 4110,
-    "sources": 4130,
+    "sources": 4160,
     "report": 4310,
-    "cli": 3050,
+    "cli": 3150,
     "model": 2810,
     "nodes": 2390,
     "ego": 2160,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1890,
-    "offline": 1650,
+    "fleet": 2490,
+    "offline": 1860,
     "config": 1770,
     "corpus": 1810,
     PLAIN: 90,
 }
-MOST = {"modules": 326, "rooms": 17, "arrows": 65, "floors": 8, "options": 77}
+MOST = {"modules": 332, "rooms": 17, "arrows": 65, "floors": 8, "options": 77}
 
 
 def code_lines(path: Path) -> int:

@@ -20,7 +20,6 @@ from edgefirst_ros.cli.shared import (
     EXIT_POOR,
     ConfigFile,
     End,
-    Recordings,
     Rig,
     Start,
     exit_code,
@@ -42,11 +41,27 @@ if TYPE_CHECKING:
 
 
 def convert(
-    recordings: Recordings,
+    recordings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECORDING]...",
+            help="Recordings (MCAP, rosbag2, ROS 1), folders of them, URLs such as s3://bucket/drives/, or "
+            "patterns such as 's3://bucket/2026-*/*.mcap'.",
+        ),
+    ] = None,
     *,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER|URL", help="Folder or URL for the datasets.")
     ],
+    listed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="LIST",
+            help="Also the recordings of a list: lines of a text, or the column uri of a Parquet file; -: "
+            "standard input; repeatable.",
+        ),
+    ] = None,
     config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[
@@ -84,7 +99,9 @@ def convert(
     no_report: options.NoReport = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Write nothing; say what each topic would be used as."),
+        typer.Option(
+            "--dry-run", help="Write nothing; say what each topic would be used as, or what many drives take."
+        ),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages, damage or warnings.")
@@ -122,6 +139,18 @@ def convert(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first drive that fails.")
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the drives."),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Keep metrics for Prometheus in this file."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="Add a line of JSON to this file for each drive."),
+    ] = None,
     patience_min: Annotated[
         float | None,
         typer.Option(
@@ -169,6 +198,8 @@ def convert(
 
     [bold]--dry-run[/] reads the recordings and writes nothing. It says what each topic would be used as,
     which clock its times are taken from, what would be ignored and why, and how many samples there would be.
+    Of many drives it reads none, and says which would be converted and why, and what that takes, by what
+    complete ones took.
 
     capture_report.json says what became of every message, and capture_report.html shows it as a page, which
     --no-report leaves out.
@@ -193,11 +224,24 @@ def convert(
 
       edgefirst-ros convert drives/ -o sets/ --jobs 8
 
+      edgefirst-ros convert --from drives.txt -o sets/ --jobs 8 --dry-run
+
       edgefirst-ros convert s3://bucket/drives/ -o s3://bucket/sets/ --engine ray --address auto
     """
     err = make_console(stderr=True)
     many = FleetOptions(
-        jobs, engine, address, memory_gb, resume, retry_failed, fail_fast, patience_min, single_run
+        jobs,
+        engine,
+        address,
+        memory_gb,
+        resume,
+        retry_failed,
+        fail_fast,
+        shard,
+        metrics,
+        log,
+        patience_min,
+        single_run,
     )
     is_fleet = many.wanted(output)
     folder = Path(output)
@@ -207,15 +251,17 @@ def convert(
         output=None if is_fleet else folder,
         as_json=as_json,
     ):
+        from edgefirst_ros.offline.naming import named
         from edgefirst_ros.sources.recording import excerpt_of
 
+        recordings = named(recordings, listed)
         if incomplete and not (quiet or as_json):
             print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
         chosen = options.chosen(locals())
         chosen = options.preset(user, chosen) if user else chosen
         if is_fleet:
-            _refuse({"--dry-run": dry_run, "--rig": rig, "--name": bool(name)})
+            _refuse({"--rig": rig, "--name": bool(name)})
             notes: list[str] = []
             settings = fleet_settings(
                 config_file,
@@ -225,7 +271,7 @@ def convert(
                 notes=notes,
             )
             code = convert_fleet(
-                [str(recording) for recording in recordings],
+                recordings,
                 output,
                 settings,
                 many,
@@ -233,6 +279,7 @@ def convert(
                 strict=strict,
                 quiet=quiet,
                 as_json=as_json,
+                dry_run=dry_run,
                 notes=notes,
             )
             raise typer.Exit(code)
@@ -285,7 +332,6 @@ def _refuse(given: Mapping[str, bool]) -> None:
         ConfigError: one of them was given.
     """
     reasons = {
-        "--dry-run": "looks at one dataset; give one drive, and a folder as --output",
         "--rig": "makes one dataset; give a folder as --output",
         "--name": "is for one dataset; here each drive's dataset is named after it",
     }

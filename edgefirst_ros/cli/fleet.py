@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from edgefirst_ros.fleet.engines.engine import Engine
-    from edgefirst_ros.fleet.keys import Settings
+    from edgefirst_ros.fleet.keys import Settings, Shard
     from edgefirst_ros.fleet.output import Output
     from edgefirst_ros.fleet.plan import Plan
     from edgefirst_ros.fleet.run import Event, FleetOutcome
+    from edgefirst_ros.fleet.table import Done
     from edgefirst_ros.sources.recording import Excerpt
 
 
@@ -56,12 +58,15 @@ class FleetOptions:
     resume: bool = False
     retry_failed: bool = False
     fail_fast: bool = False
+    shard: str | None = None
+    metrics: Path | None = None
+    log: Path | None = None
     patience_min: float | None = None
     single_run: bool = False
 
     def wanted(self, output: str) -> bool:
         """Whether each drive becomes datasets of its own."""
-        given = (self.jobs, self.engine, self.patience_min)
+        given = (self.jobs, self.engine, self.patience_min, self.shard, self.metrics, self.log)
         wanted = self.resume or self.retry_failed or self.fail_fast or self.single_run
         return wanted or bool(self.address) or "://" in output or any(each is not None for each in given)
 
@@ -71,6 +76,17 @@ class FleetOptions:
         from edgefirst_ros.fleet.health import PATIENCE_S
 
         return PATIENCE_S if self.patience_min is None else self.patience_min * 60
+
+    @property
+    def part(self) -> Shard | None:
+        """The part of the drives that is wanted; None for all.
+
+        Raises:
+            ConfigError: the option is none.
+        """
+        from edgefirst_ros.fleet.keys import Shard
+
+        return None if self.shard is None else Shard.parse(self.shard)
 
 
 def fleet_settings(
@@ -109,6 +125,7 @@ def convert_fleet(
     strict: bool,
     quiet: bool,
     as_json: bool,
+    dry_run: bool = False,
     notes: Sequence[str] = (),
 ) -> int:
     """Convert every drive of the inputs into datasets of its own; the exit code.
@@ -119,27 +136,40 @@ def convert_fleet(
         OSError: the storage of the output does not answer.
     """
     from edgefirst_ros.fleet.keys import discover
+    from edgefirst_ros.fleet.metrics import Telling
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.plan import make_plan, put_plan
-    from edgefirst_ros.fleet.report import fleet_report, put_report
     from edgefirst_ros.fleet.run import Fleet
 
     err = make_console(stderr=True)
+    shard = options.part
     stop = threading.Event()
     to = open_output(output, options.patience_s, stop=stop)
     drives, found = discover(inputs)
+    plan = make_plan(
+        drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite, shard=shard
+    )
+    del drives  # a plan of 50,000 holds what it needs of them
+    if dry_run:
+        print_plan(err, plan, [*notes, *found], quiet=quiet, as_json=as_json)
+        return 0
     said = [*notes, *found, *_swept()]
-    plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
     is_single = bool(plan.work) and _accepted_lack(to, said, single=options.single_run)
     if is_single:
         to = open_output(output, options.patience_s, single=True, stop=stop)
     workers = settings.config().workers or None
     with ExitStack() as stack:
         engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
-        put_plan(plan, inputs, to.notes)
+        put_plan(plan, inputs, to.notes, shard)
         stack.enter_context(interruptible(stop, err, "stopping; what is complete stays"))
         view = stack.enter_context(FleetView(err, plan, quiet=quiet or as_json))
         view.begin(engine, said)
+        telling = stack.enter_context(Telling(plan, options.metrics, options.log))
+
+        def show(event: Event) -> None:
+            telling.take(event)
+            view.show(event)
+
         outcome = None
         if engine is not None:
             outcome = Fleet(
@@ -152,17 +182,10 @@ def convert_fleet(
                 single=is_single,
                 patience_s=options.patience_s,
                 stop=stop,
-                on_event=view.show,
+                on_event=show,
             ).convert()
     done, failed, left, interrupted = _result(plan, outcome)
-    try:
-        report, places = put_report(to)
-    except OSError as error:
-        if not left:
-            raise
-        # What keeps the storage from this machine has ended the run as well, and is said.
-        report, places = fleet_report(done, failed), []
-        print_line(err, f"the fleet's report was not written: {escape(str(error))}")
+    report, places = _reported(to, outcome, err)
     quarantined = {} if outcome is None else outcome.quarantined
     if as_json:
         result: dict[str, Any] = {"interrupted": interrupted, "left": left, "quarantined": quarantined}
@@ -175,8 +198,22 @@ def convert_fleet(
             say(place)
     if interrupted:
         return EXIT_INTERRUPTED
-    is_poor = failed or left or quarantined or any(_is_poor(note, strict=strict) for note in done)
-    return EXIT_POOR if is_poor else 0
+    is_poor = any(each.is_empty or (strict and each.is_doubtful) for each in done)
+    return EXIT_POOR if failed or left or quarantined or is_poor else 0
+
+
+def _reported(to: Output, outcome: FleetOutcome | None, err: Console) -> tuple[dict[str, Any], list[str]]:
+    """The report on everything in an output, and where it was written."""
+    from edgefirst_ros.fleet.report import fleet_report, put_report
+
+    try:
+        return put_report(to)
+    except OSError as error:
+        if outcome is None or not outcome.left:
+            raise
+        # What keeps the storage from this machine has ended the run as well, and is said.
+        print_line(err, f"the fleet's report was not written: {escape(str(error))}")
+        return fleet_report(outcome.done, outcome.failed), []
 
 
 def _print_rest(
@@ -226,16 +263,55 @@ def _accepted_lack(to: Output, notes: list[str], *, single: bool) -> bool:
 
 def _result(
     plan: Plan, outcome: FleetOutcome | None
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], bool]:
+) -> tuple[list[Done], list[Mapping[str, Any]], list[str], bool]:
+    from edgefirst_ros.fleet.table import Done
+
     if outcome is None:
-        return [note for _, note in plan.done], [note for _, note in plan.failed], [], False
-    return outcome.done, outcome.failed, outcome.left, outcome.interrupted
+        return plan.done, [note for _, note in plan.failed], [], False
+    return (
+        [*plan.done, *(Done.of(str(note["key"]), note) for note in outcome.done)],
+        outcome.failed,
+        outcome.left,
+        outcome.interrupted,
+    )
 
 
-def _is_poor(note: Mapping[str, Any], *, strict: bool) -> bool:
-    report = note["report"]
-    lost = report["lost"].keys() - {"never arrived"}
-    return not report["samples"] or (strict and bool(report["faults"] or report["warnings"] or lost))
+def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, quiet: bool, as_json: bool) -> None:
+    """Say what a run would do, and what it would take."""
+    from dataclasses import asdict
+
+    from edgefirst_ros.fleet.plan import estimate
+
+    takes = estimate(plan)
+    if as_json:
+        wanted = [
+            {"drive": w.drive.name, "bytes": w.drive.size, "files": len(w.drive.files), "again": w.change}
+            for w in plan.work
+        ]
+        counts = {"drives": plan.drives, "done": len(plan.done), "failed": len(plan.failed)}
+        sys.stdout.write(json.dumps({**counts, "work": wanted, "estimate": asdict(takes)}) + "\n")
+        return
+    for note in () if quiet else notes:
+        print_line(console, f"note: {escape(note)}")
+    for work in () if quiet else plan.work[:MOST_ROWS]:
+        why = f"again: {work.change} changed" if work.change else "again" if work.earlier else "new"
+        print_line(console, f"{escape(work.drive.name)}: {work.drive.size / 1e6:,.1f} MB, {why}")
+    if (more := len(plan.work) - MOST_ROWS) > 0 and not quiet:
+        print_line(console, f"and {more:,} more drives, which --json lists")
+    parts = [f"{plan.drives:,} drives", f"{len(plan.done):,} done", f"{len(plan.failed):,} failed before"]
+    print_line(console, f"{', '.join(parts)}: {len(plan.work):,} to convert, {takes.bytes / 1e9:,.2f} GB")
+    changes = Counter(work.change or ("as asked for" if work.earlier else "") for work in plan.work)
+    for why, count in changes.most_common():
+        print_line(console, f"  {count:,} {f'again: {why}' if why else 'new'}")
+    if takes.hours is None or takes.core_hours is None:
+        print_line(console, "what it takes is known once a few drives are done")
+    else:
+        known = f", {takes.known_hours:,.2f} of them known" if takes.known_hours else ""
+        print_line(
+            console,
+            f"about {takes.hours:,.2f} hours of driving{known}; about {takes.core_hours:,.2f} core hours, "
+            f"as {takes.drives:,} complete drives took",
+        )
 
 
 def _engine(options: FleetOptions, drives: int, workers: int | None, notes: list[str]) -> Engine:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, chosen_config
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import readable, safe_name
 from edgefirst_ros.offline.drives import NUMBERED
 from edgefirst_ros.offline.inputs import DriveFiles, find_drive_files
+from edgefirst_ros.offline.naming import top_of
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Excerpt, device_host
 
@@ -117,6 +119,33 @@ def settings_hash(settings: Settings) -> str:
     return _hash({**own, "config": config})
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several equal parts of a fleet's drives, the same whatever other drives there are."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """That of a text such as ``3/20``; numbers may begin at 0 or at 1, as those of Slurm's arrays.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and 0 <= int(number) <= int(count) > 0):
+            raise ConfigError([f"--shard {text}: expected I/N, the I-th of N parts, such as 3/20"])
+        return cls(int(number), int(count))
+
+    def has(self, key: Key) -> bool:
+        """Whether a drive is in this part."""
+        return int(key.drive, 16) % self.count == self.number % self.count
+
+
 def key_of(drive: FleetDrive, settings: str) -> Key:
     """The key of a drive; ``settings`` as ``settings_hash`` returns it."""
     return Key(
@@ -126,26 +155,32 @@ def key_of(drive: FleetDrive, settings: str) -> Key:
     )
 
 
-def unique_names(drives: Sequence[FleetDrive], keys: Sequence[Key], known: Mapping[str, str]) -> list[str]:
+def unique_names(
+    drives: Sequence[tuple[FleetDrive, Key]],
+    among: Iterable[FleetDrive],
+    known: Mapping[str, str],
+    taken: Collection[str],
+) -> Iterator[str]:
     """A name for the output of each drive that no other one has, valid as a file name.
 
     Args:
         drives: with the names that they would like.
-        keys: of the drives.
-        known: names that are taken, each with ``Key.drive`` of the drive that has it.
+        among: all of the run, these included.
+        known: names that some of them have already, by ``Key.drive``.
+        taken: names that any drive has.
     """
-    has = {drive: name for name, drive in known.items()}
-    wanted = [safe_name(drive.name, "drive") for drive in drives]
-    count = Counter(wanted)
-    return [
-        has.get(key.drive) or (name if count[name] == 1 and name not in known else f"{name}-{key.drive[:8]}")
-        for name, key in zip(wanted, keys, strict=True)
-    ]
+    count = Counter(safe_name(drive.name, "drive") for drive in among) if drives else Counter[str]()
+    for drive, key in drives:
+        name = safe_name(drive.name, "drive")
+        is_free = count[name] == 1 and name not in taken
+        yield known.get(key.drive) or (name if is_free else f"{name}-{key.drive[:8]}")
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, default=str)
 
 
 def _hash(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(_ENCODER.encode(value).encode()).hexdigest()[:_DIGITS]
 
 
 def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[str]]:
@@ -159,24 +194,28 @@ def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[s
         RecordingError: a store cannot be listed.
         ConfigError: a URL that cannot be read.
     """
-    tops = [top if isinstance(top, Url) else top.absolute() for top in map(location_of, inputs)]
-    found = find_drive_files(tops)
-    drives = [
-        FleetDrive(
-            readable(_name(drive, tops)),
-            tuple(InputFile(str(part.path), part.size, part.version) for part in drive.parts),
-        )
-        for drive in found.drives
-    ]
+    places = [place if isinstance(place, Url) else place.absolute() for place in map(location_of, inputs)]
+    found = find_drive_files(places)
+    tops = list(dict.fromkeys(top_of(place) for place in places))
+    folders: dict[str, list[str]] = {}
+    drives: list[FleetDrive] = []
+    found.drives.reverse()
+    while found.drives:  # two lists of 50,000 would be twice the memory
+        drive = found.drives.pop()
+        files = tuple(InputFile(str(part.path), part.size, part.version) for part in drive.parts)
+        drives.append(FleetDrive(readable(_name(drive, tops, folders)), files))
     return drives, [found.note] if found.note else []
 
 
-def _name(drive: DriveFiles, tops: Sequence[Location]) -> str:
+def _name(drive: DriveFiles, tops: Sequence[Location], known: dict[str, list[str]]) -> str:
+    """The place of a drive; ``known`` keeps those of folders, of which there are fewer."""
     first = drive.parts[0].path
     is_split = len(drive.parts) > 1 and device_host(first.stem) is None
     numbered = NUMBERED.fullmatch(first.stem) if is_split else None
     name = numbered["drive"] if numbered else first.stem
-    folders = max((_below(first.parent, top) for top in tops), key=len)
+    folder = str(first)[: -len(first.name)]
+    if (folders := known.get(folder)) is None:
+        folders = known[folder] = max((_below(first.parent, top) for top in tops), key=len)
     return "/".join(folders if folders and folders[-1] == name else [*folders, name])
 
 

@@ -31,6 +31,8 @@ DONE, FAILED, RUNNING, PLAN = "_done", "_failed", "_running", "_plan"
 SUFFIX = ".json"
 MOST_NOTE_BYTES = 64 << 20
 """A note on a million files has less."""
+MOST_TABLE_BYTES = 1 << 30
+"""Whole notes on a million drives have less, compressed."""
 _READERS = 16
 _NO_NOTE = frozenset({errno.EINVAL, errno.EFBIG, errno.EISDIR, errno.ELOOP})
 """What is wrong with something that has a note's name and is no file, or a larger one than any note."""
@@ -56,6 +58,9 @@ class Notes(Protocol):
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder, without the folder, in alphabetical order."""
 
+    def states(self, folder: str) -> dict[str, str]:
+        """By name, what changes whenever a note does, as the folder's listing says without reading it."""
+
     def read(self, name: str) -> Note | None:
         """A note; None if there is none."""
 
@@ -73,6 +78,12 @@ class Notes(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
+
+    def load(self, file: str) -> bytes | None:
+        """A file beside the notes, such as a table of them; None if there is none, or none of such size."""
+
+    def store(self, file: str, data: bytes) -> None:
+        """Write a file beside the notes; it appears whole, in place of any that has the name."""
 
 
 def read_all(
@@ -120,6 +131,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST_TEXT
 
 
+def _is_place(value: object) -> bool:
+    """Whether it is a latitude and a longitude in degrees."""
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_real, value)):
+        return False
+    return bool(abs(value[0]) <= 90 and abs(value[1]) <= 360)
+
+
 _LONGEST_TEXT = 1 << 16
 
 
@@ -147,6 +165,7 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
         "files": {_EACH: _is_count},
         "recorded_s": _is_real,
         "seconds": _is_real,
+        "core_s": _Maybe(_is_real),
         "report": {
             "dataset": _is_text,
             "samples": _is_count,
@@ -154,6 +173,10 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
             "faults": _is_count,
             "warnings": [_is_text],
             "topics": {_EACH: _ACCOUNT},
+            "grade": _Maybe(_is_text),
+            "device": _Maybe(_is_text),
+            "start_ns": _Maybe(_is_count),
+            "track": _Maybe([_is_place]),
         },
     },
     FAILED: {
@@ -161,6 +184,8 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
         "reason": _is_text,
         "inputs": [{"uri": _is_text}],
         "again": _Maybe(lambda value: isinstance(value, bool)),
+        "run": _Maybe(_is_text),
+        "unix_s": _Maybe(_is_count),
     },
     RUNNING: {
         **{name: _Maybe(_is_text) for name in ("run", "key", "drive", "host", "machine", "started")},
@@ -181,11 +206,18 @@ def _fits(value: Any, shape: Any) -> bool:  # noqa: ANN401 - JSON
         return False
     if _EACH in shape:
         return all(_is_text(name) and _fits(each, shape[_EACH]) for name, each in value.items())
-    parts = {name: part.shape for name, part in shape.items() if isinstance(part, _Maybe)}
-    needed = {name: part for name, part in shape.items() if name not in parts}
-    return needed.keys() <= value.keys() and all(
-        _fits(value[name], part) for name, part in (needed | parts).items() if name in value
-    )
+    return _has_parts(value, shape)
+
+
+def _has_parts(value: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:
+    for name, part in shape.items():  # most of the time that a report of many drives takes
+        is_optional = isinstance(part, _Maybe)
+        if name not in value:
+            if not is_optional:
+                return False
+        elif not _fits(value[name], part.shape if is_optional else part):
+            return False
+    return True
 
 
 class LocalNotes:
@@ -196,12 +228,23 @@ class LocalNotes:
 
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder."""
+        return sorted(self.states(folder))
+
+    def states(self, folder: str) -> dict[str, str]:
+        """By name, when and where a note's file was written."""
         refuse_links(self._root, self._root / folder)
-        return sorted(
-            p.name.removesuffix(SUFFIX)
-            for p in (self._root / folder).glob(f"*{SUFFIX}")
-            if not p.name.startswith(".")
-        )
+        found = {}
+        try:
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
+                        with suppress(FileNotFoundError):
+                            s = entry.stat(follow_symlinks=False)
+                            name = entry.name.removesuffix(SUFFIX)
+                            found[name] = f"{s.st_mtime_ns}-{s.st_size}-{s.st_ino}"
+        except FileNotFoundError:
+            return {}
+        return found
 
     def read(self, name: str) -> Note | None:
         """A note; its version is a hash of its bytes."""
@@ -252,6 +295,25 @@ class LocalNotes:
         with suppress(FileNotFoundError), locked(path.parent):
             path.unlink()
             sync_path(path.parent)
+
+    def load(self, file: str) -> bytes | None:
+        """A file beside the notes."""
+        path = self._root / file
+        refuse_links(self._root, path.parent)
+        try:
+            return read_regular(path, MOST_TABLE_BYTES, follow=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in _NO_NOTE:
+                raise
+            return None
+
+    def store(self, file: str, data: bytes) -> None:
+        """Write a file beside the notes."""
+        path = self._root / file
+        refuse_links(self._root, path.parent)
+        self._written(path, data).replace(path)
 
     def _path(self, name: str) -> Path:
         path = self._root / f"{name}{SUFFIX}"

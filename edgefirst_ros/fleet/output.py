@@ -19,6 +19,7 @@ from edgefirst_ros.fleet.health import is_full, patiently
 from edgefirst_ros.fleet.notes import (
     DONE,
     MOST_NOTE_BYTES,
+    MOST_TABLE_BYTES,
     SUFFIX,
     LocalNotes,
     Note,
@@ -33,17 +34,21 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, RecordingError, WriteError
 from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.sources.location import Url, location_of
-from edgefirst_ros.sources.remote import connect, is_answer, listed, translated
+from edgefirst_ros.sources.remote import connect, is_answer, listed, number_of, translated
 from edgefirst_ros.sources.s3query import SCHEMES, abort_uploads
 from edgefirst_ros.sources.scratch import ADVICE, Scratch
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
+    from edgefirst_ros.sources.remote import ObjectVersion
+
 Result = TypeVar("Result")
 
-PART_BYTES = 16 << 20
-"""Bytes of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
+PART_MIB = 16
+"""Size of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
+PART_VARIABLE = "EDGEFIRST_ROS_PART_MIB"
+"""Environment variable with another one, from 5 on for S3."""
 PARTS_AT_ONCE = 4
 
 
@@ -65,19 +70,22 @@ class Bucket:
 
     def list(self, folder: str) -> dict[str, int]:
         """Name and size of all objects below a folder."""
+        return {name: version.size for name, version in self.versions(folder).items()}
+
+    def versions(self, folder: str) -> dict[str, ObjectVersion]:
+        """Name and version of all objects below a folder."""
         top = self.key(folder)
         cut = len(top) - len(folder)
-        return self.ask(
-            lambda: {o.url.key[cut:]: o.version.size for o in listed(Url(self.url.root, f"{top}/"))}
-        )
+        return self.ask(lambda: {o.url.key[cut:]: o.version for o in listed(Url(self.url.root, f"{top}/"))})
 
     def upload(self, name: str, path: Path, check: Callable[[], None] | None = None) -> None:
         """Put a file; it appears whole, or not at all. Large ones are sent in parts, some at a time."""
         import obstore
 
+        part = number_of(PART_VARIABLE, PART_MIB, most=4096) << 20
         self.ask(
             lambda: obstore.put(
-                self.store, self.key(name), path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+                self.store, self.key(name), path, chunk_size=part, max_concurrency=PARTS_AT_ONCE
             ),
             check,
         )
@@ -181,8 +189,14 @@ class ObjectNotes:
 
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder."""
-        found = [name.removeprefix(f"{folder}/") for name in self._bucket.list(folder)]
-        return sorted(n.removesuffix(SUFFIX) for n in found if n.endswith(SUFFIX) and "/" not in n)
+        return sorted(self.states(folder))
+
+    def states(self, folder: str) -> dict[str, str]:
+        """By name, the ETag of a note, or the time of its last change."""
+        versions = self._bucket.versions(folder)
+        found = {name.removeprefix(f"{folder}/"): version.tag for name, version in versions.items()}
+        wanted = (name for name in found if name.endswith(SUFFIX) and "/" not in name)
+        return {name.removesuffix(SUFFIX): found[name] for name in wanted}
 
     def read(self, name: str) -> Note | None:
         """A note; its version is the ETag."""
@@ -213,6 +227,23 @@ class ObjectNotes:
     def remove(self, name: str) -> None:
         """Remove a note if it exists."""
         self._bucket.remove([f"{name}{SUFFIX}"])
+
+    def load(self, file: str) -> bytes | None:
+        """An object beside the notes."""
+        import obstore
+
+        def get() -> bytes | None:
+            found = obstore.get(self._bucket.store, self._bucket.key(file))
+            return bytes(found.bytes()) if found.meta["size"] <= MOST_TABLE_BYTES else None
+
+        try:
+            return self._bucket.ask(get)
+        except FileNotFoundError:
+            return None
+
+    def store(self, file: str, data: bytes) -> None:
+        """Put an object beside the notes."""
+        self._bucket.put(file, data)
 
     def _put_if(self, name: str, values: Mapping[str, Any], mode: Any) -> str | None:  # noqa: ANN401 - obstore's
         from obstore.exceptions import AlreadyExistsError, PreconditionError

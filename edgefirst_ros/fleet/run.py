@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from edgefirst_ros.fleet.claims import Watch, revoke
+from edgefirst_ros.fleet.claims import Watch, is_over, revoke
 from edgefirst_ros.fleet.engines.engine import Engine, WorkerDied
 from edgefirst_ros.fleet.health import PATIENCE_S, Health
 from edgefirst_ros.fleet.keys import FleetDrive, Settings
+from edgefirst_ros.fleet.notes import RUNNING
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.fleet.plan import Plan, Work
-from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task, unfit
+from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task, settled, unfit
 from edgefirst_ros.model.errors import WriteError
 
 LOOK_S = 5.0
@@ -59,7 +60,7 @@ class Event:
 
 @dataclass(slots=True)
 class FleetOutcome:
-    """What a run did: the notes of all its drives, and whether it was stopped before its end."""
+    """The notes of what a run did, and of what had failed before; whether it was stopped before its end."""
 
     done: list[Mapping[str, Any]] = field(default_factory=list)
     failed: list[Mapping[str, Any]] = field(default_factory=list)
@@ -107,6 +108,10 @@ class Fleet:
         self._on_event = on_event
         self._run = uuid.uuid4().hex
         self._queue = deque((work, "") for work in plan.work)
+        if self._queue and not fail_fast:
+            # Runs at once begin at different drives; who wants the first failure wants it in order.
+            self._queue.rotate(int(self._run, 16) % len(self._queue))
+        self._others = False
         self._running: dict[Future[Ended], Work] = {}
         self._held: list[tuple[Work, Watch]] = []
         self._resting: list[tuple[Work, float]] = []
@@ -114,7 +119,7 @@ class Fleet:
         self._looked_s = 0.0
         self._slots = 0
         self._bytes = 0
-        self._outcome = FleetOutcome([note for _, note in plan.done], [note for _, note in plan.failed])
+        self._outcome = FleetOutcome(failed=[note for _, note in plan.failed])
 
     def convert(self) -> FleetOutcome:
         """Convert all drives.
@@ -148,7 +153,11 @@ class Fleet:
         return self._stop.is_set() or is_alone or bool(self._fail_fast and self._outcome.failed)
 
     def _submit(self, work: Work, abandoned: str) -> None:
-        self._running[self._engine.submit(run_task, self._task(work, abandoned))] = work
+        task = self._task(work, abandoned)
+        if (ended := self._elsewhere(task)) is not None:
+            self._settle(work, ended)
+            return
+        self._running[self._engine.submit(run_task, task)] = work
 
     def _task(self, work: Work, abandoned: str) -> Task:
         return Task(
@@ -163,7 +172,19 @@ class Fleet:
             self._redo,
             min(self._patience_s, MOST_PATIENCE_S),
             self._single,
+            work.failed,
         )
+
+    def _elsewhere(self, task: Task) -> Ended | None:
+        """What another run has done with a drive, or that it has it: no process need begin for that."""
+        if not self._others:
+            return None
+        with suppress(OSError):  # the task says what is wrong
+            claim = self._output.notes.read(f"{RUNNING}/{task.drive.name}")
+            if claim is not None and claim.version != task.abandoned and not is_over(claim.values):
+                return Ended("busy")
+            return settled(task, self._output.notes)
+        return None
 
     def _take(self, work: Work, future: Future[Ended]) -> None:
         """See how a task ended."""
@@ -183,8 +204,13 @@ class Fleet:
             self._rest(work, ended)
             return
         self._health.praise(ended.worker)
+        self._settle(work, ended)
+
+    def _settle(self, work: Work, ended: Ended) -> None:
         if ended.how == "busy":
             self._held.append((work, Watch(self._output.notes, work.drive.name)))
+            # Two runs that have come to the same place would meet at each of the following drives, too.
+            self._queue.rotate(len(self._queue) // 2)
             self._tell("waiting", work, {"reason": "another run is converting it"})
             return
         self._bytes += work.drive.size
@@ -237,6 +263,10 @@ class Fleet:
             if self._health.blame(worker, "", reason, 1):
                 self._quarantine(worker, self._plan.work[0])
         self._slots = self._engine.slots
+        if not self._others:
+            own = {work.drive.name for work in self._running.values()}
+            with suppress(OSError):
+                self._others = bool(set(self._output.notes.names(RUNNING)) - own)
         for each in [*self._held]:
             work, watch = each
             if (version := watch.look()) is None:

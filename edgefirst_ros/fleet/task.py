@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ from edgefirst_ros.fleet.claims import Claim, Claimant
 from edgefirst_ros.fleet.engines.engine import this_worker
 from edgefirst_ros.fleet.health import Fault, fault_of
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
-from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED
+from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED, Notes
 from edgefirst_ros.fleet.output import Output, open_output
 from edgefirst_ros.model.errors import (
     EdgeFirstError,
@@ -28,15 +30,20 @@ from edgefirst_ros.model.errors import (
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.offline.sessions import recorded_settings
-from edgefirst_ros.report.models import parsed
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import Report, parsed
 from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.recording import device_host
 from edgefirst_ros.sources.remote import READING
 
 PACKAGE = "edgefirst_ros"
 _MOST_REASON = 1 << 14
 """Characters: a library's message may quote all of an input."""
+_MOST_PLACES = 16
+_DEGREE_M = 111_320.0
+"""Along a meridian."""
 MOST_DEATHS = 3
 """A drive that has killed this many workers is given up."""
 
@@ -57,6 +64,7 @@ class Task:
         redo: convert it even if it is done, and replace whatever is there.
         patience_s: for so long what has begun waits for a store that is at fault.
         single: see ``open_output``.
+        failed: the run whose failure is known; that of another run is respected.
     """
 
     drive: FleetDrive
@@ -70,15 +78,17 @@ class Task:
     redo: bool = False
     patience_s: float = 0.0
     single: bool = False
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a task ended; ``note`` is what was written about it.
 
-    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile. ``storage``
-    and ``unfit``: it has to be tried again, since the storage was at fault, or the worker; nothing was
-    written about it, and the note has the ``reason``, and whether the worker fails ``all`` drives for it.
+    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile; ``failed``
+    may be that of another run, too. ``storage`` and ``unfit``: it has to be tried again, since the storage
+    was at fault, or the worker; nothing was written about it, and the note has the ``reason``, and whether
+    the worker fails ``all`` drives for it.
     """
 
     how: Literal["done", "earlier", "failed", "busy", "storage", "unfit"]
@@ -141,6 +151,22 @@ def _because(reason: str) -> dict[str, Any]:
     return {"reason": reason[:_MOST_REASON]}
 
 
+def settled(task: Task, notes: Notes) -> Ended | None:
+    """How another run has ended a drive since this one was planned; None if none has.
+
+    Raises:
+        OSError: the storage does not answer.
+    """
+    done = None if task.redo else notes.read(f"{DONE}/{task.key}")
+    if done is not None and done.values:
+        return Ended("earlier", done.values)
+    found = notes.read(f"{FAILED}/{task.key}")
+    if found is None or not found.values or found.values.get("again"):
+        return None
+    own = {task.failed, task.run}
+    return Ended("failed", found.values) if found.values.get("run", task.failed) not in own else None
+
+
 def failed(task: Task, output: Output, error: Exception) -> Ended:
     """Put a note that a drive failed.
 
@@ -154,6 +180,8 @@ def failed(task: Task, output: Output, error: Exception) -> Ended:
         **_head(task),
         "reason": (str(error) if known else f"{type(error).__name__}: {error}")[:_MOST_REASON],
         "again": _is_of_storage(error.__cause__ or error),
+        "run": task.run,
+        "unix_s": round(time.time()),
     }
     if not known:
         values["traceback"] = "".join(traceback.format_exception(error))[-_MOST_REASON:]
@@ -171,9 +199,8 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     notes, name = output.notes, task.drive.name
     if claim.attempts > MOST_DEATHS:
         raise RecordingError(deaths_text(MOST_DEATHS))
-    done = None if task.redo else notes.read(f"{DONE}/{task.key}")
-    if done is not None and done.values:
-        return Ended("earlier", done.values)
+    if (ended := settled(task, notes)) is not None:
+        return ended
     replaced = [note for key in task.earlier if (note := notes.read(f"{DONE}/{key}")) is not None]
     is_own = bool(task.earlier) or claim.resumed or task.redo
     if not is_own and output.holds(name):
@@ -183,7 +210,7 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     # From here on the dataset is not what these notes say.
     for key in {*task.earlier, str(task.key)}:
         notes.remove(f"{DONE}/{key}")
-    started_s = time.monotonic()
+    started_s, busy_s = time.monotonic(), sum(os.times()[:4])
     with output.place(name) as folder:
         converted, values = _convert(task, folder, claim, overwrite=is_own)
         old = {file: size for note in replaced for file, size in note.values.get("files", {}).items()}
@@ -192,7 +219,11 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
             values["report"]["warnings"] = [*values["report"]["warnings"], fault]
         paths = [*converted.paths, *pages]
         values["files"] = output.publish(name, folder, paths, claim.check, old, is_resumed=claim.resumed)
-    values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
+    values |= {
+        **_head(task),
+        "seconds": round(time.monotonic() - started_s, 3),
+        "core_s": round(sum(os.times()[:4]) - busy_s, 3),
+    }
     claim.check()
     if notes.create(f"{DONE}/{task.key}", values) is None:
         return Ended("earlier", values)
@@ -246,12 +277,18 @@ def _head(task: Task) -> dict[str, Any]:
 def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
     """What the fleet's report needs of a drive's report; topics without the device's prefix."""
     prefix, columns = find_prefix(report["topics"], config).strip("/"), ("type", *COUNTS, "pairing_error_ms")
+    read = parsed(report)
+    first = read.sequences[0].name if read.sequences else ""
     return {
+        "grade": judge(read).grade,
+        "device": device_host(first) or prefix,
+        "start_ns": read.start_ns,
+        "track": _track(read),
         "dataset": report["dataset"],
         "samples": report["samples"],
         "formats": report["formats"],
         "totals": report["totals"],
-        "lost": losses(parsed(report)),
+        "lost": losses(read),
         "faults": sum(len(each["faults"]) for each in report["recordings"]),
         "warnings": report["warnings"],
         "topics": {
@@ -259,6 +296,20 @@ def _kept(report: Mapping[str, Any], config: Config) -> dict[str, Any]:
             for topic, account in report["topics"].items()
         },
     }
+
+
+def _track(report: Report) -> list[list[float]]:
+    """Latitudes and longitudes of some positions, for a map of many drives."""
+    tracks = [sequence.track for sequence in report.sequences if sequence.track is not None]
+    points = [(track, point) for track in tracks for point in track.points]
+    found = []
+    for track, (_, east_m, north_m, _, frame, _) in points[:: max(1, -(-len(points) // _MOST_PLACES))]:
+        if frame < len(track.origins) and (origin := track.origins[frame]) is not None:
+            # As if the earth were flat: within a drive that is off by less than a map of many shows.
+            latitude = origin.latitude + north_m / _DEGREE_M
+            width_m = _DEGREE_M * max(0.01, math.cos(math.radians(origin.latitude)))
+            found.append([round(latitude, 4), round(origin.longitude + east_m / width_m, 4)])
+    return found
 
 
 def deaths_text(count: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,7 @@ from typing import Any
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import REPORT, readable, visible
+from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top_of, with_sizes
 from edgefirst_ros.sources.kinds import SUFFIXES
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TimeWindow, TopicInfo
@@ -33,29 +34,14 @@ _NAMED = 3
 """Odd keys that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file of a recording.
-
-    Attributes:
-        path: where it is.
-        size: its bytes; -1 if it was named and not looked at.
-        version: changes with its content: the ETag, or the time of its last change in nanoseconds.
-        named: whether it was given by its own name, not found in a folder.
-    """
-
-    path: Location
-    size: int
-    version: str
-    named: bool = False
-
-
 @dataclass(slots=True)
 class FoundFiles:
     """Files in the order of what was given, and how many others were left out, by reason."""
 
     files: list[InputFile] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    bare: set[Location] = field(default_factory=set)
+    """Folders of stores without a ``metadata.yaml``, as their listings say: none need be asked for."""
     odd: list[str] = field(default_factory=list)
     """URLs of objects that no client can read."""
 
@@ -75,7 +61,8 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
     """The recordings of files, folders and URLs in the given order; folders and prefixes with all below.
 
     Within a folder they are sorted by name, numbers by value; its own files come before those of folders in
-    it. A URL with the ending of a recording is a file, any other one a prefix.
+    it. A URL with the ending of a recording is a file, one with ``*``, ``?`` or ``[`` a pattern for keys and
+    all below them, any other one a prefix. A path that does not exist may be a pattern, too.
 
     Args:
         places: paths and URLs.
@@ -90,14 +77,17 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
     for place in map(location_of, places):
         before = len(found.files)
         if isinstance(place, Url):
-            found.files += _remote(place, found, sized=sized)
+            found.files += _remote(place, found)
         else:
-            found.files += _local(place, found.left_out)
+            meant = is_pattern(place) and not place.exists()
+            found.files += (_matching if meant else _local)(place, found.left_out)
         if len(found.files) == before:
             raise RecordingNotFound(
                 f"{place}: holds no recordings ({', '.join(SUFFIXES)})"
                 + (f"; {found.note}" if found.left_out else "")
             )
+    if sized:
+        found.files = with_sizes(found.files)
     return found
 
 
@@ -113,14 +103,15 @@ def _local(place: Path, left_out: Counter[str]) -> Iterator[InputFile]:
         yield _stat(place, named=True)
         return
     for top, folders, names in os.walk(place):
+        folder = Path(top)
         folders.sort(key=by_number)
         for name in list(folders):
-            if name.startswith(".") or (Path(top) / name).is_symlink():
+            if name.startswith(".") or (folder / name).is_symlink():
                 folders.remove(name)
                 left_out[HIDDEN if name.startswith(".") else LINKED] += 1
         for name in sorted(names, key=by_number):
             if (reason := _foreign(name)) is None:
-                yield _stat(Path(top) / name)
+                yield _stat(folder / name)
             elif reason:
                 left_out[reason] += 1
 
@@ -133,17 +124,42 @@ def _stat(path: Path, *, named: bool = False) -> InputFile:
     return InputFile(path, status.st_size, str(status.st_mtime_ns), named)
 
 
-def _remote(place: Url, found: FoundFiles, *, sized: bool) -> Iterator[InputFile]:
-    from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version  # noqa: PLC0415
+def _matching(place: Path, left_out: Counter[str]) -> Iterable[InputFile]:
+    """The recordings that a pattern means, and those in folders that it means, each once."""
+    top = top_of(place)
+    files: dict[Path, InputFile] = {}
+    for path in top.glob(str(place.relative_to(top))):
+        reason = _foreign(path.name)
+        if any(part.startswith(".") for part in path.relative_to(top).parts):
+            left_out[HIDDEN] += 1
+        elif path.is_dir():
+            files |= {Path(str(each.path)): each for each in _local(path, left_out)}
+        elif reason is None:
+            files[path] = _stat(path)
+        elif reason:
+            left_out[reason] += 1
+    return [files[path] for path in sorted(files, key=lambda path: _depth_first(str(path)))]
 
-    if is_recording(place.name):
-        version = read_version(place) if sized else ObjectVersion(-1, "")
-        yield InputFile(place, version.size, version.tag, named=True)
+
+def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
+    from edgefirst_ros.sources.remote import list_objects  # noqa: PLC0415
+
+    is_wanted = key_pattern(place) if is_pattern(place) else None
+    if is_recording(place.name) and is_wanted is None:
+        yield InputFile(place, -1, "", named=True)
         return
     files: list[InputFile] = []
+    top = top_of(place)
+    folders: set[Location] = set()
+    described: set[Location] = set()
     before = len(found.odd)
-    for each in list_objects(place, found.odd):
-        below = PurePosixPath(each.url.key[len(place.key) :].strip("/"))
+    for each in list_objects(top, found.odd):
+        folders.add(each.url.parent)
+        if each.url.name == METADATA:
+            described.add(each.url.parent)
+        if is_wanted is not None and not is_wanted(each.url.key):
+            continue
+        below = PurePosixPath(each.url.key[len(top.key) :].strip("/"))
         hidden = any(part.startswith(".") for part in below.parts)
         reason = HIDDEN if hidden else _foreign(each.url.name)
         if reason is None:
@@ -152,15 +168,16 @@ def _remote(place: Url, found: FoundFiles, *, sized: bool) -> Iterator[InputFile
             each.version.size or reason != FOREIGN
         ):  # consoles make empty objects in the place of folders
             found.left_out[reason] += 1
+    found.bare |= folders - described
     if more := len(found.odd) - before:
         found.left_out[ODD] += more
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 
 
-def _depth_first(path: str) -> list[tuple[int, list[tuple[int, str]]]]:
+def _depth_first(path: str) -> str:
     """Sort key: the files of a folder before those in its folders."""
     *folders, name = path.split("/")
-    return [*((1, by_number(folder)) for folder in folders), (0, by_number(name))]
+    return "".join([*(f"1{by_number(folder)}" for folder in folders), f"0{by_number(name)}"])
 
 
 def _foreign(name: str) -> str | None:
@@ -176,9 +193,21 @@ def _foreign(name: str) -> str | None:
     return "" if name == METADATA or name.endswith((".truth.json", REPORT)) else FOREIGN
 
 
-def by_number(name: str) -> list[tuple[int, str]]:
-    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def by_number(name: str) -> str:
+    """Sort key: the parts of a name, with numbers by value, so that _2 comes before _12.
+
+    It is one text, since the parts of 50,000 names are 100 MB.
+    """
+    return _NUMBER.sub(_by_value, name) + "\0\0"
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _by_value(found: re.Match[str]) -> str:
+    """A number behind how many digits it has; a text ends before any other one goes on."""
+    digits = (found[0].lstrip("0") or "0") if found[0].isascii() else str(int(found[0]))
+    return f"\0\1{len(digits):04}{digits}\0"
 
 
 MOST_METADATA_BYTES = 16 << 20
@@ -274,18 +303,20 @@ class RecordedDrive:
             arrival = part.next_arrival
 
 
-def find_drives(recordings: Sequence[Recording]) -> list[RecordedDrive]:
+def find_drives(
+    recordings: Sequence[Recording], bare: Collection[Location] = frozenset()
+) -> list[RecordedDrive]:
     """Group recordings into drives, in the order in which their first files were given.
 
     Files belong to one drive if a ``metadata.yaml`` of rosbag2 beside them lists them; or if they are
     numbered (``_0``, ``_1``, ...), or named by host and time as on the device, and each begins where the one
     before ends. Numbered files may be missing in between. A recording of a live session is always a drive of
-    its own.
+    its own. In the folders ``bare`` there is no ``metadata.yaml``.
     """
     drives: list[RecordedDrive] = []
     left = {recording.path: recording for recording in recordings}
     for folder in dict.fromkeys(recording.path.parent for recording in recordings):
-        drives += _listed(folder, left)
+        drives += _listed(folder, left) if folder not in bare else []
     numbered: dict[tuple[Location, str], list[tuple[int, Recording]]] = defaultdict(list)
     timed: dict[tuple[Location, str], list[Recording]] = defaultdict(list)
     for recording in left.values():

@@ -25,15 +25,16 @@ from edgefirst_ros.model.errors import (
 )
 from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.offline.adjoining import adjoining
 from edgefirst_ros.offline.drives import (
     NUMBERED,
     FoundFiles,
-    InputFile,
     RecordedDrive,
     find_drives,
     find_files,
     listed_files,
 )
+from edgefirst_ros.offline.naming import InputFile
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
@@ -249,8 +250,8 @@ class FoundDrives:
 def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
     """The drives in files, folders and URLs, each file once.
 
-    Only files that may belong together by their names are opened. A file that cannot be opened is a drive of
-    its own, so that converting it says why.
+    Only files that may belong together by their names, times and sizes are opened. A file that cannot be
+    opened is a drive of its own, so that converting it says why.
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
@@ -259,38 +260,49 @@ def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
     found = find_files(places, sized=True)
-    files = {file.path: file for file in reversed(found.files)}
-    order = {file.path: number for number, file in enumerate(found.files)}
-    together = _may_belong_together(files)
-    opened = [each for each in open_all(together) if isinstance(each, Recording)]
-    drives = [
-        DriveFiles(tuple(files.pop(part.path) for part in drive.parts), tuple(drive.notes))
-        for drive in find_drives(opened)
-    ]
-    drives += [DriveFiles((file,)) for file in files.values()]
-    drives.sort(key=lambda drive: min(order[part.path] for part in drive.parts))
+    files: dict[str, InputFile] = {}
+    for file in found.files:
+        files.setdefault(str(file.path), file)
+    together, dated = _may_belong_together(files.values(), found.bare)
+    opened = [*open_all(together), *adjoining(dated, open_all)]
+    several: dict[str, RecordedDrive] = {}
+    for joined in find_drives([each for each in opened if isinstance(each, Recording)], found.bare):
+        several |= dict.fromkeys((str(part.path) for part in joined.parts), joined)
+    drives: list[DriveFiles] = []
+    for text, file in files.items():
+        if (drive := several.get(text)) is None:
+            drives.append(DriveFiles((file,)))
+        elif drive.parts:
+            drives.append(DriveFiles(tuple(files[str(p.path)] for p in drive.parts), tuple(drive.notes)))
+            drive.parts = ()  # its other files are in it
     return FoundDrives(drives, found.left_out, found.note)
 
 
-def _may_belong_together(paths: Iterable[Location]) -> list[Location]:
-    """Files with others of the same folder that are numbered, dated or listed with them."""
-    folders: dict[Location, list[Location]] = defaultdict(list)
-    for path in paths:
-        folders[path.parent].append(path)
+def _may_belong_together(
+    files: Iterable[InputFile], bare: Collection[Location]
+) -> tuple[list[Location], list[list[InputFile]]]:
+    """Files with others of the same folder that are numbered or listed with them; groups that are dated."""
+    folders: dict[str, list[InputFile]] = defaultdict(list)
+    for file in files:
+        folders[str(file.path)[: -len(file.path.name)]].append(file)
     several: list[Location] = []
-    for folder, inside in folders.items():
+    dated: list[list[InputFile]] = []
+    for inside in folders.values():
         if len(inside) == 1:
             continue
-        listed = set(listed_files(folder))
-        groups: dict[tuple[str, str], list[Location]] = defaultdict(list)
-        for path in inside:
+        folder = inside[0].path.parent
+        listed = set() if folder in bare else set(listed_files(folder))
+        numbers: dict[str, list[Location]] = defaultdict(list)
+        hosts: dict[str, list[InputFile]] = defaultdict(list)
+        for file in inside:
+            path = file.path
             numbered = NUMBERED.fullmatch(path.stem)
-            host = device_host(path.stem)
             if path.name in listed:
-                groups["listed", ""].append(path)
-            elif host is not None:
-                groups["host", host].append(path)
+                several.append(path)
+            elif (host := device_host(path.stem)) is not None:
+                hosts[host].append(file)
             elif numbered is not None:
-                groups["numbered", numbered["drive"]].append(path)
-        several += [path for group in groups.values() if len(group) > 1 for path in group]
-    return several
+                numbers[numbered["drive"]].append(path)
+        several += [path for group in numbers.values() if len(group) > 1 for path in group]
+        dated += [group for group in hosts.values() if len(group) > 1]
+    return several, dated

@@ -22,7 +22,13 @@ from math import ceil
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, StorageUnreachable, extra
+from edgefirst_ros.model.errors import (
+    ConfigError,
+    RecordingError,
+    RecordingNotFound,
+    StorageUnreachable,
+    extra,
+)
 from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 RETRIES = 6
 """Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
+RETRIES_VARIABLE = "EDGEFIRST_ROS_RETRIES"
+"""Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
 EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
@@ -78,7 +86,7 @@ class Reading:
     @property
     def retries(self) -> int:
         """Of a request; pauses are 2.5 s in the mean, once they have grown."""
-        return RETRIES + ceil(self.patience_s / 2.5)
+        return fewest_retries() + ceil(self.patience_s / 2.5)
 
 
 READING = Reading()
@@ -103,6 +111,7 @@ def connect(root: str, retries: int | None = None) -> ObjectStore:
         ExtraNotInstalled: obstore is missing.
         RecordingError: credentials or options in the environment make no sense; or this process was forked
             after a store was used, where its first request would hang.
+        ConfigError: the number of retries makes no sense.
     """
     global _used_in  # noqa: PLW0603 - obstore's threads are of the process, too
     if was_forked():
@@ -110,7 +119,29 @@ def connect(root: str, retries: int | None = None) -> ObjectStore:
     _used_in = os.getpid()
     # Part of the key, since tests and long-lived processes may change them.
     environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
-    return _connect(root, environment, RETRIES if retries is None else retries)
+    return _connect(root, environment, fewest_retries() if retries is None else retries)
+
+
+def fewest_retries() -> int:
+    """Times that a request is made again, as the environment has it.
+
+    Raises:
+        ConfigError: it is no such number.
+    """
+    return number_of(RETRIES_VARIABLE, RETRIES, most=100)
+
+
+def number_of(variable: str, default: int, *, most: int) -> int:
+    """The whole number in an environment variable, a default where it is not set.
+
+    Raises:
+        ConfigError: it is none, or is not between 1 and ``most``.
+    """
+    if (text := os.environ.get(variable)) is None:
+        return default
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise ConfigError([f"{variable}={text}: expected a whole number from 1 to {most}"])
+    return int(text)
 
 
 @lru_cache(maxsize=64)
@@ -230,6 +261,25 @@ def listed(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
             yield StoredObject(Url(url.root, key.strip("/")), ObjectVersion(size, tag))
         elif odd is not None:
             odd.append(f"{url.root}/{key}")
+
+
+def list_folder(url: Url) -> list[StoredObject]:
+    """The objects of a folder, without those of folders in it.
+
+    Raises:
+        RecordingNotFound: no such bucket.
+        RecordingError: it cannot be listed.
+    """
+    store = connect(url.root)
+    with _said(url):
+        import obstore  # noqa: PLC0415
+        from obstore.exceptions import InvalidPathError  # noqa: PLC0415
+
+        try:
+            found = obstore.list_with_delimiter(store, url.key or None)["objects"]
+        except InvalidPathError:  # an odd key is among them: each has to be asked for by its name
+            return []
+        return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
 
 
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:

@@ -123,7 +123,7 @@ def test_what_the_mask_calls_vehicle_is_black_under_the_name_of_the_picture(proj
 def asked(script: str, argument: str) -> Any:  # noqa: ANN401 - JSON
     """What a script says in an interpreter with pycolmap."""
     if not PYCOLMAP.exists():
-        pytest.skip("pycolmap is not installed: make oracles")
+        pytest.skip("pycolmap is not installed: make test-exports")
     command = [str(PYCOLMAP), "-c", script, argument]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

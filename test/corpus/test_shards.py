@@ -110,7 +110,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
 
 def test_webdataset_decodes_pictures_and_clouds(tmp_path: Path) -> None:
     if not DATASETS.exists():
-        pytest.skip("webdataset is not installed: make oracles")
+        pytest.skip("webdataset is not installed: make test-exports")
     index = export_shards(dataset(), tmp_path / "shards", sensors=["lidar", "radar", "cube"])
     script = """
 import sys, webdataset
@@ -130,7 +130,7 @@ def test_hugging_face_reads_them_without_a_network(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["export", "shards", str(dataset()), "-o", str(tmp_path / "shards")])
     assert done.exit_code == 0, done.output
     if not DATASETS.exists():
-        pytest.skip("datasets is not installed: make oracles")
+        pytest.skip("datasets is not installed: make test-exports")
     example = REPOSITORY / "examples" / "huggingface.py"
     environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": ""}
     read = subprocess.run(

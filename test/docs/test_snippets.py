@@ -249,6 +249,16 @@ def test_the_job_for_kubernetes_runs_a_command_of_the_program() -> None:
     parse(tuple(container["args"]))
 
 
+def test_the_job_for_slurm_runs_a_command_of_the_program() -> None:
+    text = (REPOSITORY / "examples" / "slurm.sh").read_text(encoding="utf-8").replace("\\\n", "")
+    line = next(line for line in text.splitlines() if line.startswith("exec "))
+    numbers = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "20"}
+    words = shlex.split(re.sub(r"\$\{(\w+)\}", lambda found: numbers[found[1]], line))
+    assert words[:3] == ["exec", "edgefirst-ros", "convert"]
+    assert "3/20" in words
+    parse(tuple(words[2:]))
+
+
 def test_ten_lines_are_ten() -> None:
     """Also where torch is not installed: a formatter may break one."""
     text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")

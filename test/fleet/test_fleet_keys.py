@@ -66,7 +66,9 @@ class TestNames:
     def named(self, *drives: tuple[str, str], known: dict[str, str] | None = None) -> list[str]:
         all_drives = [drive(name, uri) for name, uri in drives]
         keys = [key_of(each, PLAIN) for each in all_drives]
-        return unique_names(all_drives, keys, known or {})
+        pairs = list(zip(all_drives, keys, strict=True))
+        has = {drive: name for name, drive in (known or {}).items()}
+        return list(unique_names(pairs, all_drives, has, known or {}))
 
     def test_paths_become_one_name(self) -> None:
         assert self.named(("monday/a b", "1")) == ["monday-a-b"]

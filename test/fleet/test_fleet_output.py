@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 from fleets import settings
+from s3server import S3Server
 
 from edgefirst_ros.fleet.keys import FleetDrive, InputFile, key_of, settings_hash
 from edgefirst_ros.fleet.notes import LocalNotes
-from edgefirst_ros.fleet.output import LocalOutput, open_output, upload_step
+from edgefirst_ros.fleet.output import Bucket, LocalOutput, open_output, upload_step
 from edgefirst_ros.fleet.plan import make_plan
-from edgefirst_ros.model.errors import ConfigError, OutputBusy, WriteError
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, OutputBusy, WriteError
+from edgefirst_ros.sources.location import location_of
+from edgefirst_ros.sources.remote import read_version
 
 
 @pytest.mark.parametrize(
@@ -109,3 +112,28 @@ def test_urls_that_cannot_be_written_to_are_refused() -> None:
         open_output("ftp://host/sets")
     with pytest.raises(ConfigError, match="cannot be written to"):
         open_output("https://host/sets")
+
+
+def test_parts_are_as_large_as_the_environment_says(
+    s3: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEFIRST_ROS_PART_MIB", "5")
+    (tmp_path / "large").write_bytes(bytes(11 << 20))
+    Bucket(location_of(bucket)).upload("large", tmp_path / "large")  # type: ignore[arg-type]
+    assert len([r for r in s3.log.of("PUT") if "partNumber" in r.path]) == 3
+
+
+def test_requests_are_repeated_as_often_as_the_environment_says(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEFIRST_ROS_RETRIES", "1")
+    s3.log.clear()
+    s3.log.disturb = lambda *_: 503
+    with pytest.raises(EdgeFirstError):
+        read_version(location_of(f"{bucket}/a"))  # type: ignore[arg-type]
+    assert len(s3.log.requests) == 2
+    monkeypatch.setenv("EDGEFIRST_ROS_RETRIES", "none")
+    with pytest.raises(
+        ConfigError, match="EDGEFIRST_ROS_RETRIES=none: expected a whole number from 1 to 100"
+    ):
+        open_output(f"{bucket}/sets")
