@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config as Config
+    from edgefirst_ros.corpus.catalog import catalog as catalog
+    from edgefirst_ros.corpus.choose import select as select
     from edgefirst_ros.corpus.coco import export_coco as export_coco
     from edgefirst_ros.corpus.reading import collate as collate
     from edgefirst_ros.corpus.reading import open as open  # noqa: A004 - that is what it does
@@ -23,6 +25,8 @@ PUBLIC = {
     "convert": "offline.api",
     "collate": "corpus.reading",
     "export_coco": "corpus.coco",
+    "catalog": "corpus.catalog",
+    "select": "corpus.choose",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
     "Config": "config.model",
