@@ -41,7 +41,7 @@ def catalog(
         for fault in done.faults:
             print_error(err, fault)
         say(
-            f"{done.path}\n  {done.samples:,} samples; datasets: {done.added:,} read, {done.kept:,} as before, "
+            f"{done.path}\n  {done.samples:,} samples; datasets: {done.added:,} read, {done.kept:,} kept, "
             f"{done.removed:,} removed or replaced"
         )
     if done.faults:
@@ -89,7 +89,7 @@ def select(
     """Choose samples by SQL, distance and number, as a new EdgeFirst dataset or as a list.
 
     Sensor files are copied byte for byte, annotations kept, classes unified by name; the column
-    [bold]source[/] says from which dataset a row is. [bold]edgefirst_ros.open[/] takes a list, too. What is left out is said.
+    [bold]source[/] says from which dataset a row is. [bold]edgefirst_ros.open[/] takes a list, too.
 
     Exit codes: 0 done; 1 a list is empty; 2 usage, or nothing to write.
 

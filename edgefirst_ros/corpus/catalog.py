@@ -88,7 +88,7 @@ def catalog(
     """
     tops = [Path(sets)] if isinstance(sets, str | PathLike) else [Path(each) for each in sets]
     path = Path(out)
-    found = {each.shown: each for top in tops for each in _below(top, path)}
+    found = {each.shown: each for top in tops for each in finished(top, path)}
     if not found:
         raise DatasetNotFound(f"{', '.join(map(str, tops))}: no finished EdgeFirst dataset is there")
     here = [top.absolute() for top in tops]
@@ -261,8 +261,8 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _below(top: Path, out: Path) -> Iterator[Listed]:
-    """Finished datasets in and below a folder."""
+def finished(top: Path, out: Path) -> Iterator[Listed]:
+    """The finished EdgeFirst datasets at or below a path, as a file calls them."""
     for made_by, dataset in find(top):
         if made_by.name != MADE_BY:
             continue

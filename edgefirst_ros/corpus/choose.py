@@ -20,7 +20,7 @@ from edgefirst_ros.corpus.facts import COLUMNS, DATASET
 from edgefirst_ros.corpus.subset import Picked, write_subset
 from edgefirst_ros.formats.crashsafe.names import part_path, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
-from edgefirst_ros.formats.edgefirst.split import drive_group, is_at_border, place_group
+from edgefirst_ros.formats.edgefirst.split import GUARD_M, drive_group, is_at_border, place_group
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, extra
 from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.untrusted import refusing
@@ -185,11 +185,10 @@ def _chosen(
         with refusing(path, DatasetError, "is damaged"):
             rows = file.read_row_groups(numbers, columns=names)
         done.of += len(rows)
-        keep = _moving(
-            rows, Moving(skip_standstill=wish.skip_standstill), counts, np.ones(len(rows), np.bool_)
-        )
+        keep, unknown = _moving(rows, Moving(skip_standstill=wish.skip_standstill), None)
         keep &= _holds(rows, condition, wish.where, file.schema_arrow.names)
-        keep = _moving(rows, Moving(wish.every_m), counts, keep)
+        keep, unplaced = _moving(rows, Moving(wish.every_m), keep)
+        counts["still"] += max(unknown, unplaced)
         at = np.flatnonzero(keep)[:: wish.every_n]
         placed = _groups(rows, wish, at, counts)
         at = np.array([row for row in at.tolist() if row in placed], np.int64)
@@ -204,7 +203,7 @@ def _chosen(
         done.notes.append(f"{counts['unplaced']:,} samples are left out: their place is not known")
     if counts["border"]:
         done.notes.append(
-            f"{counts['border']:,} samples are left out: they are within 25 m of the other group"
+            f"{counts['border']:,} samples are left out: they are within {GUARD_M:g} m of the other group"
         )
 
 
@@ -251,20 +250,20 @@ def _holds(rows: pa.Table, condition: pl.Expr | None, where: str, known: list[st
 
 
 def _moving(
-    rows: pa.Table, wants: Moving, counts: dict[str, int], keep: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Those of the rows to be kept between which the rig has moved as far as it should (N,)."""
+    rows: pa.Table, wants: Moving, keep: npt.NDArray[np.bool_] | None
+) -> tuple[npt.NDArray[np.bool_], int]:
+    """Those of the rows to be kept between which the rig has moved (N,), and of how many nothing is known."""
+    found, unknown, of = np.ones(len(rows), np.bool_) if keep is None else keep.copy(), 0, ""
     if not wants.chooses:
-        return keep
+        return found, 0
     places, speeds = _places(rows), rows["speed_mps"].to_pylist()
     sequences = rows["sequence"].to_pylist()
-    found, of = keep.copy(), ""
-    for row in np.flatnonzero(keep).tolist():
+    for row in np.flatnonzero(found).tolist():
         if sequences[row] != of:
             of, wants = sequences[row], wants.anew()
         found[row] = wants.refusal(places[row], speeds[row]) is None
-        counts["still"] += wants.was_unknown
-    return found
+        unknown += wants.was_unknown
+    return found, unknown
 
 
 def _places(rows: pa.Table) -> list[tuple[float, float] | None]:
