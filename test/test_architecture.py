@@ -27,9 +27,9 @@ MAY_IMPORT = {
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
     "corpus": "formats model",
-    "fleet": "config formats model offline report sources",
+    "fleet": "config corpus formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
-    "cli": "config fleet formats live model offline pipeline report simulation sources",
+    "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
@@ -44,7 +44,8 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.options": "format",
     "edgefirst.store": "crashsafe edgefirst.options",
     "edgefirst.prepare": "edgefirst.options edgefirst.store format masks",
-    "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
+    "edgefirst.split": "",
+    "edgefirst.finish": "crashsafe edgefirst.options edgefirst.split edgefirst.store",
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
     "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
     "edgefirst.store format motion",
@@ -167,6 +168,11 @@ MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     "edgefirst_ros.corpus.reading": "that reader",
     "edgefirst_ros.corpus.coco": "that reader",
+    "edgefirst_ros.corpus.catalog": "what a catalogue is of",
+    "edgefirst_ros.corpus.facts": "likewise",
+    "edgefirst_ros.corpus.choose": "likewise",
+    "edgefirst_ros.corpus.subset": "what a selection becomes",
+    "edgefirst_ros.corpus.leaks": "whose groups they are",
     "edgefirst_ros.cli.l5kit": "the commands of one format",
     "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",

@@ -138,7 +138,7 @@ def convert_fleet(
                 stop=stop,
                 on_event=view.show,
             ).convert()
-    report, places = put_report(to)
+    report, places = put_report(to, lambda text: print_line(err, f"[yellow]warning[/]: {escape(text)}"))
     done, failed, left, interrupted = _result(plan, outcome)
     if as_json:
         result = {"interrupted": interrupted, "left": left, "report": report, "paths": places}

@@ -24,7 +24,7 @@ from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
 from edgefirst_ros.formats.datasets import find
 from edgefirst_ros.formats.edgefirst.finish import MADE_BY
-from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, TABLE
+from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
 from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import refusing
@@ -259,6 +259,17 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
             looked = reduce(pc.or_, searched)
         columns.append(pc.if_else(looked, pa.scalar(0, COUNT), pa.scalar(None, COUNT)))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def tables_in(files: Iterable[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Folder and name of each EdgeFirst dataset among files, and the files of which its rows are made."""
+    there = {file for file in files if not {"", ".", ".."} & {*file.split("/")}}
+    for file in sorted(there):
+        folder, _, table = file.rpartition("/")
+        name = folder.rpartition("/")[2]
+        manifest = f"{name}{MANIFEST}"
+        if table == f"{name}{TABLE}" and f"{folder}/{manifest}" in there:
+            yield folder, name, [each for each in (table, manifest, QUALITY) if f"{folder}/{each}" in there]
 
 
 def finished(top: Path, out: Path) -> Iterator[Listed]:

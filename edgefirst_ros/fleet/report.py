@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from edgefirst_ros.fleet.catalog import ignored, put_catalog
 from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED, read_all
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
@@ -117,10 +118,17 @@ def fleet_report(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str
     }
 
 
-def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
-    """Write the report on everything in an output, as JSON and as a page; the report, and where it is.
+def put_report(output: Output, warn: Callable[[str], None] = ignored) -> tuple[dict[str, Any], list[str]]:
+    """Write the report on everything in an output, as JSON and as a page, and its catalogue of samples.
 
     Of two runs that end at once, the later one reads the notes of both.
+
+    Args:
+        output: where all is.
+        warn: is told what the catalogue lacks; no drive is less done for it.
+
+    Returns:
+        The report, and where the files are.
 
     Raises:
         OSError: the storage does not answer.
@@ -132,6 +140,7 @@ def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
         places = [
             output.put(f"{REPORT_NAME}.json", text.encode()),
             output.put(f"{REPORT_NAME}.html", page(report).encode()),
+            *put_catalog(output, done, warn),
         ]
     return report, places
 
