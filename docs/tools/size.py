@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17100,
-    "pipeline": 5485,
+    "formats": 17170,
+    "pipeline": 5570,
     "video": 4110,
     "sources": 3910,
     "report": 4290,
-    "cli": 2850,
-    "model": 2810,
+    "cli": 2960,
+    "model": 2850,
     "nodes": 2390,
-    "ego": 2160,
+    "ego": 2170,
     "timing": 2480,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1580,
+    "fleet": 1660,
     "offline": 1620,
-    "config": 1755,
-    "corpus": 220,
-    PLAIN: 70,
+    "config": 1770,
+    "corpus": 1140,
+    PLAIN: 80,
 }
-MOST = {"modules": 307, "rooms": 17, "arrows": 61, "floors": 8, "options": 76}
+MOST = {"modules": 317, "rooms": 17, "arrows": 63, "floors": 8, "options": 80}
 
 
 def code_lines(path: Path) -> int:

@@ -52,7 +52,7 @@ class EdgeFirstOptions(OptionsModel):
     split: Split = Field(
         default="time",
         description="What is in one group, train or val: blocks of time, a whole drive, or a place, by cells "
-        "of about 550 m. Neighbours in time are alike: set drive or place to test on what was not seen.",
+        "of about 550 m. Set drive or place to test on what was not seen: neighbours in time are alike.",
     )
     split_seed: int = Field(
         default=0,
