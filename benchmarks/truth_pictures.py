@@ -114,8 +114,9 @@ def streams() -> Iterator[tuple[str, Codec, list[bytes]]]:
             packets += context.encode(frame.reformat(format="yuv420p"))
         yield name, codec, [bytes(packet) for packet in [*packets, *context.encode(None)]]
     for path in sorted(STREAMS.iterdir()):
-        parser = av.CodecContext.create("hevc", "r")
-        yield path.stem, "h265", [bytes(p) for data in (path.read_bytes(), b"") for p in parser.parse(data)]
+        codec = "h264" if path.suffix == ".264" else "h265"
+        parser = av.CodecContext.create("h264" if codec == "h264" else "hevc", "r")
+        yield path.stem, codec, [bytes(p) for data in (path.read_bytes(), b"") for p in parser.parse(data)]
 
 
 def recorded(path: Path, codec: Codec, units: Sequence[bytes], *, checksums: bool) -> list[bytes]:
@@ -137,7 +138,10 @@ def recorded(path: Path, codec: Codec, units: Sequence[bytes], *, checksums: boo
         channel = writer.register_channel(f"/camera/{codec}", "cdr", kind)
         arrival_ns = 0
         for place, data in enumerate(units):
-            stamp_ns = 1_773_483_630_000_000_000 + number_of[place] * 33_333_333
+            # The second field of a picture follows half a period after the first.
+            half = 0 if place in number_of else 16_666_667
+            number = number_of[place if place in number_of else place - 1]
+            stamp_ns = 1_773_483_630_000_000_000 + number * 33_333_333 + half
             arrival_ns = max(arrival_ns + 1_000_000, stamp_ns + 20_000_000)
             message = video(stamp_ns, data, codec, "camera")
             writer.add_message(channel, arrival_ns, message, arrival_ns, place)

@@ -36,7 +36,7 @@ CEILINGS: Mapping[str, int] = {
     "model": 2850,
     "nodes": 2390,
     "ego": 2170,
-    "timing": 2480,
+    "timing": 2500,
     "simulation": 2415,
     "live": 1750,
     "fleet": 1660,

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot, sqrt
 from statistics import median
+from typing import NamedTuple
 
 from edgefirst_ros.timing.finding import seconds
 
 FASTEST_PPB = 750_000
 """No clock drifts faster (a quartz has 100 ppm, a virtual machine's a few hundred); queues fill faster."""
 POINTS = 24
-"""A line is fitted to as many measurements: over two minutes the temperature of a quartz hardly changes."""
+"""A line is fitted to as many points: over two minutes the temperature of a quartz hardly changes."""
+LONGEST = 8
+"""Measurements that make a point at most, where latencies are too noisy to show drift in two minutes."""
 FEWEST = 3
 LEAST_NS = 1_000_000
 """Drift that has not added up to this is not corrected: stamps keep their precision where there is none."""
@@ -28,12 +31,30 @@ TURN_PPB = 2_000_000
 BILLION = 1_000_000_000
 
 
+class _Point(NamedTuple):
+    """Of some consecutive measurements the mean time, level and noise, and how many they are."""
+
+    time_ns: float
+    level_ns: float
+    noise_ns: float
+    many: int
+
+    def joined(self, other: _Point) -> _Point:
+        many = self.many + other.many
+        mean = [(a * self.many + b * other.many) / many for a, b in zip(self[:3], other[:3], strict=True)]
+        return _Point(mean[0], mean[1], mean[2], many)
+
+
 class Level:
-    """How a clock's least latency changes in time, without sudden changes, which are no clock's."""
+    """How a clock's least latency changes in time, without sudden changes, which are no clock's.
+
+    As long as no drift is clear, the points of its line reach farther and farther back.
+    """
 
     def __init__(self) -> None:
-        self._points: deque[tuple[int, int, int]] = deque(maxlen=POINTS)
-        """Time, level and noise of each measurement."""
+        self._points: deque[_Point] = deque(maxlen=POINTS)
+        self._each = 1
+        """Measurements that make a point."""
         self._sudden_ns = 0
         self._line = 0, 0.0, 0.0
         """Time of its middle, its level there, and its slope."""
@@ -52,20 +73,31 @@ class Level:
             if abs(by_ns) > most_ns + SURE * max(noise_ns, self.noise_ns):
                 self._sudden_ns += by_ns
                 return
-        self._points.append((time_ns, level_ns - self._sudden_ns, noise_ns))
+        new = _Point(time_ns, level_ns - self._sudden_ns, noise_ns, 1)
+        if self._points and self._points[-1].many < self._each:
+            new = self._points.pop().joined(new)
+        elif len(self._points) == POINTS and self._each < LONGEST and not self.is_clear:
+            older = list(self._points)
+            self._points.clear()
+            self._points.extend(a.joined(b) for a, b in zip(older[::2], older[1::2], strict=True))
+            self._each *= 2
+        self._points.append(new)
         self._line = self._fitted()
 
     def _fitted(self) -> tuple[int, float, float]:
-        first_ns, count = self._points[0][0], len(self._points)
-        middle = sum(t - first_ns for t, _, _ in self._points) / count
-        mean = sum(level for _, level, _ in self._points) / count
-        spread = sum((t - first_ns - middle) ** 2 for t, _, _ in self._points)
+        first_ns, count = self._points[0].time_ns, sum(point.many for point in self._points)
+        middle = sum((p.time_ns - first_ns) * p.many for p in self._points) / count
+        mean = sum(p.level_ns * p.many for p in self._points) / count
+        spread = sum((p.time_ns - first_ns - middle) ** 2 * p.many for p in self._points)
         slope = 0.0
-        if count >= FEWEST and spread:
-            slope = sum((t - first_ns - middle) * (level - mean) for t, level, _ in self._points) / spread
-        elif count < FEWEST:
-            mean = self._points[-1][1]
-        return first_ns + round(middle), mean, slope
+        if len(self._points) >= FEWEST and spread:
+            slope = (
+                sum((p.time_ns - first_ns - middle) * (p.level_ns - mean) * p.many for p in self._points)
+                / spread
+            )
+        elif len(self._points) < FEWEST:
+            mean = self._points[-1].level_ns
+        return round(first_ns + middle), mean, slope
 
     def at_ns(self, time_ns: int) -> int:
         """The level at a time, by the line."""
@@ -82,8 +114,9 @@ class Level:
         """Usual noise of a measurement: by the messages, or the scatter about the line if that is more."""
         if not self._points:
             return 0
-        told = median(noise for _, _, noise in self._points)
-        scatter = median(abs(level - self.at_ns(t)) for t, level, _ in self._points)
+        # The last point may have fewer measurements than the others, which changes no median.
+        told = median(point.noise_ns for point in self._points) / sqrt(self._each)
+        scatter = median(abs(p.level_ns - self.at_ns(round(p.time_ns))) for p in self._points)
         return round(max(told, 1.5 * scatter))
 
     @property
@@ -96,7 +129,7 @@ class Level:
         """Whether it certainly changes: drift, and not only noise."""
         if len(self._points) < FEWEST:
             return False
-        risen_ns = abs(self._line[2]) * (self._points[-1][0] - self._points[0][0])
+        risen_ns = abs(self._line[2]) * (self._points[-1].time_ns - self._points[0].time_ns)
         # The rise of a fitted line is 1.7 times as uncertain as its end.
         return risen_ns > max(LEAST_NS, 2 * SURE * self.sure_ns)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from math import log
 
 import pytest
 from streams import MONOTONIC, MS, SECOND, Event, Made, Sent, errors, monotonic, run, stream, wall
@@ -168,6 +170,33 @@ def test_the_rate_of_a_clock_is_found_and_what_is_stated_holds(ppm: int, is_corr
     assert 2 * MS <= imu.uncertainty_ns < 3.2 * MS
     off = errors(events, "imu")
     assert max(map(abs, off)) <= imu.uncertainty_ns
+
+
+@pytest.mark.parametrize("ppm", [-50, 0, 50])
+def test_drift_shows_through_a_bad_wireless_link(ppm: int) -> None:
+    """Its latencies hide 50 ppm for minutes: too little in two, and seen in eight."""
+    rng = random.Random(ppm)
+
+    def wireless(_: int) -> int:
+        """At least 5 ms more; 5 and 200 ms are exceeded by 97.5 and 2.5 % of what is added to that."""
+        return round((5 + rng.lognormvariate(log(1000) / 2, log(40) / 3.92)) * MS)
+
+    def runs(t: int) -> int:
+        return t * ppm // 1_000_000
+
+    sent = [m for topic in ("camera", "gps") for m in made(topic, 600, hz=10, late=wireless)]
+    sent += made("imu", 600, hz=40, late=wireless, runs=runs)
+    sent += made("lidar", 600, hz=5, late=wireless, runs=runs)
+    finder: ClockFinder[Sent] = ClockFinder()
+    events: list[Event] = []
+    for true_ns, times in sorted(sent, key=lambda m: m[1].receive_ns):
+        events += finder.feed(Sent.of(true_ns, times))
+    events += finder.flush()
+    assert not [e for e in events if isinstance(e, Boundary)]
+    off = errors(events, "imu")
+    # That the floor of latencies is not known moves all times alike.
+    late = [round(sum(off[n : n + 40]) / 40 - off[0]) for n in range(0, len(off) - 40, 400)]
+    assert max(map(abs, late[-24:])) < (1 if not ppm else 10) * MS
 
 
 @pytest.mark.parametrize("ppm", [-50, 50])
