@@ -10,15 +10,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from edgefirst_ros.corpus.facts import COLUMNS, COUNT, DATASET, VERSION, rows_of, with_classes
+from edgefirst_ros.corpus.facts import COLUMNS, COUNT, DATASET, VERSION, Dataset, rows_of, with_classes
 from edgefirst_ros.formats.crashsafe.manifest import version_of
 from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
@@ -31,23 +32,6 @@ from edgefirst_ros.model.untrusted import refusing
 
 FORMAT = b"edgefirst_ros catalogue, version 1"
 _NOTE = b"edgefirst_ros"
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A dataset that is to be in a catalogue.
-
-    Attributes:
-        shown: what its rows call it: a URL, or a path, relative to the catalogue's folder if it is below it.
-        name: of the dataset.
-        version: what tells it from any other in its place.
-        open: a folder with its tables, and its manifest or its sensor files.
-    """
-
-    shown: str
-    name: str
-    version: str
-    open: Callable[[], AbstractContextManager[Path]]
 
 
 @dataclass(slots=True)
@@ -100,7 +84,7 @@ def catalog(
     return update(path, found.values(), is_gone)
 
 
-def update(path: Path, found: Iterable[Listed], is_gone: Callable[[str], bool]) -> Catalogued:
+def update(path: Path, found: Iterable[Dataset], is_gone: Callable[[str], bool]) -> Catalogued:
     """Write a catalogue of datasets, with what the one before says of those that are as they were.
 
     Args:
@@ -192,7 +176,7 @@ def _write(
     path: Path,
     before: pq.ParquetFile | None,
     kept: Mapping[str, list[int]],
-    fresh: Iterable[Listed],
+    fresh: Iterable[Dataset],
     done: Catalogued,
 ) -> None:
     """All row groups in the order of their datasets' names, the fresh ones made into a file beside it first.
@@ -226,21 +210,21 @@ def _write(
 
 
 def _scratch(
-    file: pa.NativeFile, fresh: Iterable[Listed], done: Catalogued
+    file: pa.NativeFile, fresh: Iterable[Dataset], done: Catalogued
 ) -> Iterator[tuple[str, int, list[str]]]:
     """Write each portion of datasets' rows as a stream of its own; dataset, offset and classes of each."""
     for each in fresh:
+        parts = []
         try:
-            with each.open() as folder:
-                for table in rows_of(folder, each.name, each.shown, each.version):
-                    offset = file.tell()
-                    with pa.ipc.new_stream(file, table.schema) as stream:
-                        stream.write_table(table)
-                    yield each.shown, offset, table.schema.names[len(COLUMNS.names) :]
+            for table in rows_of(each):
+                parts.append((each.shown, file.tell(), table.schema.names[len(COLUMNS.names) :]))
+                with pa.ipc.new_stream(file, table.schema) as stream:
+                    stream.write_table(table)
         except EdgeFirstError as error:
             done.faults.append(str(error))
             continue
         done.added += 1
+        yield from parts
 
 
 def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -261,18 +245,28 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def tables_in(files: Iterable[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Folder and name of each EdgeFirst dataset among files, and the files of which its rows are made."""
+class Tables(NamedTuple):
+    """A dataset among files: its folder, its name, whether it has a ZIP, and what its rows are made of."""
+
+    folder: str
+    name: str
+    is_packed: bool
+    files: list[str]
+
+
+def tables_in(files: Iterable[str]) -> Iterator[Tables]:
+    """The EdgeFirst datasets among files."""
     there = {file for file in files if not {"", ".", ".."} & {*file.split("/")}}
     for file in sorted(there):
         folder, _, table = file.rpartition("/")
         name = folder.rpartition("/")[2]
         manifest = f"{name}{MANIFEST}"
         if table == f"{name}{TABLE}" and f"{folder}/{manifest}" in there:
-            yield folder, name, [each for each in (table, manifest, QUALITY) if f"{folder}/{each}" in there]
+            wanted = [each for each in (table, manifest, QUALITY) if f"{folder}/{each}" in there]
+            yield Tables(folder, name, f"{folder}/{name}.zip" in there, wanted)
 
 
-def finished(top: Path, out: Path) -> Iterator[Listed]:
+def finished(top: Path, out: Path) -> Iterator[Dataset]:
     """The finished EdgeFirst datasets at or below a path, as a file calls them."""
     for made_by, dataset in find(top):
         if made_by.name != MADE_BY:
@@ -288,4 +282,8 @@ def finished(top: Path, out: Path) -> Iterator[Listed]:
             state = table.stat()
             version = f"{state.st_size} {state.st_mtime_ns}"
         shown = relative_to(str(place if dataset.is_dir() else place / table.name), out)
-        yield Listed(shown, name, version, lambda folder=folder: nullcontext(folder))  # type: ignore[misc]
+        yield Dataset(shown, name, version, not (folder / name).is_dir(), partial(_here, folder))
+
+
+def _here(folder: Path) -> AbstractContextManager[Path]:
+    return nullcontext(folder)

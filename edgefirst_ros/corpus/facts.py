@@ -6,7 +6,8 @@ Columns of a catalogue, in order; those of classes follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from edgefirst_ros.formats.edgefirst.split import drive_of
 from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
 from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED, ArrowTable
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS
+from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import PoseBasis
+from edgefirst_ros.model.untrusted import refusing
 
 Floats = npt.NDArray[np.float64]
 MEASURED = {
@@ -137,37 +140,54 @@ def _texts(table: pa.Table, name: str) -> list[str | None] | None:
     return [None if value is None else str(value) for value in table[name].to_pylist()]
 
 
-def rows_of(folder: Path, name: str, shown: str, version: str) -> Iterator[pa.Table]:
-    """The rows of a catalogue for a dataset, in portions.
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset that is to be in a catalogue.
 
-    Args:
-        folder: with its tables, and its manifest or its sensor files.
+    Attributes:
+        shown: what its rows call it: a URL, or a path, relative to the catalogue's folder if it is below it.
         name: of the dataset.
-        shown: what ``dataset`` says, and the beginning of every URI.
-        version: what tells it from another dataset in this place.
+        version: what tells it from any other in its place.
+        is_packed: whether its sensor files are in a ZIP.
+        open: a folder with its tables, and its manifest or its sensor files.
+    """
+
+    shown: str
+    name: str
+    version: str
+    is_packed: bool
+    open: Callable[[], AbstractContextManager[Path]]
+
+
+def rows_of(dataset: Dataset) -> Iterator[pa.Table]:
+    """The rows of a catalogue for a dataset, in portions.
 
     Raises:
         DatasetNotFound: there is no finished dataset.
         DatasetError: it is damaged.
     """
+    with dataset.open() as folder, refusing(dataset.shown, DatasetError):
+        yield from _rows_of(folder, dataset)
+
+
+def _rows_of(folder: Path, dataset: Dataset) -> Iterator[pa.Table]:
+    name, shown = dataset.name, dataset.shown
     manifest = folder / f"{name}{MANIFEST}"
     if manifest.is_file():
         files = frozenset(each.name for each in listed(manifest, MADE_BY)) - {TABLE, QUALITY}
-        is_packed = not (folder / name).is_dir()
     else:
-        opened = DatasetFiles(folder, name)
-        files, is_packed = opened.names, opened.archive.is_file()
+        files = DatasetFiles(folder, name).names
     rows = _Rows.read(folder / f"{name}{TABLE}", len(files))
     stems = find_stems(files, [(sequence, frame) for sequence, frame, _ in rows.samples])
     entries = in_order(rows.samples, stems, None)
     if not entries:
         return
     top = shown.removesuffix(f"/{name}{TABLE}")
-    where = f"zip://{{}}::{top}/{name}.zip" if is_packed else f"{top}/{name}/{{}}"
+    where = f"zip://{{}}::{top}/{name}.zip" if dataset.is_packed else f"{top}/{name}/{{}}"
     quality = _quality(folder / QUALITY, len(files), entries)
     at = np.array([-1 if entry.row is None else entry.row for entry in entries])
     columns = {
-        **_fixed(entries, shown, version),
+        **_fixed(entries, shown, dataset.version),
         **_motion(rows, at, quality, entries),
         **_sensors(quality),
     }

@@ -69,19 +69,18 @@ def _places(path: Path) -> Iterator[tuple[str, Floats]]:
     begin_ns: int | None = None
     for number, each in enumerate(finished(path, path)):
         try:
-            with each.open() as folder:
-                for rows in rows_of(folder, each.name, each.shown, each.version):
-                    known = rows.filter(rows["time"].is_valid().combine_chunks())
-                    known = known.filter(known["latitude"].is_valid().combine_chunks())
-                    times_ns = known["time"].to_numpy().astype(np.int64)
-                    if not len(times_ns):
-                        continue
-                    begin_ns = int(times_ns[0]) if begin_ns is None else begin_ns
-                    columns = [known[name].to_numpy() for name in ("latitude", "longitude")]
-                    table = np.stack(
-                        [(times_ns - begin_ns) / 1e9, *columns, np.full(len(times_ns), float(number))], axis=1
-                    )
-                    group = np.array(known["group"].to_pylist())
-                    yield from ((name, table[group == name]) for name in GROUPS if (group == name).any())
+            for rows in rows_of(each):
+                known = rows.filter(rows["time"].is_valid().combine_chunks())
+                known = known.filter(known["latitude"].is_valid().combine_chunks())
+                times_ns = known["time"].to_numpy().astype(np.int64)
+                if not len(times_ns):
+                    continue
+                begin_ns = int(times_ns[0]) if begin_ns is None else begin_ns
+                columns = [known[name].to_numpy() for name in ("latitude", "longitude")]
+                table = np.stack(
+                    [(times_ns - begin_ns) / 1e9, *columns, np.full(len(times_ns), float(number))], axis=1
+                )
+                group = np.array(known["group"].to_pylist())
+                yield from ((name, table[group == name]) for name in GROUPS if (group == name).any())
         except EdgeFirstError:  # the check itself says what is wrong with it
             continue

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from edgefirst_ros.corpus.catalog import Listed, tables_in, update
+from edgefirst_ros.corpus.catalog import tables_in, update
+from edgefirst_ros.corpus.facts import Dataset
 from edgefirst_ros.fleet.notes import encoded
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.model.errors import EdgeFirstError
@@ -52,10 +53,10 @@ def put_catalog(
     yield output.where(CATALOG) if "://" in output.shown else f"{output.shown}/{CATALOG}"
 
 
-def _listed(output: Output, note: Mapping[str, Any]) -> Iterator[Listed]:
+def _listed(output: Output, note: Mapping[str, Any]) -> Iterator[Dataset]:
     """The datasets of a drive that have rows."""
     files, version = note.get("files", {}), f"note {crc32(encoded(note)):08x}"
-    for folder, name, wanted in tables_in(files):
-        place = PurePosixPath(str(note["drive"]), folder)
-        names = [f"{place}/{each}" for each in wanted]
-        yield Listed(output.where(str(place)), name, version, partial(output.fetched, names))
+    for each in tables_in(files):
+        place = str(PurePosixPath(str(note["drive"]), each.folder))
+        fetch = partial(output.fetched, [f"{place}/{file}" for file in each.files])
+        yield Dataset(output.where(place), each.name, version, each.is_packed, fetch)

@@ -463,7 +463,8 @@ class SequenceRun:
         """Let samples leave whose pose is final, and forget, now and then, what is not needed any more."""
         context = self._context
         frontier_ns: float = math.inf
-        self._decide(context.final_ns)
+        if self._choosing.chooses:
+            self._decide(context.final_ns)
         if self._cameras:
             for sensor, frames in self._cameras.items():
                 self._take(frames.advance(self._now_ns), sensor)

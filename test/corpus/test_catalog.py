@@ -92,11 +92,7 @@ def test_what_is_unchanged_is_not_read_again_and_what_changed_is(
     before = pl.read_parquet(out)
     read: list[str] = []
     rows_of = catalogues.rows_of
-    monkeypatch.setattr(
-        catalogues,
-        "rows_of",
-        lambda folder, name, *more: (read.append(name), rows_of(folder, name, *more))[1],
-    )
+    monkeypatch.setattr(catalogues, "rows_of", lambda each: (read.append(each.name), rows_of(each))[1])
     done = edgefirst_ros.catalog(sets, out)
     assert (done.kept, done.added, done.removed) == (10, 2, 0)
     assert read == ["drive10", "drive11"]

@@ -26,11 +26,7 @@ def test_it_grows_with_the_fleet(drives: Path, tmp_path: Path, monkeypatch: pyte
     assert f"{sets}/catalog.parquet" in out
     read: list[str] = []
     rows_of = catalogues.rows_of
-    monkeypatch.setattr(
-        catalogues,
-        "rows_of",
-        lambda folder, name, *more: (read.append(name), rows_of(folder, name, *more))[1],
-    )
+    monkeypatch.setattr(catalogues, "rows_of", lambda each: (read.append(each.name), rows_of(each))[1])
     run("convert", *some, drives / f"{CUT}.mcap", drives / f"{GARBAGE}.mcap", "-o", sets, "--resume")
     assert len(read) == 1, "what was there is not read again, and garbage is no dataset"
     rows = pl.read_parquet(sets / "catalog.parquet")
