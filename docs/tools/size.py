@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17170,
+    "formats": 17180,
     "pipeline": 5570,
     "video": 4110,
     "sources": 3910,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -213,7 +213,9 @@ def prepare_sample(
         pose=sample.ego.rpy_deg,
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
-        quality=_quality(sample),
+        quality=_quality(
+            sample, {file.topic for file in out.files} | out.shares.keys() | {*annotations.topics}
+        ),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
     return PreparedSample(
@@ -228,8 +230,8 @@ def prepare_sample(
     )
 
 
-def _quality(sample: Sample) -> dict[str, float] | None:
-    """What the sensors showed, as far as anybody looked."""
+def _quality(sample: Sample, stored: Collection[str]) -> dict[str, float] | None:
+    """What the sensors showed, as far as anybody looked, and how far off the topics are that are stored."""
     found: dict[str, float] = {}
     if sample.image is not None and (look := sample.image.look) is not None:
         seen = look._asdict()
@@ -237,7 +239,11 @@ def _quality(sample: Sample) -> dict[str, float] | None:
     for role, sensor in ((Role.CAMERA, "camera"), (Role.LIDAR_POINTS, "lidar")):
         found |= {f"{sensor}_{name}": value for name, value in sample.content.get(role, {}).items()}
     found |= _pose(sample.ego)
-    found |= {f"{role}_offset_ms": error_ns / 1e6 for role, error_ns in sample.error_ns.items()}
+    found |= {
+        f"{role}_offset_ms": error_ns / 1e6
+        for role, error_ns in sample.error_ns.items()
+        if sample.companions[role].topic in stored
+    }
     return {name: found[name] for name in MEASURES if name in found} or None
 
 
