@@ -80,7 +80,10 @@ def select(
     seed: Annotated[int, typer.Option(metavar="N", help="Of what is drawn.")] = 0,
     split: Annotated[
         SplitBy | None,
-        typer.Option(help="Train and val anew: whole drives, or places, without neighbours in both."),
+        typer.Option(
+            metavar="drive|place",
+            help="Train and val anew, without neighbours in both.",
+        ),
     ] = None,
     val_ratio: Annotated[float, typer.Option(metavar="SHARE", help="Share of val with --split.")] = 0.2,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,

@@ -1,7 +1,8 @@
 """A catalogue of datasets: one Parquet file with a row a sample, which grows with the datasets.
 
-A row group is of one dataset. What is known of datasets that are as they were is copied from the catalogue
-before, so that no file of theirs is read; the new one takes the name of the old one when it is complete.
+Row groups are as large as memory should bear. What is known of datasets that are as they were is copied from
+the catalogue before, so that no file of theirs is read; the new one takes the name of the old one when it is
+complete.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from edgefirst_ros.corpus.facts import COLUMNS, COUNT, DATASET, VERSION, Dataset, rows_of, with_classes
+from edgefirst_ros.corpus.facts import COLUMNS, COUNT, DATASET, ROWS, VERSION, Dataset, rows_of, with_classes
 from edgefirst_ros.formats.crashsafe.manifest import version_of
 from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
@@ -98,7 +99,7 @@ def update(path: Path, found: Iterable[Dataset], is_gone: Callable[[str], bool])
     wanted = {each.shown: each for each in found}
     done = Catalogued(path)
     before = None if not path.exists() else _opened(path)
-    groups = {} if before is None else _groups(before)
+    groups = {} if before is None else places_of(before)
     kept = {
         shown: numbers
         for (shown, version), numbers in groups.items()
@@ -128,19 +129,40 @@ def resolved(shown: str, file: Path) -> str:
     return shown if "://" in shown else os.path.normpath(file.absolute().parent / shown)
 
 
-def row_groups(file: pq.ParquetFile) -> Iterator[tuple[str, str, int]]:
-    """Dataset and version of each row group, and its number.
+def places_of(file: pq.ParquetFile) -> dict[tuple[str, str], list[int]]:
+    """By dataset and version, the row groups with its rows.
 
     Raises:
-        DatasetError: it is no catalogue.
+        DatasetError: it is damaged.
     """
-    places = [file.schema_arrow.names.index(name) for name in (DATASET, VERSION)]
+    found: dict[tuple[str, str], list[int]] = {}
     for number in range(file.num_row_groups):
-        group = file.metadata.row_group(number)
-        told = [group.column(place).statistics for place in places]
-        if any(each is None or not each.has_min_max or each.min != each.max for each in told):
-            raise DatasetError("a row group of it is not of one dataset")
-        yield str(told[0].min), str(told[1].min), number
+        with refusing("the catalogue", DatasetError, "is damaged"):
+            pairs = file.read_row_group(number, columns=[DATASET, VERSION]).group_by([DATASET, VERSION])
+            rows = pairs.aggregate([]).to_pylist()
+        for row in rows:
+            found.setdefault((row[DATASET], row[VERSION]), []).append(number)
+    return found
+
+
+class Groups:
+    """Rows of datasets, one after another; the last row group stays in memory, as datasets share some.
+
+    Args:
+        file: a catalogue.
+        columns: those that are wanted, by default all.
+    """
+
+    def __init__(self, file: pq.ParquetFile, columns: list[str] | None = None) -> None:
+        self._file, self._columns = file, columns
+        self._last: tuple[int, pa.Table] | None = None
+
+    def of(self, shown: str, number: int) -> pa.Table:
+        """The rows of a dataset in a row group."""
+        if self._last is None or self._last[0] != number:
+            self._last = number, self._file.read_row_group(number, columns=self._columns)
+        table = self._last[1]
+        return table.filter(pc.equal(table[DATASET], shown))
 
 
 def opened(path: Path) -> pq.ParquetFile:
@@ -163,13 +185,6 @@ def _opened(path: Path) -> pq.ParquetFile:
         return opened(path)
     except DatasetError as error:
         raise WriteError(f"{error}; it is not replaced: give another name, or remove it") from error
-
-
-def _groups(file: pq.ParquetFile) -> Mapping[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for shown, version, number in row_groups(file):
-        found.setdefault((shown, version), []).append(number)
-    return found
 
 
 def _write(
@@ -196,17 +211,29 @@ def _write(
             pa.OSFile(str(beside), "rb") as made,
             pq.ParquetWriter(part_path(path), schema, compression="zstd") as writer,
         ):
-            for _, is_new, at in sorted(parts):
-                if is_new:
+            earlier, waiting = None if before is None else Groups(before), list[pa.Table]()
+            for shown, is_new, at in sorted(parts):
+                if is_new or earlier is None:
                     made.seek(at)
                     with pa.ipc.open_stream(made) as stream:
                         table = stream.read_all()
                 else:
-                    table = before.read_row_group(at) if before is not None else None
-                writer.write_table(_conformed(table, schema), row_group_size=max(1, len(table)))
+                    table = earlier.of(shown, at)
+                if sum(map(len, waiting)) + len(table) > ROWS:
+                    _flush(writer, waiting)
+                waiting.append(_conformed(table, schema))
                 done.samples += len(table)
+            _flush(writer, waiting)
     finally:
         remove(beside)
+
+
+def _flush(writer: pq.ParquetWriter, waiting: list[pa.Table]) -> None:
+    """Write tables as a row group: many small ones would take more memory than rows, here and in readers."""
+    if waiting:
+        table = pa.concat_tables(waiting)
+        writer.write_table(table, row_group_size=max(1, len(table)))
+        waiting.clear()
 
 
 def _scratch(

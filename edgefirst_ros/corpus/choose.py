@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgefirst_ros.corpus.catalog import opened, relative_to, resolved, row_groups
+from edgefirst_ros.corpus.catalog import Groups, opened, places_of, relative_to, resolved
 from edgefirst_ros.corpus.facts import COLUMNS, DATASET
 from edgefirst_ros.corpus.subset import Picked, write_subset
 from edgefirst_ros.formats.crashsafe.names import part_path, take_name
@@ -177,13 +177,10 @@ def _chosen(
     """Each dataset, and what is chosen of it; one at a time is in memory, with what is needed of it."""
     condition, names = _condition(wish.where, file, path)
     counts = {"still": 0, "unplaced": 0, "border": 0}
-    groups: dict[str, list[int]] = {}
-    with refusing(path, DatasetError, "is no catalogue"):
-        for shown, _, number in row_groups(file):
-            groups.setdefault(shown, []).append(number)
-    for shown, numbers in groups.items():
+    groups = Groups(file, names)
+    for (shown, _), numbers in places_of(file).items():
         with refusing(path, DatasetError, "is damaged"):
-            rows = file.read_row_groups(numbers, columns=names)
+            rows = pa.concat_tables([groups.of(shown, number) for number in numbers])
         done.of += len(rows)
         keep, unknown = _moving(rows, Moving(skip_standstill=wish.skip_standstill), None)
         keep &= _holds(rows, condition, wish.where, file.schema_arrow.names)

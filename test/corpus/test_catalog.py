@@ -15,6 +15,7 @@ from edgefirst_foreign import boxes, foreign
 
 import edgefirst_ros
 from edgefirst_ros.corpus import catalog as catalogues
+from edgefirst_ros.corpus import facts
 from edgefirst_ros.corpus.facts import COLUMNS, column_of, sun_elevation_deg
 from edgefirst_ros.model.errors import DatasetNotFound, WriteError
 
@@ -74,10 +75,17 @@ def test_its_addresses_lead_to_the_files(tmp_path: Path) -> None:
         assert found == dataset.file(at, "camera.jpeg")
 
 
-def test_a_row_group_is_of_one_dataset_so_that_memory_does_not_grow_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rows", "groups"), [(50_000, 1), (25, 6), (7, 24)])
+def test_row_groups_are_bounded_and_not_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, groups: int
+) -> None:
+    for module in (catalogues, facts):
+        monkeypatch.setattr(module, "ROWS", rows)
     done = edgefirst_ros.catalog(twelve(), tmp_path / "c.parquet")
     file = pq.ParquetFile(tmp_path / "c.parquet")
-    assert file.num_row_groups == done.added == 12
+    assert (file.num_row_groups, done.added) == (groups, 12)
+    assert edgefirst_ros.catalog(twelve(), tmp_path / "c.parquet").kept == 12
+    assert len(pl.read_parquet(tmp_path / "c.parquet")) == done.samples == 120
     assert done.samples == file.metadata.num_rows
     starts = pl.read_parquet(tmp_path / "c.parquet").group_by("drive").agg(pl.col("time").min())["time"]
     hours = (starts.sort().cast(pl.Int64) - START_NS) // HOUR_NS
