@@ -18,7 +18,11 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
 
 KEY, SECRET = "an-access-key", "a-secret-key"
 IDENTITIES = {
@@ -33,8 +37,13 @@ IDENTITIES = {
 READY_S = 60.0
 BLOCK = 1 << 18
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-Disturbance = int | Literal["cut"] | None
-"""An HTTP status to answer with, ``cut`` to close the connection halfway through the answer, or nothing."""
+PLAIN: ClientConfig = {"allow_http": True}
+Disturbance = (
+    int | Literal["cut", "unconditional", "no conditions"] | tuple[int, str] | Callable[[bytes], bytes] | None
+)
+"""An HTTP status to answer with, alone or with a code of S3; ``cut`` closes the connection halfway through
+the answer; ``unconditional`` writes whatever the condition, ``no conditions`` answers 501 to one; a function
+changes the answer's bytes."""
 
 
 @dataclass(slots=True)
@@ -50,6 +59,7 @@ class Request:
     sent: int
     status: int = 0
     received: int = 0
+    condition: str = ""
 
 
 def undisturbed(*_: str) -> Disturbance:
@@ -107,7 +117,7 @@ class S3Server:
             secret_access_key=SECRET,
             endpoint=self.endpoint,
             region="us-east-1",
-            client_options={"allow_http": True},
+            client_options=PLAIN,
         )
         signed = obstore.sign(store, "PUT", "", timedelta(minutes=1))
         with DIRECT.open(urllib.request.Request(signed, data=b"", method="PUT"), timeout=READY_S):
@@ -205,21 +215,41 @@ class _Forwarder(BaseHTTPRequestHandler):
         log = self.server.log
         wanted = self.headers.get("Range", "")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.command, self.path, wanted, len(body))
+        condition = self.headers.get("If-None-Match") or self.headers.get("If-Match") or ""
+        request = Request(self.command, self.path, wanted, len(body), condition=condition)
         log.requests.append(request)
         disturbance = log.disturb(self.command, self.path, wanted)
+        if disturbance == "no conditions":
+            disturbance = 501 if condition else None
         try:
             if isinstance(disturbance, int):
-                request.status = disturbance
-                self.send_response_only(disturbance)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.say(request, disturbance)
+            elif isinstance(disturbance, tuple):
+                code = f"<Error><Code>{disturbance[1]}</Code><Message>Disturbed.</Message></Error>"
+                self.say(request, disturbance[0], code.encode())
             else:
-                self.answer(self.ask(body), request, cut=disturbance == "cut")
+                answer = self.ask(body)
+                if disturbance == "unconditional" and answer.status == 412:
+                    answer.read()
+                    self.say(request, 200, tag=self.server.write(self.path, body))
+                elif callable(disturbance):
+                    self.say(request, answer.status, disturbance(answer.read()))
+                else:
+                    self.answer(answer, request, cut=disturbance == "cut")
         except (OSError, HTTPException):
             self.close_connection = True
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - the base class calls them
+
+    def say(self, request: Request, status: int, body: bytes = b"", tag: str = "") -> None:
+        request.status, request.received = status, len(body)
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(len(body)))
+        if tag:
+            self.send_header("ETag", tag)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def ask(self, body: bytes) -> HTTPResponse:
         if self.upstream is None:
@@ -262,6 +292,16 @@ class _Proxy(ThreadingHTTPServer):
 
     def handle_error(self, *_: object) -> None:
         pass  # clients may hang up
+
+    def write(self, path: str, body: bytes) -> str:
+        """Put an object whatever is there, as a store does that knows no conditions; its ETag."""
+        import obstore  # noqa: PLC0415
+        from obstore.store import S3Store  # noqa: PLC0415
+
+        bucket, _, key = unquote(path.partition("?")[0]).lstrip("/").partition("/")
+        where = {"endpoint": f"http://127.0.0.1:{self.upstream_port}", "region": "us-east-1"}
+        store = S3Store(bucket, access_key_id=KEY, secret_access_key=SECRET, **where, client_options=PLAIN)
+        return obstore.put(store, key, body)["e_tag"] or ""
 
 
 @contextmanager

@@ -30,22 +30,22 @@ CEILINGS: Mapping[str, int] = {
     "formats": 17180,
     "pipeline": 5570,
     "video": 4110,
-    "sources": 3910,
+    "sources": 4110,
     "report": 4290,
-    "cli": 2960,
+    "cli": 3030,
     "model": 2850,
     "nodes": 2390,
     "ego": 2170,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 1660,
-    "offline": 1620,
+    "fleet": 1970,
+    "offline": 1650,
     "config": 1770,
     "corpus": 1160,
     PLAIN: 80,
 }
-MOST = {"modules": 317, "rooms": 17, "arrows": 63, "floors": 8, "options": 80}
+MOST = {"modules": 320, "rooms": 17, "arrows": 63, "floors": 8, "options": 80}
 
 
 def code_lines(path: Path) -> int:

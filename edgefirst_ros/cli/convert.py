@@ -120,6 +120,21 @@ def convert(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first drive that fails.")
     ] = False,
+    patience_min: Annotated[
+        float | None,
+        typer.Option(
+            "--patience",
+            metavar="MINUTES",
+            min=0,
+            help="How long to try a drive again while the storage is at fault; default: 10.",
+        ),
+    ] = None,
+    single_run: Annotated[
+        bool,
+        typer.Option(
+            "--single-run", help="Accept a store without conditional writes: no other run writes there."
+        ),
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -179,7 +194,9 @@ def convert(
       edgefirst-ros convert s3://bucket/drives/ -o s3://bucket/sets/ --engine ray --address auto
     """
     err = make_console(stderr=True)
-    many = FleetOptions(jobs, engine, address, memory_gb, resume, retry_failed, fail_fast)
+    many = FleetOptions(
+        jobs, engine, address, memory_gb, resume, retry_failed, fail_fast, patience_min, single_run
+    )
     is_fleet = many.wanted(output)
     folder = Path(output)
     with guarded(

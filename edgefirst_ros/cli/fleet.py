@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from edgefirst_ros.fleet.engines.engine import Engine
     from edgefirst_ros.fleet.keys import Settings
+    from edgefirst_ros.fleet.output import Output
     from edgefirst_ros.fleet.plan import Plan
     from edgefirst_ros.fleet.run import Event, FleetOutcome
     from edgefirst_ros.sources.recording import Excerpt
@@ -55,11 +56,21 @@ class FleetOptions:
     resume: bool = False
     retry_failed: bool = False
     fail_fast: bool = False
+    patience_min: float | None = None
+    single_run: bool = False
 
     def wanted(self, output: str) -> bool:
         """Whether each drive becomes datasets of its own."""
-        given = self.jobs is not None or self.engine is not None or self.address
-        return bool(given or self.resume or self.retry_failed or self.fail_fast or "://" in output)
+        given = (self.jobs, self.engine, self.patience_min)
+        wanted = self.resume or self.retry_failed or self.fail_fast or self.single_run
+        return wanted or bool(self.address) or "://" in output or any(each is not None for each in given)
+
+    @property
+    def patience_s(self) -> float:
+        """For so long a drive is tried again while the storage is at fault."""
+        from edgefirst_ros.fleet.health import PATIENCE_S
+
+        return PATIENCE_S if self.patience_min is None else self.patience_min * 60
 
 
 def fleet_settings(
@@ -110,16 +121,19 @@ def convert_fleet(
     from edgefirst_ros.fleet.keys import discover
     from edgefirst_ros.fleet.output import open_output
     from edgefirst_ros.fleet.plan import make_plan, put_plan
-    from edgefirst_ros.fleet.report import put_report
+    from edgefirst_ros.fleet.report import fleet_report, put_report
     from edgefirst_ros.fleet.run import Fleet
 
     err = make_console(stderr=True)
-    to = open_output(output)
-    drives, found = discover(inputs)
-    said = [*notes, *found]
-    plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
-    workers = settings.config().workers or None
     stop = threading.Event()
+    to = open_output(output, options.patience_s, stop=stop)
+    drives, found = discover(inputs)
+    said = [*notes, *found, *_swept()]
+    plan = make_plan(drives, settings, to.notes, retry_failed=options.retry_failed, redo=overwrite)
+    is_single = bool(plan.work) and _accepted_lack(to, said, single=options.single_run)
+    if is_single:
+        to = open_output(output, options.patience_s, single=True, stop=stop)
+    workers = settings.config().workers or None
     with ExitStack() as stack:
         engine = stack.enter_context(_engine(options, len(plan.work), workers, said)) if plan.work else None
         put_plan(plan, inputs, to.notes)
@@ -135,28 +149,80 @@ def convert_fleet(
                 engine,
                 fail_fast=options.fail_fast,
                 redo=overwrite,
+                single=is_single,
+                patience_s=options.patience_s,
                 stop=stop,
                 on_event=view.show,
             ).convert()
-    report, places = put_report(to, lambda text: print_line(err, f"[yellow]warning[/]: {escape(text)}"))
     done, failed, left, interrupted = _result(plan, outcome)
+    try:
+        warning = "[yellow]warning[/]: "
+        report, places = put_report(to, lambda text: print_line(err, warning + escape(text)))
+    except OSError as error:
+        if not left:
+            raise
+        # What keeps the storage from this machine has ended the run as well, and is said.
+        report, places = fleet_report(done, failed), []
+        print_line(err, f"the fleet's report was not written: {escape(str(error))}")
+    quarantined = {} if outcome is None else outcome.quarantined
     if as_json:
-        result = {"interrupted": interrupted, "left": left, "report": report, "paths": places}
-        sys.stdout.write(json.dumps(result) + "\n")
+        result: dict[str, Any] = {"interrupted": interrupted, "left": left, "quarantined": quarantined}
+        sys.stdout.write(json.dumps({**result, "report": report, "paths": places}) + "\n")
     else:
         if not quiet:
             print_fleet(err, report)
-        for note in failed:
-            print_line(err, f"[bold red]failed[/]: {escape(note['drive'])}: {escape(note['reason'])}")
-        if failed and plan.failed:
-            print_line(err, "  --retry-failed tries those again that failed in an earlier run")
-        if left:
-            print_line(err, f"{len(left):,} of {plan.drives:,} drives are left; the same command does them")
+        _print_rest(err, plan, failed, left, quarantined)
         for place in () if quiet else places:
             say(place)
     if interrupted:
         return EXIT_INTERRUPTED
-    return EXIT_POOR if failed or left or any(_is_poor(note, strict=strict) for note in done) else 0
+    is_poor = failed or left or quarantined or any(_is_poor(note, strict=strict) for note in done)
+    return EXIT_POOR if is_poor else 0
+
+
+def _print_rest(
+    err: Console,
+    plan: Plan,
+    failed: Sequence[Mapping[str, Any]],
+    left: Sequence[str],
+    quarantined: Mapping[str, str],
+) -> None:
+    """Say what was not done, and why."""
+    for note in failed:
+        print_line(err, f"[bold red]failed[/]: {escape(note['drive'])}: {escape(note['reason'])}")
+    if failed and plan.failed:
+        print_line(err, "  --retry-failed tries those again that failed in an earlier run")
+    for worker, reason in quarantined.items():
+        print_line(err, f"[bold red]quarantined[/]: {escape(worker)}: {escape(reason)}")
+    if left:
+        print_line(err, f"{len(left):,} of {plan.drives:,} drives are left; the same command does them")
+
+
+def _swept() -> list[str]:
+    """Remove what killed runs left on this machine's scratch; a note on it."""
+    from edgefirst_ros.sources.scratch import sweep
+
+    count, size = sweep()
+    what = "folder" if count == 1 else "folders"
+    return (
+        [f"removed {count:,} {what} ({size / 1e6:,.1f} MB) that killed runs left on scratch"] if count else []
+    )
+
+
+def _accepted_lack(to: Output, notes: list[str], *, single: bool) -> bool:
+    """Whether the storage lacks what two runs at once need, and the user has said that there is one.
+
+    Raises:
+        ConfigError: there may be two.
+    """
+    lack = to.lack()
+    if not lack:
+        return False
+    text = f"{to.shown}: the store {lack}, so that two runs at once would spoil each other's datasets"
+    if not single:
+        raise ConfigError([f"{text}; --single-run accepts that, if no other run writes there"])
+    notes.append(f"{text}: let no other run write there before this one ends")
+    return True
 
 
 def _result(
@@ -240,6 +306,10 @@ class FleetView:
             self._bar.update(self._task, completed=event.bytes_done, detail=self._progress(event.bytes_done))
         if self._quiet:
             return
+        if event.what == "quarantined":
+            who, reason = escape(event.note["worker"]), escape(event.note["reason"])
+            print_line(self._console, f"worker {who} gets no more drives: {reason}")
+            return
         end = f"  ({self._progress(event.bytes_done)})" if self._bar is None else ""
         print_line(self._console, f"{escape(event.drive.name)}: {escape(_told(event))}{end}")
 
@@ -257,6 +327,8 @@ def _told(event: Event) -> str:
         return f"is converted again: {note['reason']} changed"
     if event.what in {"failed", "waiting"}:
         return f"{event.what}: {note['reason']}"
+    if event.what == "resting":
+        return f"is tried again in {note['pause_s']:.0f} s: {note['reason']}"
     from edgefirst_ros.fleet.report import drive_summary
 
     drive = drive_summary(note)

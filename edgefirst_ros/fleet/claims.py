@@ -52,7 +52,8 @@ class Claim:
         claimant: who asks.
 
     Attributes:
-        attempts: how often a task of this run has begun with this drive, this time included.
+        attempts: how often a task of this run has begun with this drive, this time included, since one that
+            released it.
         resumed: an earlier task for the same drive has left its claim, and perhaps files.
 
     Raises:
@@ -83,7 +84,9 @@ class Claim:
             own = found.values.get("run") == self._claimant.run
             if not own and found.version != self._claimant.abandoned and not is_over(found.values):
                 raise OutputBusy(f"{self._note}: {describe(found.values)} is writing it")
-            self.attempts = int(found.values.get("attempts", 1)) + 1 if own else 1
+            # One that was released ended in an orderly way: only deaths are counted.
+            is_again = own and not found.values.get("released")
+            self.attempts = int(found.values.get("attempts", 1)) + 1 if is_again else 1
             self.resumed = found.values.get("drive") == self._claimant.key.drive
             if (version := self._notes.replace(self._note, self._values(), found.version)) is not None:
                 return version

@@ -8,12 +8,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from edgefirst_ros.fleet.health import is_full, patiently
 from edgefirst_ros.fleet.notes import (
     DONE,
     MOST_NOTE_BYTES,
@@ -28,10 +30,17 @@ from edgefirst_ros.fleet.notes import (
 from edgefirst_ros.formats.crashsafe.names import refuse_links, refuse_links_in, replace_file
 from edgefirst_ros.formats.crashsafe.sync import make_folder
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import ConfigError, WriteError
+from edgefirst_ros.model.errors import ConfigError, RecordingError, WriteError
 from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.sources.location import Url, location_of
-from edgefirst_ros.sources.remote import connect, translated
+from edgefirst_ros.sources.remote import connect, is_answer, listed, translated
+from edgefirst_ros.sources.s3query import SCHEMES, abort_uploads
+from edgefirst_ros.sources.scratch import ADVICE, Scratch
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+Result = TypeVar("Result")
 
 PART_BYTES = 16 << 20
 """Bytes of one part of a multipart upload: S3 takes 10,000 parts, so files of up to 160 GB."""
@@ -42,90 +51,149 @@ class Bucket:
     """The objects below a URL, written and removed; names are relative to it.
 
     All methods raise WriteError if the store cannot be reached, or refuses.
+
+    Args:
+        url: of the objects.
+        patience_s: for so long a request is made again while the store is at fault.
+        stop: ends that.
     """
 
-    def __init__(self, url: Url) -> None:
-        self.url = url
+    def __init__(self, url: Url, patience_s: float = 0.0, stop: threading.Event | None = None) -> None:
+        self.url, self._patience_s, self._stop = url, patience_s, stop
         self.store = connect(url.root)
+        self._has_answered = False
 
     def list(self, folder: str) -> dict[str, int]:
         """Name and size of all objects below a folder."""
-        with self.errors():
-            import obstore
+        top = self.key(folder)
+        cut = len(top) - len(folder)
+        return self.ask(
+            lambda: {o.url.key[cut:]: o.version.size for o in listed(Url(self.url.root, f"{top}/"))}
+        )
 
-            top = self.key(folder)
-            cut = len(top) - len(folder)
-            return {
-                meta["path"][cut:]: meta["size"]
-                for batch in obstore.list(self.store, f"{top}/")
-                for meta in batch
-            }
-
-    def upload(self, name: str, path: Path) -> None:
+    def upload(self, name: str, path: Path, check: Callable[[], None] | None = None) -> None:
         """Put a file; it appears whole, or not at all. Large ones are sent in parts, some at a time."""
-        with self.errors():
-            import obstore
+        import obstore
 
-            obstore.put(
+        self.ask(
+            lambda: obstore.put(
                 self.store, self.key(name), path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
-            )
+            ),
+            check,
+        )
 
     def fetch(self, name: str, path: Path) -> bool:
         """Make a file of an object, a part at a time; whether there is one."""
-        with self.errors():
-            import obstore
+        try:
+            self.ask(lambda: self._fetch(name, path))
+        except FileNotFoundError:
+            return False
+        return True
 
-            try:
-                found = obstore.get(self.store, self.key(name))
-                with path.open("wb") as file:
-                    for part in found.stream(min_chunk_size=PART_BYTES):
-                        file.write(bytes(part))
-            except FileNotFoundError:
-                return False
-            return True
+    def _fetch(self, name: str, path: Path) -> None:
+        import obstore
 
-    def put(self, name: str, data: bytes) -> None:
-        """Put a small object."""
-        with self.errors():
-            import obstore
+        found = obstore.get(self.store, self.key(name))
+        with path.open("wb") as file:
+            for part in found.stream(min_chunk_size=PART_BYTES):
+                file.write(bytes(part))
 
-            obstore.put(self.store, self.key(name), data)
+    def put(self, name: str, data: bytes, mode: Any = "overwrite") -> str:  # noqa: ANN401 - obstore's
+        """Put a small object; its ETag.
+
+        Raises:
+            AlreadyExistsError: of obstore, or PreconditionError, as the mode demands.
+        """
+        import obstore
+
+        return self.ask(lambda: obstore.put(self.store, self.key(name), data, mode=mode))["e_tag"] or ""
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects, if they exist."""
+        import obstore
+
         keys = [self.key(name) for name in names]
         if keys:
-            with self.errors(), suppress(FileNotFoundError):
-                import obstore
+            with suppress(FileNotFoundError):
+                self.ask(lambda: obstore.delete(self.store, keys))
 
-                obstore.delete(self.store, keys)
+    def abort_uploads(self, folder: str) -> None:
+        """Abort what killed processes began to upload below a folder, as far as the store tells: S3 does."""
+        if self.url.root.startswith(SCHEMES):
+            # What is not aborted costs money, until the bucket's lifecycle rule ends it, but harms nobody.
+            with suppress(RecordingError):
+                abort_uploads(cast("S3Store", self.store), Url(self.url.root, self.key(folder)))
+
+    def lack(self) -> str:
+        """Which conditional write the store does not know, by two requests; empty if it knows both.
+
+        The object that they write stays. Where an earlier run has left it, the first request is refused as it
+        should be, and the second one tries the other condition.
+        """
+        header = "If-None-Match"
+        try:
+            if self._refuses("create"):
+                header = "If-Match"
+                is_known = self._refuses({"e_tag": _NO_TAG})
+            else:
+                is_known = self._refuses("create")
+        except WriteError as error:
+            if _NOT_IMPLEMENTED not in str(error.__cause__):
+                raise
+            return f"does not implement conditional writes ({header})"
+        return "" if is_known else f"ignores the conditions of writes ({header})"
+
+    def _refuses(self, mode: Any) -> bool:  # noqa: ANN401 - obstore's
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        try:
+            self.put(_PROBE, b"{}", mode)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            return True
+        return False
 
     def key(self, name: str) -> str:
         """The key of a name in the bucket."""
         return f"{self.url.key}/{name}" if self.url.key else name
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Turn errors of the store into WriteError, except answers to conditions and FileNotFoundError."""
-        from obstore.exceptions import (
-            AlreadyExistsError,
-            BaseError,
-            PreconditionError,
-        )
+    def ask(self, call: Callable[[], Result], check: Callable[[], None] | None = None) -> Result:
+        """What a call of obstore returns; see ``patiently``.
+
+        Raises:
+            WriteError: for all errors of obstore but answers to conditions and FileNotFoundError.
+        """
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
         try:
-            yield
-        except (AlreadyExistsError, PreconditionError):
+            # Until the first answer a wrong address is likelier than an outage.
+            found = patiently(call, self._patience_s if self._has_answered else 0.0, check, self._stop)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            self._has_answered = True
             raise
         except BaseError as error:
+            if not self._has_answered and is_answer(error):
+                self._has_answered = True
+                return self.ask(call, check)
             raise WriteError(str(translated(self.url, error, "written"))) from error
+        self._has_answered = True
+        return found
+
+
+_PROBE = f"_conditions{SUFFIX}"
+_NO_TAG = '"00000000000000000000000000000000"'
+_NOT_IMPLEMENTED = "status code: 501"
 
 
 class ObjectNotes:
-    """Notes in an object store with conditional writes: S3, Google Cloud Storage, Azure."""
+    """Notes in an object store with conditional writes: S3, Google Cloud Storage, Azure.
 
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
+    Args:
+        bucket: where they are.
+        single: the store has none, and no other run writes there: what is there is looked at first.
+    """
+
+    def __init__(self, bucket: Bucket, *, single: bool = False) -> None:
+        self._bucket, self._single = bucket, single
 
     def names(self, folder: str) -> list[str]:
         """Names of all notes in a folder."""
@@ -136,14 +204,15 @@ class ObjectNotes:
         """A note; its version is the ETag."""
         import obstore
 
+        def got() -> tuple[bytes, str]:
+            found = obstore.get(self._bucket.store, self._bucket.key(f"{name}{SUFFIX}"))
+            is_note = found.meta["size"] <= MOST_NOTE_BYTES
+            return bytes(found.bytes()) if is_note else b"", found.meta["e_tag"] or ""
+
         try:
-            with self._bucket.errors():
-                found = obstore.get(self._bucket.store, self._key(name))
-                is_note = found.meta["size"] <= MOST_NOTE_BYTES
-                data, tag = bytes(found.bytes()) if is_note else b"", found.meta["e_tag"] or ""
+            return decoded(name, *self._bucket.ask(got))
         except FileNotFoundError:
             return None
-        return decoded(name, data, tag)
 
     def create(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Write a note that must not exist yet: ``If-None-Match: *``."""
@@ -162,20 +231,19 @@ class ObjectNotes:
         self._bucket.remove([f"{name}{SUFFIX}"])
 
     def _put_if(self, name: str, values: Mapping[str, Any], mode: Any) -> str | None:  # noqa: ANN401 - obstore's
-        import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
+        if self._single:
+            there = self.read(name)
+            if (there is None) != (mode == "create") or (there and mode != {"e_tag": there.version}):
+                return None
+            mode = "overwrite"
         try:
-            with self._bucket.errors():
-                made = obstore.put(self._bucket.store, self._key(name), encoded(values), mode=mode)
+            return self._bucket.put(f"{name}{SUFFIX}", encoded(values), mode)
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             # The client may have repeated a request that had succeeded, its answer lost.
             found = self.read(name)
             return found.version if found is not None and dict(found.values) == dict(values) else None
-        return made["e_tag"] or ""
-
-    def _key(self, name: str) -> str:
-        return self._bucket.key(f"{name}{SUFFIX}")
 
 
 _UPLOADS = 8
@@ -193,6 +261,9 @@ class Output(Protocol):
     """The path or URL, by which other processes open the same output."""
     notes: Notes
 
+    def lack(self) -> str:
+        """What the storage lacks for two runs at once, in a few words; empty if nothing."""
+
     def place(self, name: str) -> AbstractContextManager[Path]:
         """The folder into which a drive is to be converted."""
 
@@ -206,6 +277,8 @@ class Output(Protocol):
         paths: Sequence[Path],
         check: Callable[[], None],
         old: Mapping[str, int],
+        *,
+        is_resumed: bool = False,
     ) -> dict[str, int]:
         """Make what is complete in the folder visible in the output.
 
@@ -215,6 +288,7 @@ class Output(Protocol):
             paths: what the conversion says that it wrote.
             check: called before every step that others can see; raises if it must not be done.
             old: files of the dataset that this one replaces; what is left of them is removed.
+            is_resumed: an earlier task began with the same drive, and may have been killed amid an upload.
 
         Returns:
             Names and sizes of all files, relative to the drive's folder.
@@ -236,8 +310,16 @@ class Output(Protocol):
         """A folder in which files of the output are, as far as they exist."""
 
 
-def open_output(text: str) -> Output:
+def open_output(
+    text: str, patience_s: float = 0.0, *, single: bool = False, stop: threading.Event | None = None
+) -> Output:
     """The output of a path or URL.
+
+    Args:
+        text: path or URL.
+        patience_s: for so long a request is made again while a store is at fault.
+        single: see ``ObjectNotes``.
+        stop: ends that.
 
     Raises:
         ConfigError: a URL that cannot be written to.
@@ -246,7 +328,9 @@ def open_output(text: str) -> Output:
     location = location_of(text)
     if isinstance(location, Url) and location.root.startswith("http"):
         raise ConfigError([f"{text}: cannot be written to; expected a folder, or s3://, gs:// or az://"])
-    return ObjectOutput(location) if isinstance(location, Url) else LocalOutput(location)
+    if isinstance(location, Url):
+        return ObjectOutput(Bucket(location, patience_s, stop), single=single)
+    return LocalOutput(location)
 
 
 class LocalOutput:
@@ -256,6 +340,10 @@ class LocalOutput:
         self._root = root.absolute()
         self.shown = str(self._root)
         self.notes: Notes = LocalNotes(self._root)
+
+    def lack(self) -> str:
+        """Nothing: two runs on a file system without locks go unnoticed."""
+        return ""
 
     @contextmanager
     def place(self, name: str) -> Iterator[Path]:
@@ -278,6 +366,8 @@ class LocalOutput:
         paths: Sequence[Path],
         check: Callable[[], None],
         old: Mapping[str, int],
+        *,
+        is_resumed: bool = False,  # noqa: ARG002 - nothing is uploaded
     ) -> dict[str, int]:
         """Remove files of the old dataset that the new one does not have; all else is there already."""
         check()
@@ -334,16 +424,28 @@ class LocalOutput:
 class ObjectOutput:
     """An object store; datasets are made on local scratch (``TMPDIR``), and uploaded when complete."""
 
-    def __init__(self, url: Url) -> None:
-        self._bucket = Bucket(url)
-        self.shown = str(url)
-        self.notes: Notes = ObjectNotes(self._bucket)
+    def __init__(self, bucket: Bucket, *, single: bool = False) -> None:
+        self._bucket = bucket
+        self.shown = str(bucket.url)
+        self.notes: Notes = ObjectNotes(bucket, single=single)
+
+    def lack(self) -> str:
+        """See ``Bucket.lack``."""
+        return self._bucket.lack()
 
     @contextmanager
     def place(self, name: str) -> Iterator[Path]:
         """An empty folder on local scratch, which is removed afterwards."""
-        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder) / name
+        scratch = Scratch()
+        try:
+            yield scratch.path / name
+        except Exception as error:
+            if is_full(error):
+                text = f"{tempfile.gettempdir()}: datasets are made here, and it is full"
+                raise WriteError(f"{text}; {ADVICE}") from error
+            raise
+        finally:
+            scratch.remove()
 
     def holds(self, name: str) -> bool:
         """Whether there are objects below a drive's name."""
@@ -356,6 +458,8 @@ class ObjectOutput:
         paths: Sequence[Path],  # noqa: ARG002 - the folder was empty
         check: Callable[[], None],
         old: Mapping[str, int],  # noqa: ARG002 - what is there is listed
+        *,
+        is_resumed: bool = False,
     ) -> dict[str, int]:
         """Upload the files: those by which readers find a dataset after all others, the report last.
 
@@ -364,6 +468,8 @@ class ObjectOutput:
         files = _sizes(folder)
         there = self._bucket.list(name)
         check()
+        if is_resumed:
+            self._bucket.abort_uploads(name)
         self._bucket.remove(n for n in there if upload_step(n.removeprefix(f"{name}/")))
         for step in range(3):
             wanted = [file for file in sorted(files) if upload_step(file) == step]
@@ -371,14 +477,14 @@ class ObjectOutput:
             for file in wanted:
                 if files[file] > _SMALL:
                     check()
-                    self._bucket.upload(f"{name}/{file}", folder / file)
+                    self._bucket.upload(f"{name}/{file}", folder / file, check)
         self._bucket.remove(there.keys() - {f"{name}/{file}" for file in files})
         return files
 
     def _upload(self, name: str, folder: Path, files: Sequence[str], check: Callable[[], None]) -> None:
         check()
         with ThreadPoolExecutor(_UPLOADS) as pool:
-            for done in [pool.submit(self._bucket.upload, f"{name}/{f}", folder / f) for f in files]:
+            for done in [pool.submit(self._bucket.upload, f"{name}/{f}", folder / f, check) for f in files]:
                 done.result()
 
     def alone(self) -> AbstractContextManager[None]:

@@ -14,14 +14,28 @@ from typing import Any, Literal
 
 from edgefirst_ros.fleet.claims import Watch, revoke
 from edgefirst_ros.fleet.engines.engine import Engine, WorkerDied
+from edgefirst_ros.fleet.health import PATIENCE_S, Health
 from edgefirst_ros.fleet.keys import FleetDrive, Settings
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.fleet.plan import Plan, Work
-from edgefirst_ros.fleet.task import Ended, Task, failed, run_task
+from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task, unfit
+from edgefirst_ros.model.errors import WriteError
 
 LOOK_S = 5.0
 """How often claims of other runs, and the engine's slots, are looked at."""
 _WAKE_S = 0.5
+MOST_PATIENCE_S = 30.0
+"""In a worker: its claim is lost after 70 s, and a drive that waits in the queue costs no worker."""
+
+
+class StorageGone(WriteError):
+    """The storage was at fault for longer than a drive is to wait."""
+
+
+def needed(plan: Plan, settings: Settings, output: Output) -> dict[str, str]:
+    """The distributions that workers must have, each in this version; empty: in any."""
+    places = [output.shown, *(file.uri for work in plan.work for file in work.drive.files)]
+    return {PACKAGE: settings.version} | ({"obstore": ""} if any("://" in p for p in places) else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +44,14 @@ class Event:
 
     Attributes:
         what: ``done``, ``failed``, ``earlier`` (another run completed it), ``again`` (it is converted again
-            because something changed), ``waiting`` (another run has it).
+            because something changed), ``waiting`` (another run has it), ``resting`` (it is tried again after
+            a while), ``quarantined`` (a worker that failed it gets no more drives).
         drive: which.
         note: what was noted of it, or ``{"reason": …}``.
         bytes_done: of all inputs that are done with, for the progress.
     """
 
-    what: Literal["done", "failed", "earlier", "again", "waiting"]
+    what: Literal["done", "failed", "earlier", "again", "waiting", "resting", "quarantined"]
     drive: FleetDrive
     note: Mapping[str, Any]
     bytes_done: int = 0
@@ -50,6 +65,8 @@ class FleetOutcome:
     failed: list[Mapping[str, Any]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     interrupted: bool = False
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    """Workers that got no more drives, and why."""
 
 
 class Fleet:
@@ -62,6 +79,8 @@ class Fleet:
         engine: converts them.
         fail_fast: stop at the first failure.
         redo: convert drives although they are done.
+        single: see ``open_output``.
+        patience_s: for so long in all a drive is tried again while the storage, or a worker, is at fault.
         stop: when set, running drives are stopped, and no others begin.
         on_event: called from the calling thread.
     """
@@ -75,17 +94,23 @@ class Fleet:
         *,
         fail_fast: bool = False,
         redo: bool = False,
+        single: bool = False,
+        patience_s: float = PATIENCE_S,
         stop: threading.Event | None = None,
         on_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._plan, self._settings, self._output, self._engine = plan, settings, output, engine
-        self._fail_fast, self._redo = fail_fast, redo
+        self._fail_fast, self._redo, self._single = fail_fast, redo, single
+        self._patience_s = patience_s
+        self._health = Health(patience_s)
         self._stop = stop or threading.Event()
         self._on_event = on_event
         self._run = uuid.uuid4().hex
         self._queue = deque((work, "") for work in plan.work)
         self._running: dict[Future[Ended], Work] = {}
         self._held: list[tuple[Work, Watch]] = []
+        self._resting: list[tuple[Work, float]] = []
+        self._needed = needed(plan, settings, output)
         self._looked_s = 0.0
         self._slots = 0
         self._bytes = 0
@@ -101,8 +126,9 @@ class Fleet:
             if work.change:
                 self._tell("again", work, {"reason": work.change})
         try:
-            while (self._queue or self._running or self._held) and not self._ends():
+            while self._is_open() and not self._ends():
                 self._look()
+                self._wake()
                 while self._queue and len(self._running) < self._slots:
                     self._submit(*self._queue.popleft())
                 ended, _ = wait(self._running, _WAKE_S, FIRST_COMPLETED)
@@ -114,11 +140,18 @@ class Fleet:
             self._finish()
         return self._outcome
 
+    def _is_open(self) -> bool:
+        return bool(self._queue or self._running or self._held or self._resting)
+
     def _ends(self) -> bool:
-        return self._stop.is_set() or bool(self._fail_fast and self._outcome.failed)
+        is_alone = bool(self._health.quarantined) and not self._slots and not self._running
+        return self._stop.is_set() or is_alone or bool(self._fail_fast and self._outcome.failed)
 
     def _submit(self, work: Work, abandoned: str) -> None:
-        task = Task(
+        self._running[self._engine.submit(run_task, self._task(work, abandoned))] = work
+
+    def _task(self, work: Work, abandoned: str) -> Task:
+        return Task(
             work.drive,
             work.key,
             self._settings,
@@ -128,8 +161,9 @@ class Fleet:
             abandoned,
             work.earlier,
             self._redo,
+            min(self._patience_s, MOST_PATIENCE_S),
+            self._single,
         )
-        self._running[self._engine.submit(run_task, task)] = work
 
     def _take(self, work: Work, future: Future[Ended]) -> None:
         """See how a task ended."""
@@ -140,6 +174,15 @@ class Fleet:
                 self._outcome.left.append(work.drive.name)
                 return
             ended = self._died(work, error)
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it was not the task that raised it
+            # A worker to which the task means nothing, or the engine: nothing is known of the drive.
+            ended = unfit(f"{type(error).__name__}: {error}")
+        if ended.how in {"storage", "unfit"}:
+            self._rest(work, ended)
+            return
+        self._health.praise(ended.worker)
         if ended.how == "busy":
             self._held.append((work, Watch(self._output.notes, work.drive.name)))
             self._tell("waiting", work, {"reason": "another run is converting it"})
@@ -148,16 +191,52 @@ class Fleet:
         (self._outcome.failed if ended.how == "failed" else self._outcome.done).append(ended.note)
         self._tell(ended.how, work, ended.note)
 
+    def _rest(self, work: Work, ended: Ended) -> None:
+        """Have a drive tried again after a while, and see what that says of the worker."""
+        reason = str(ended.note["reason"])
+        if ended.how == "unfit":
+            several = len({w.drive.name for w, _ in (*self._queue, *self._resting)} | {work.drive.name})
+            most = 1 if ended.note.get("all") else several + len(self._running)
+            if ended.worker and self._health.blame(ended.worker, work.drive.name, reason, most):
+                self._quarantine(ended.worker, work)
+                self._queue.append((work, ""))
+                return
+        pause_s = self._health.pause_s(work.drive.name)
+        if pause_s is not None:
+            self._resting.append((work, time.monotonic() + pause_s))
+            self._tell("resting", work, {"reason": reason, "pause_s": pause_s})
+        elif ended.how == "unfit":
+            self._outcome.left.append(work.drive.name)
+        else:
+            self._bytes += work.drive.size
+            note = failed(self._task(work, ""), self._output, StorageGone(reason)).note
+            self._outcome.failed.append(note)
+            self._tell("failed", work, note)
+
+    def _quarantine(self, worker: str, work: Work) -> None:
+        self._engine.avoid(worker)
+        self._slots = self._engine.slots
+        self._tell("quarantined", work, {"worker": worker, "reason": self._health.quarantined[worker]})
+
+    def _wake(self) -> None:
+        """Put what has rested into the queue."""
+        now_s = time.monotonic()
+        self._queue.extend((work, "") for work, until_s in self._resting if until_s <= now_s)
+        self._resting = [each for each in self._resting if each[1] > now_s]
+
     def _died(self, work: Work, error: WorkerDied) -> Ended:
         revoke(self._output.notes, work.drive.name, self._run)
-        task = Task(work.drive, work.key, self._settings, self._output.shown, self._run, 0)
-        return failed(task, self._output, error)
+        return failed(self._task(work, ""), self._output, error)
 
     def _look(self) -> None:
         """Now and then: how large the cluster is, and what became of drives that other runs have."""
         if self._slots and time.monotonic() - self._looked_s < LOOK_S:
             return
-        self._looked_s, self._slots = time.monotonic(), self._engine.slots
+        self._looked_s = time.monotonic()
+        for worker, reason in self._engine.find_unfit(self._needed).items():
+            if self._health.blame(worker, "", reason, 1):
+                self._quarantine(worker, self._plan.work[0])
+        self._slots = self._engine.slots
         for each in [*self._held]:
             work, watch = each
             if (version := watch.look()) is None:
@@ -170,13 +249,14 @@ class Fleet:
 
     def _finish(self) -> None:
         """Stop what is running, and give up its claims, so that another run need not wait for them."""
-        if not (self._queue or self._running or self._held):
+        self._outcome.quarantined = self._health.quarantined
+        if not self._is_open():
             return
         self._outcome.interrupted = self._stop.is_set()
         self._engine.stop()
         ended, _ = wait(self._running, LOOK_S)
         for future, work in self._running.items():
-            with suppress(WorkerDied, CancelledError, OSError):
+            with suppress(Exception, CancelledError):
                 if future in ended and future.result().how in {"done", "earlier"}:
                     self._outcome.done.append(future.result().note)
                     self._tell("done", work, future.result().note)
@@ -184,4 +264,5 @@ class Fleet:
             self._outcome.left.append(work.drive.name)
             with suppress(OSError):
                 revoke(self._output.notes, work.drive.name, self._run)
-        self._outcome.left += [work.drive.name for work, _ in (*self._queue, *self._held)]
+        waiting = (*self._queue, *self._held, *self._resting)
+        self._outcome.left += [work.drive.name for work, _ in waiting]

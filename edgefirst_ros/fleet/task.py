@@ -13,12 +13,14 @@ from typing import Any, Literal
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import find_prefix
 from edgefirst_ros.fleet.claims import Claim, Claimant
+from edgefirst_ros.fleet.engines.engine import this_worker
+from edgefirst_ros.fleet.health import Fault, fault_of
 from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings
 from edgefirst_ros.fleet.notes import COUNTS, DONE, FAILED
 from edgefirst_ros.fleet.output import Output, open_output
 from edgefirst_ros.model.errors import (
-    ConfigError,
     EdgeFirstError,
+    ExtraNotInstalled,
     OutputBusy,
     OutputExists,
     RecordingError,
@@ -52,6 +54,8 @@ class Task:
         abandoned: version of a claim that may be taken over.
         earlier: keys with which this drive was done or has failed before; their datasets are replaced.
         redo: convert it even if it is done, and replace whatever is there.
+        patience_s: for so long what is complete waits for a store that is at fault.
+        single: see ``open_output``.
     """
 
     drive: FleetDrive
@@ -63,40 +67,76 @@ class Task:
     abandoned: str = ""
     earlier: tuple[str, ...] = ()
     redo: bool = False
+    patience_s: float = 0.0
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a task ended; ``note`` is what was written about it.
 
-    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile.
+    ``busy``: another run writes this drive. ``earlier``: another run had completed it meanwhile. ``storage``
+    and ``unfit``: it has to be tried again, since the storage was at fault, or the worker; nothing was
+    written about it, and the note has the ``reason``, and whether the worker fails ``all`` drives for it.
     """
 
-    how: Literal["done", "earlier", "failed", "busy"]
+    how: Literal["done", "earlier", "failed", "busy", "storage", "unfit"]
     note: Mapping[str, Any] = field(default_factory=dict)
+    worker: str = ""
 
 
 def run_task(task: Task) -> Ended:
     """Convert a drive, publish its datasets, and put the note that it is done.
 
-    Errors of the recording, the configuration or the output become a note of the failure.
-
-    Raises:
-        OSError: not even that can be written.
+    Errors of the recording, the configuration or the output become a note of the failure. Those of the
+    storage and of this worker say nothing of the drive, and are returned.
     """
-    output = open_output(task.output)
     try:
-        with Claim(output.notes, task.drive.name, Claimant(task.run, task.key, task.abandoned)) as claim:
-            try:
-                ended = _claimed(task, output, claim)
-            except Exception as error:  # noqa: BLE001 - one drive's failure must not stop the others
-                if claim.is_lost:
-                    return Ended("busy")
-                ended = failed(task, output, error)
-            claim.finish()
-            return ended
+        ended = _run(task)
     except OutputBusy:
-        return Ended("busy")
+        ended = Ended("busy")
+    except Exception as error:
+        if (other := _of_others(error)) is None:
+            raise
+        ended = other
+    return replace(ended, worker=this_worker())
+
+
+def _run(task: Task) -> Ended:
+    if (here := version(PACKAGE)) != task.settings.version:
+        return unfit(f"has {PACKAGE} {here}, the coordinator has {task.settings.version}", of_all=True)
+    try:
+        output = open_output(task.output, task.patience_s, single=task.single)
+    except ExtraNotInstalled as error:
+        return unfit(str(error), of_all=True)
+    with Claim(output.notes, task.drive.name, Claimant(task.run, task.key, task.abandoned)) as claim:
+        try:
+            ended = _claimed(task, output, claim)
+        except Exception as error:
+            if _of_others(error) is not None:
+                raise
+            if claim.is_lost:
+                return Ended("busy")
+            ended = failed(task, output, error)
+        claim.finish()
+    return ended
+
+
+def _of_others(error: Exception) -> Ended | None:
+    """How a task ended that had an error which is not the drive's; None if it may be."""
+    fault = fault_of(error)
+    if fault is Fault.DRIVE:
+        return None
+    return unfit(str(error)) if fault is Fault.WORKER else Ended("storage", _because(str(error)))
+
+
+def unfit(reason: str, *, of_all: bool = False) -> Ended:
+    """The end of a task that this worker cannot do."""
+    return Ended("unfit", {**_because(reason), "all": of_all})
+
+
+def _because(reason: str) -> dict[str, Any]:
+    return {"reason": reason[:_MOST_REASON]}
 
 
 def failed(task: Task, output: Output, error: Exception) -> Ended:
@@ -132,8 +172,6 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
     done = None if task.redo else notes.read(f"{DONE}/{task.key}")
     if done is not None and done.values:
         return Ended("earlier", done.values)
-    if (here := version(PACKAGE)) != task.settings.version:
-        raise ConfigError([f"this worker has {PACKAGE} {here}, the coordinator has {task.settings.version}"])
     replaced = [note for key in task.earlier if (note := notes.read(f"{DONE}/{key}")) is not None]
     is_own = bool(task.earlier) or claim.resumed or task.redo
     if not is_own and output.holds(name):
@@ -150,7 +188,8 @@ def _claimed(task: Task, output: Output, claim: Claim) -> Ended:
         pages, fault = make_pages(converted.paths) if task.settings.page else ([], "")
         if fault:
             values["report"]["warnings"] = [*values["report"]["warnings"], fault]
-        values["files"] = output.publish(name, folder, [*converted.paths, *pages], claim.check, old)
+        paths = [*converted.paths, *pages]
+        values["files"] = output.publish(name, folder, paths, claim.check, old, is_resumed=claim.resumed)
     values |= {**_head(task), "seconds": round(time.monotonic() - started_s, 3)}
     claim.check()
     if notes.create(f"{DONE}/{task.key}", values) is None:

@@ -40,6 +40,10 @@ class RecordingError(EdgeFirstError, ValueError):
     """A recording that cannot be read."""
 
 
+class StorageUnreachable(RecordingError):
+    """A recording that cannot be read now: its store is away, or refuses. That says nothing of it."""
+
+
 class RecordingNotFound(EdgeFirstError, FileNotFoundError):
     """No recording at that path."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.untrusted import REPORT, readable
+from edgefirst_ros.model.untrusted import REPORT, readable, visible
 from edgefirst_ros.sources.kinds import SUFFIXES
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TimeWindow, TopicInfo
@@ -28,6 +28,9 @@ UNFINISHED = "unfinished (.part)"
 COMPRESSED = "compressed as a whole (.zstd), to be decompressed first"
 FOREIGN = "of other kinds"
 LINKED = "links to folders"
+ODD = "with keys that are no paths"
+_NAMED = 3
+"""Odd keys that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,18 @@ class FoundFiles:
 
     files: list[InputFile] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    odd: list[str] = field(default_factory=list)
+    """URLs of objects that no client can read."""
 
     @property
     def note(self) -> str:
         """A sentence on the files left out, empty if there are none."""
         if not self.left_out:
             return ""
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.left_out.items()))
+        names = ", ".join(visible(each) for each in self.odd[:_NAMED])
+        named = {ODD: f" ({names}{', …' if len(self.odd) > _NAMED else ''})"}
+        found = sorted(self.left_out.items())
+        reasons = ", ".join(f"{count:,} {reason}{named.get(reason, '')}" for reason, count in found)
         return f"left unread in the folders given: {reasons}"
 
 
@@ -82,7 +90,7 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
     for place in map(location_of, places):
         before = len(found.files)
         if isinstance(place, Url):
-            found.files += _remote(place, found.left_out, sized=sized)
+            found.files += _remote(place, found, sized=sized)
         else:
             found.files += _local(place, found.left_out)
         if len(found.files) == before:
@@ -125,7 +133,7 @@ def _stat(path: Path, *, named: bool = False) -> InputFile:
     return InputFile(path, status.st_size, str(status.st_mtime_ns), named)
 
 
-def _remote(place: Url, left_out: Counter[str], *, sized: bool) -> Iterator[InputFile]:
+def _remote(place: Url, found: FoundFiles, *, sized: bool) -> Iterator[InputFile]:
     from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version  # noqa: PLC0415
 
     if is_recording(place.name):
@@ -133,7 +141,8 @@ def _remote(place: Url, left_out: Counter[str], *, sized: bool) -> Iterator[Inpu
         yield InputFile(place, version.size, version.tag, named=True)
         return
     files: list[InputFile] = []
-    for each in list_objects(place):
+    before = len(found.odd)
+    for each in list_objects(place, found.odd):
         below = PurePosixPath(each.url.key[len(place.key) :].strip("/"))
         hidden = any(part.startswith(".") for part in below.parts)
         reason = HIDDEN if hidden else _foreign(each.url.name)
@@ -142,7 +151,9 @@ def _remote(place: Url, left_out: Counter[str], *, sized: bool) -> Iterator[Inpu
         elif reason and (
             each.version.size or reason != FOREIGN
         ):  # consoles make empty objects in the place of folders
-            left_out[reason] += 1
+            found.left_out[reason] += 1
+    if more := len(found.odd) - before:
+        found.left_out[ODD] += more
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 
 

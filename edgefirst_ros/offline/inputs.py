@@ -16,7 +16,13 @@ from typing import TypeAlias
 from edgefirst_ros.config.hints import absences
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, RecordingError, RecordingNotFound
+from edgefirst_ros.model.errors import (
+    ConfigError,
+    EdgeFirstError,
+    RecordingError,
+    RecordingNotFound,
+    StorageUnreachable,
+)
 from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import (
@@ -128,9 +134,12 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        StorageUnreachable: the store of one of them does not answer.
         ConfigError: nothing in them can be used by any configuration.
     """
     found = open_all({file.path: file for file in find_files(places).files})
+    if away := [each for each in found if isinstance(each, StorageUnreachable)]:
+        raise away[0]
     recordings = [each for each in found if isinstance(each, Recording)]
     try:
         each_topics = [_usable_topics(drive, config) for drive in find_drives(recordings)]

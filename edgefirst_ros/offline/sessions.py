@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound
+from edgefirst_ros.model.errors import (
+    ConfigError,
+    RecordingError,
+    RecordingNotFound,
+    StorageUnreachable,
+)
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import readable
@@ -80,6 +85,8 @@ def _beside(recording: Recording) -> list[str]:
 def _open(beside: Recording, name: str) -> Recording | None:
     try:
         return McapRecording(beside.path.with_name(name)) if name else None
+    except StorageUnreachable:
+        raise
     except (RecordingError, RecordingNotFound):
         return None
 
@@ -190,6 +197,7 @@ def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any],
 
     Raises:
         RecordingNotFound: a path does not exist, or a folder holds no recordings.
+        StorageUnreachable: the store of one of them does not answer.
         ConfigError: the sessions had different settings, or settings that this version does not know.
     """
     found: list[tuple[Location, RecordedSession]] = []
@@ -234,6 +242,8 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
 def _session(path: Location) -> RecordedSession | None:
     try:
         return open_recording(path).session
+    except StorageUnreachable:
+        raise
     except (RecordingError, RecordingNotFound):
         return None
 

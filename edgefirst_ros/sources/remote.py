@@ -5,7 +5,9 @@ By ranges, ahead of the reader, within bounded memory; errors say what to do.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import tempfile
 import threading
 from bisect import bisect_right
@@ -17,19 +19,20 @@ from datetime import timedelta
 from functools import lru_cache, partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
-from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, extra
+from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, StorageUnreachable, extra
+from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore.store import ObjectStore, RetryConfig, S3Store
     from typing_extensions import Buffer
 
 
 RETRIES = 6
-"""Times that a request is made again after a server error or a broken connection, over some 12 s."""
+"""Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
 EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
@@ -41,7 +44,11 @@ _OTHER_SCHEMES = {"s3a": "s3", "abfs": "az", "abfss": "az"}
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_")
 _MISSING = ("169.254.169.254", "metadata.google.internal", "MissingCredentials", "Account must be specified")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist", "bucket name")
-_REFUSED = (" 401 ", " 403 ", "AccessDenied", "Forbidden")
+_REFUSED = (" 401 ", " 403 ", "AccessDenied", "Forbidden", "ExpiredToken", "InvalidToken")
+_STATUS = re.compile(r"status code: (\d{3})")
+_PASSING = frozenset({"408", "429", "500", "502", "503", "504"})
+_PASSING_CODES = ("RequestTimeout", "SlowDown")
+"""Of S3, with status 400."""
 _NO_NETWORK = ("error sending request", "dns error", "ConnectError", "timed out", "HTTP error")
 
 
@@ -155,8 +162,10 @@ def read_version(url: Url) -> ObjectVersion:
         return _version(obstore.head(store, url.key))
 
 
-def list_objects(url: Url) -> Iterator[StoredObject]:
+def list_objects(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
     """All objects below a prefix, in any order.
+
+    Keys that the client cannot name (``a//b``, ``a/./b``, with a tab) are left out of S3, and go to ``odd``.
 
     Raises:
         RecordingNotFound: no such bucket.
@@ -164,13 +173,33 @@ def list_objects(url: Url) -> Iterator[StoredObject]:
     """
     if url.root.startswith("http"):
         raise RecordingError(f"{url}: a web server lists no folders; name a file, as in {url}/drive.mcap")
-    store = connect(url.root)
     with _said(url):
-        import obstore  # noqa: PLC0415
+        yield from listed(url, odd)
 
+
+def listed(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
+    """The same, but what obstore raises goes through."""
+    import obstore  # noqa: PLC0415
+    from obstore.exceptions import InvalidPathError  # noqa: PLC0415
+
+    store, last = connect(url.root), ""
+    try:
         for each in obstore.list(store, url.key or None, chunk_size=1000):
             for meta in each:
-                yield StoredObject(Url(url.root, meta["path"]), _version(meta))
+                last = meta["path"]
+                yield StoredObject(Url(url.root, last), _version(meta))
+    except InvalidPathError:
+        # One odd key, and obstore refuses the page of 1,000 that it is on.
+        if not url.root.startswith(s3query.SCHEMES):
+            raise
+        found = s3query.list_all(cast("S3Store", store), url, last)
+    else:
+        return
+    for key, size, tag in found:
+        if not s3query.is_odd(key):
+            yield StoredObject(Url(url.root, key.strip("/")), ObjectVersion(size, tag))
+        elif odd is not None:
+            odd.append(f"{url.root}/{key}")
 
 
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
@@ -201,29 +230,51 @@ def _said(url: Url) -> Iterator[None]:
 
 def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingError | RecordingNotFound:
     """An error of obstore as a sentence on a URL that cannot be ``wanted``, and what to do."""
-    text, kind = str(error), type(error).__name__
+    text = str(error)
     scheme = url.root.partition("://")[0]
     variables = _CREDENTIALS.get(_OTHER_SCHEMES.get(scheme, scheme), "")
 
-    def has(*words: str) -> bool:
-        return any(word in text for word in words)
-
-    if has(*_NO_BUCKET):
+    if _has(text, _NO_BUCKET):
         return RecordingNotFound(f"{url.root}: no such bucket; check its name, its region and the endpoint")
     if isinstance(error, FileNotFoundError):
         return RecordingNotFound(f"{url}: no such object")
-    if has(*_MISSING):
+    if _has(text, _MISSING):
         said = f"no credentials were found: set {variables}"
-    elif kind in {"PermissionDeniedError", "UnauthenticatedError"} or has(*_REFUSED):
+    elif is_refusal(error):
         which = f"check {variables}" if variables else "the server demands a login, which is not supported"
         said = f"no permission ({_reason(text)}); {which}"
-    elif kind == "NotSupportedError":
+    elif type(error).__name__ == "NotSupportedError":
         said = "the server sends no parts of files (HTTP ranges); download it first"
-    elif has(*_NO_NETWORK):
+    elif _has(text, _NO_NETWORK):
         said = f"no answer ({_reason(text)}); check the network and the endpoint"
     else:
         said = f"cannot be {wanted}: {_reason(text)}"
-    return RecordingError(f"{url}: {said}")
+    kind = StorageUnreachable if is_refusal(error) or is_outage(error) else RecordingError
+    return kind(f"{url}: {said}")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether obstore says that there are no credentials, or that a store does not accept them."""
+    if type(error).__name__ in {"PermissionDeniedError", "UnauthenticatedError"}:
+        return True
+    return _has(str(error), _MISSING + _REFUSED)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether obstore says that a store, or the way to it, is overloaded or away for a time."""
+    text = str(error)
+    if (status := _STATUS.search(text)) is not None:
+        return status[1] in _PASSING or _has(text, _PASSING_CODES)
+    return _has(text, _NO_NETWORK)
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether obstore says what a server answered, other than that there is none."""
+    return _STATUS.search(str(error)) is not None
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    return any(word in text for word in words)
 
 
 def _reason(text: str) -> str:
@@ -322,7 +373,7 @@ class RemoteFile:
             raise RecordingError(
                 f"{self._url}: the server sent {received:,} bytes of the {wanted[1] - wanted[0]:,} at "
                 f"{wanted[0]:,}; try again"
-            )
+            ) from ConnectionResetError(errno.ECONNRESET, "the answer is short")
 
 
 class _LocalCopy:

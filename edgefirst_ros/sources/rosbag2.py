@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ from edgefirst_ros.sources.records import (
     RecordingFault,
     add_fault,
 )
+from edgefirst_ros.sources.scratch import ADVICE, Scratch
 
+_COPY = "copy.db3"
 _COPY_BYTES = 4 << 20
 _MOST_TEXT_BYTES = 1 << 20
 """Longest name or definition."""
@@ -75,7 +77,16 @@ class Rosbag2Recording(Recording):
     def __init__(self, path: Location) -> None:
         super().__init__(path)
         self._copy = _copied(path) if isinstance(path, Url) else None
-        self._file = Path(str(path)) if self._copy is None else Path(self._copy.name)
+        self._file = Path(str(path)) if self._copy is None else self._copy.path / _COPY
+        try:
+            self._look(path)
+        except BaseException:
+            if self._copy is not None:
+                self._copy.remove()
+            raise
+
+    def _look(self, path: Location) -> None:
+        """See what is in it, or that it cannot be read."""
         self.size = stored_file(self._file).size
         if not self.size:
             raise RecordingError(f"{path}: is empty, and no bag")
@@ -287,18 +298,19 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _copied(url: Url) -> IO[bytes]:
-    """A temporary copy, which goes when it is closed."""
-    copy = tempfile.NamedTemporaryFile(suffix=url.suffix)  # noqa: SIM115 - closed with the recording
+def _copied(url: Url) -> Scratch:
+    """A folder with a temporary copy, which goes with it."""
+    scratch = Scratch()
     try:
-        with stored_file(url).open() as file:
+        with stored_file(url).open() as file, (scratch.path / _COPY).open("wb") as copy:
             shutil.copyfileobj(file, copy, _COPY_BYTES)
-        copy.flush()
     except BaseException as error:
-        copy.close()
+        scratch.remove()
         if isinstance(error, OSError):
+            advice = f"; {ADVICE}" if error.errno == errno.ENOSPC else ""
+            where = scratch.path.parent
             raise RecordingError(
-                f"{url}: cannot be copied to {tempfile.gettempdir()}: {error.strerror}"
+                f"{url}: cannot be copied to {where}: {error.strerror or error}{advice}"
             ) from error
         raise
-    return copy
+    return scratch

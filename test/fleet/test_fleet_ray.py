@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from fleets import (
     run,
 )
 
-from edgefirst_ros.fleet.engines.engine import WorkerDied
+from edgefirst_ros.fleet.engines.engine import WorkerDied, this_worker
 from edgefirst_ros.fleet.engines.ray import RayEngine
 from edgefirst_ros.model.errors import ConfigError
 
@@ -123,3 +124,22 @@ def test_running_tasks_are_stopped(engine: RayEngine) -> None:
     for future in futures:
         with pytest.raises(WorkerDied, match="stopped"):
             future.result(60)
+
+
+def named(_: int) -> str:
+    return this_worker()
+
+
+def test_nodes_are_asked_what_they_have_and_avoided(engine: RayEngine, address: str) -> None:
+    (node,) = [each["NodeID"] for each in ray.nodes()]
+    assert engine.submit(named, 0).result(60) == node
+    here = version("edgefirst_ros")
+    assert engine.find_unfit({"edgefirst_ros": here, "pytest": ""}) == {}
+    assert engine.find_unfit({"edgefirst_ros": "0.0.1"}) == {}, "it was asked already"
+    told = f"has edgefirst_ros {here}, the coordinator has 0.0.1"
+    assert InTheCluster(address, 1, 10**9).find_unfit({"edgefirst_ros": "0.0.1"}) == {node: told}
+    assert InTheCluster(address, 1, 10**9).find_unfit({"no-such": ""}) == {node: "has no no-such"}
+    engine.avoid("0" * len(node))
+    assert engine.submit(doubled, 4).result(60) == 8
+    engine.avoid(node)
+    assert engine.slots == 0

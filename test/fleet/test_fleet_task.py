@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,7 @@ from edgefirst_ros.fleet.output import LocalOutput
 from edgefirst_ros.fleet.plan import make_plan
 from edgefirst_ros.fleet.run import Event, Fleet, FleetOutcome
 from edgefirst_ros.fleet.task import Ended, Task, run_task
+from edgefirst_ros.model.errors import ExtraNotInstalled
 
 SETTINGS = replace(settings(), version=version("edgefirst_ros"))
 
@@ -73,18 +75,40 @@ class TestTask:
         assert ended.note["reason"] == "3 workers died while they converted it"
         assert notes.names("_failed") == [str(task.key)]
 
-    def test_another_version_is_refused(self, task: Task) -> None:
-        other = replace(task, settings=replace(SETTINGS, version="0.0.1"))
-        assert "the coordinator has 0.0.1" in run_task(other).note["reason"]
+    def test_a_worker_of_another_version_says_nothing_of_the_drive(
+        self, task: Task, notes: LocalNotes
+    ) -> None:
+        ended = run_task(replace(task, settings=replace(SETTINGS, version="0.0.1")))
+        assert ended.how == "unfit"
+        assert ended.note["all"]
+        assert "the coordinator has 0.0.1" in ended.note["reason"]
+        assert ended.worker == socket.gethostname()
+        assert notes.names("_failed") == notes.names("_running") == []
+
+    def test_a_worker_without_an_extra_says_nothing_of_the_drive(
+        self, task: Task, notes: LocalNotes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def missing(*_: object, **__: object) -> None:
+            raise ExtraNotInstalled("obstore is not installed")
+
+        monkeypatch.setattr("edgefirst_ros.fleet.task.open_output", missing)
+        assert run_task(task).note == {"reason": "obstore is not installed", "all": True}
+        monkeypatch.undo()
+        monkeypatch.setattr("edgefirst_ros.fleet.task.convert", missing)
+        assert run_task(task).note == {"reason": "obstore is not installed", "all": False}
+        assert notes.names("_failed") == []
 
     def test_a_full_disk_is_not_the_fault_of_the_drive(
-        self, task: Task, monkeypatch: pytest.MonkeyPatch
+        self, task: Task, notes: LocalNotes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("edgefirst_ros.fleet.task.convert", full)
-        assert run_task(task).note["again"]
+        ended = run_task(task)
+        assert ended.how == "unfit"
+        assert "No space left" in ended.note["reason"]
+        assert notes.names("_failed") == []
         monkeypatch.setattr("edgefirst_ros.fleet.task.convert", lambda *_, **__: {}["missing"])
         ended = run_task(task)
         assert not ended.note["again"]
@@ -98,6 +122,10 @@ class Threads(Engine):
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(2)
         self.is_stopped = False
+        self.avoided: list[str] = []
+
+    def avoid(self, worker: str) -> None:
+        self.avoided.append(worker)
 
     def submit(self, function: Callable[[Argument], Result], argument: Argument) -> Future[Result]:
         return self.pool.submit(function, argument)

@@ -6,13 +6,16 @@ The cores and the memory that this process may use, and each job's share of them
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
 
@@ -37,6 +40,18 @@ class Engine(ABC):
 
     text: str
     workers: int
+
+    def find_unfit(self, needed: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002 - as engines are able to
+        """Workers that have come since the last call and cannot do a task, and why.
+
+        Args:
+            needed: distributions that workers must have, each in this version; empty: in any.
+        """
+        return {}
+
+    @abstractmethod
+    def avoid(self, worker: str) -> None:
+        """Give a worker no more tasks; ``worker`` as ``this_worker`` names it there."""
 
     @property
     @abstractmethod
@@ -64,6 +79,29 @@ class Engine(ABC):
         if error is not None:
             self.stop()
         self.shutdown()
+
+
+def this_worker() -> str:
+    """What an engine calls the worker that this is: address (Dask), node (Ray), or the machine's name."""
+    distributed: Any = sys.modules.get("distributed")
+    ray: Any = sys.modules.get("ray")
+    if distributed is not None:
+        with suppress(ValueError):  # this is no worker
+            return str(distributed.get_worker().address)
+    if ray is not None and ray.is_initialized():
+        return str(ray.get_runtime_context().get_node_id())
+    return socket.gethostname()
+
+
+def lacking(needed: Mapping[str, str], found: Mapping[str, object]) -> str:
+    """What a worker lacks of what is needed, empty if nothing is known; ``found``: versions, or errors."""
+    for name, wanted in needed.items():
+        here = found.get(name)
+        if isinstance(here, ImportError):
+            return f"has no {name}"
+        if isinstance(here, str) and wanted not in {"", here}:
+            return f"has {name} {here}, the coordinator has {wanted}"
+    return ""
 
 
 def chained(inner: Future[Result], translate: Callable[[BaseException], BaseException]) -> Future[Result]:

@@ -40,6 +40,10 @@ class LocalEngine(Engine):
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
+    def avoid(self, worker: str) -> None:  # noqa: ARG002 - there is one
+        """There is no other machine: nothing can be done any more."""
+        self._jobs = 0
+
     @property
     def slots(self) -> int:
         """As many as there may be processes."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from importlib.metadata import version
 from typing import Any
 
-from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied, chained
+from edgefirst_ros.fleet.engines.engine import Argument, Engine, Result, WorkerDied, chained, lacking
 from edgefirst_ros.fleet.task import MOST_DEATHS
 from edgefirst_ros.model.errors import ConfigError, extra
 
 CONNECT_S = 15
+_NODE = "ray.io/node-id"
+"""A label that Ray gives every node."""
 
 
 class RayEngine(Engine):
@@ -41,6 +44,8 @@ class RayEngine(Engine):
         self._ray: Any = ray
         self.workers, self._memory, self._jobs = workers, memory, jobs
         self._references: set[Any] = set()
+        self._seen: set[str] = set()
+        self._avoided: set[str] = set()
         self.text = f"Ray, {len(self._nodes())} nodes"
         if not self.slots:
             text = self._too_small()
@@ -48,7 +53,32 @@ class RayEngine(Engine):
             raise ConfigError([text])
 
     def _nodes(self) -> list[dict[str, float]]:
-        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return [node["Resources"] for node in self._alive()]
+
+    def _alive(self) -> list[dict[str, Any]]:
+        return [n for n in self._ray.nodes() if n["Alive"] and n["NodeID"] not in self._avoided]
+
+    def find_unfit(self, needed: Mapping[str, str]) -> dict[str, str]:
+        """Ask nodes for the versions of what they have."""
+        unfit: dict[str, str] = {}
+        for node in [n["NodeID"] for n in self._alive() if n["NodeID"] not in self._seen]:
+            self._seen.add(node)
+            # A function of Python itself, since those of this package may be missing there, or others.
+            ask = self._ray.remote(version).options(num_cpus=0, label_selector={_NODE: node})
+            found = {name: self._answer(ask.remote(name)) for name in needed}
+            if reason := lacking(needed, found):
+                unfit[node] = reason
+        return unfit
+
+    def _answer(self, reference: Any) -> object:  # noqa: ANN401 - Ray's
+        try:
+            return self._ray.get(reference, timeout=CONNECT_S)
+        except self._ray.exceptions.RayError as error:
+            return getattr(error, "cause", None) or error
+
+    def avoid(self, worker: str) -> None:
+        """Have tasks go to other nodes."""
+        self._avoided.add(worker)
 
     @property
     def slots(self) -> int:
@@ -68,7 +98,10 @@ class RayEngine(Engine):
 
     def submit(self, function: Callable[[Argument], Result], argument: Argument) -> Future[Result]:
         """Call a function in the cluster."""
-        options = {"num_cpus": self.workers, "memory": self._memory, "max_retries": MOST_DEATHS - 1}
+        options: dict[str, Any] = {"num_cpus": self.workers, "memory": self._memory}
+        options["max_retries"] = MOST_DEATHS - 1
+        if self._avoided:
+            options["label_selector"] = {_NODE: f"!in({','.join(sorted(self._avoided))})"}
         reference = self._ray.remote(function).options(**options).remote(argument)
         self._references.add(reference)
         future = chained(reference.future(), self._translated)

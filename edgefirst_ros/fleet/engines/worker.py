@@ -12,6 +12,8 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+from edgefirst_ros.sources.scratch import remove_all
+
 EXIT_STOPPED = 130
 _FIRST_TO_KILL = "500"
 """When memory is short the kernel ends this process rather than the coordinator."""
@@ -32,9 +34,14 @@ def main() -> None:
         with os.fdopen(int(sys.argv[1]), "wb", closefd=False) as file:
             file.write(answer)
     except KeyboardInterrupt:
-        os._exit(EXIT_STOPPED)
-    # Skips the interpreter's finalization: it may abort while a thread is inside a native library.
-    os._exit(0)
+        _end(EXIT_STOPPED)
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """Skip the interpreter's finalization: it may abort while a thread is inside a native library."""
+    remove_all()
+    os._exit(code)
 
 
 def _run(payload: io.BytesIO) -> bytes:

@@ -1,0 +1,103 @@
+"""Folders on local scratch (``TMPDIR``) that do not outlive their process by more than until the next one.
+
+A folder is locked while it is in use, and a lock ends with its process, however that ends. What nobody has
+locked is removed: no age is guessed, and nothing is asked of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: what killed processes leave stays there
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "edgefirst-scratch-"
+ADVICE = "set TMPDIR to a folder with more room, or lower --jobs: each job needs room for a drive of its own"
+
+
+class Scratch:
+    """An empty folder of this process, which goes with the object.
+
+    Attributes:
+        path: of the folder.
+    """
+
+    def __init__(self) -> None:
+        sweep()
+        self.path, lock = _locked_folder()
+        self._finalizer = weakref.finalize(self, _remove, self.path, lock)
+        _HERE.add(self)
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it; may be repeated."""
+        self._finalizer()
+
+
+_HERE: weakref.WeakSet[Scratch] = weakref.WeakSet()
+
+
+def remove_all() -> None:
+    """Remove all folders of this process, before it ends without its own finalization."""
+    for each in [*_HERE]:
+        each.remove()
+
+
+def sweep() -> tuple[int, int]:
+    """Remove what processes of this user left that were killed; how many folders, and their bytes."""
+    count = size = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            lock = _lock(folder)
+            if lock is None:
+                continue
+            # An entry of a directory that is removed amid this is another sweep's.
+            size += sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+            _remove(folder, lock)
+            count += 1
+    return count, size
+
+
+def _locked_folder() -> tuple[Path, int]:
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Another process's sweep may have come between; then this folder is gone, or is about to be.
+        if fcntl is None:
+            return path, os.open(os.devnull, os.O_RDONLY)
+        with suppress(FileNotFoundError):
+            if (lock := _lock(path)) is not None:
+                return path, lock
+
+
+def _lock(folder: Path) -> int | None:
+    """The lock of a folder of this user, None if somebody has it, or it is gone.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(descriptor)
+        if found.st_uid == os.getuid() and found.st_nlink:
+            return descriptor
+    except BlockingIOError:
+        pass
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _remove(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
