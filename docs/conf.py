@@ -45,7 +45,17 @@ linkcheck_timeout = 20
 
 NAVIGATION = {
     "Begin": ["../README", "troubleshooting"],
-    "Use": ["workstation", "vehicle", "recordings", "fleet", "report", "viewer", "training", "exports"],
+    "Use": [
+        "workstation",
+        "vehicle",
+        "recordings",
+        "fleet",
+        "report",
+        "viewer",
+        "corpus",
+        "training",
+        "exports",
+    ],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
     "Reference": ["configuration", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
     "Extend": ["rigs", "adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from edgefirst_ros.config.model import Config as Config
+    from edgefirst_ros.corpus.catalog import catalog as catalog
+    from edgefirst_ros.corpus.choose import select as select
     from edgefirst_ros.corpus.coco import export_coco as export_coco
     from edgefirst_ros.corpus.corpus import Corpus as Corpus
     from edgefirst_ros.corpus.describing import info as info
@@ -35,6 +37,8 @@ PUBLIC = {
     "export_shards": "corpus.shards",
     "export_colmap": "corpus.scenery",
     "export_nerfstudio": "corpus.scenery",
+    "catalog": "corpus.catalog",
+    "select": "corpus.choose",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
     "Corpus": "corpus.corpus",

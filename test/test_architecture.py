@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
     "corpus": "config formats model report sources",
-    "fleet": "config formats model offline report sources",
+    "fleet": "config corpus formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
     "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
@@ -44,7 +44,8 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.options": "format",
     "edgefirst.store": "crashsafe edgefirst.options",
     "edgefirst.prepare": "edgefirst.options edgefirst.store format masks",
-    "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
+    "edgefirst.split": "",
+    "edgefirst.finish": "crashsafe edgefirst.options edgefirst.split edgefirst.store",
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
     "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
     "edgefirst.store format motion",
@@ -165,18 +166,9 @@ NAMES_A_FORMAT = re.compile(
     re.IGNORECASE,
 )
 READER = (
-    "coco",
-    "corpus",
-    "describing",
-    "exporting",
-    "fetching",
-    "places",
-    "reading",
-    "remote",
-    "shards",
-    "standin",
-    "yolo",
-)
+    "catalog", "choose", "coco", "corpus", "describing", "exporting", "facts", "fetching", "leaks", "places",
+    "reading", "remote", "shards", "standin", "subset", "yolo",
+)  # fmt: skip
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},

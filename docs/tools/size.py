@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17540,
-    "pipeline": 5490,
+    "formats": 17620,
+    "pipeline": 5570,
     "video": 4110,
     "sources": 4160,
     "report": 4310,
-    "cli": 3150,
-    "model": 2810,
+    "cli": 3260,
+    "model": 2860,
     "nodes": 2390,
-    "ego": 2160,
+    "ego": 2170,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
-    "fleet": 2490,
+    "fleet": 2570,
     "offline": 1860,
-    "config": 1770,
-    "corpus": 1810,
+    "config": 1780,
+    "corpus": 2760,
     PLAIN: 90,
 }
-MOST = {"modules": 332, "rooms": 17, "arrows": 65, "floors": 8, "options": 77}
+MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -81,6 +81,8 @@ COMMANDS = {
     "simulate": "recordings",
     "recover": "datasets",
     "check": "datasets",
+    "catalog": "corpus",
+    "select": "corpus",
     "report": "report",
     "view": "view",
     "sheet": "datasets",

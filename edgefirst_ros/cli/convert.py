@@ -88,6 +88,8 @@ def convert(
     end: End = None,
     rate_hz: options.Rate = None,
     every_n: options.EveryN = None,
+    every_m: options.EveryM = None,
+    skip_standstill: options.SkipStandstill = None,
     keyframes: options.Keyframes = None,
     complete: options.Complete = None,
     incomplete: options.Incomplete = False,

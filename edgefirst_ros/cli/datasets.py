@@ -95,6 +95,8 @@ def check(
 
     With --for each demand is a line: YES, NO and what to do, UNKNOWN where data cannot tell. NO is a warning.
 
+    Of val samples that have a neighbour in train, their number is said; one in another dataset is a warning.
+
     A dataset that is still being written is not checked; a line names the process that writes it.
 
     Exit codes: 0 sound; 1 errors, with --strict warnings, or still being written; 2 no dataset there.
@@ -126,6 +128,7 @@ def check(
                 looked |= user in FORMATS[result.format].users
                 if official is None and (package := FORMATS[result.format].official):
                     unasked[package] = None
+            sound &= _told_leak(err, Path(str(place))) or not strict
         for package in unasked:
             print_line(
                 err,
@@ -136,6 +139,21 @@ def check(
             raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
     if not sound:
         raise typer.Exit(EXIT_POOR)
+
+
+def _told_leak(err: Console, path: Path) -> bool:
+    """Say how many samples for validation have a neighbour for training; False if one of another dataset."""
+    from edgefirst_ros.corpus.leaks import find_leak
+
+    leak = find_leak(path)
+    if leak is None or not leak.near:
+        return True
+    if leak.elsewhere:
+        advice = "a drive is there twice, or two devices drove together: edgefirst-ros select --split place"
+        print_line(err, f"[yellow]warning[/]: {leak.text}, {leak.elsewhere:,} of another dataset; {advice}")
+        return False
+    print_line(err, f"note: {leak.text}, as blocks of time adjoin; split: drive or place avoids it")
+    return True
 
 
 def _refuse_unknown(user: str) -> None:

@@ -207,7 +207,7 @@ def _reported(to: Output, outcome: FleetOutcome | None, err: Console) -> tuple[d
     from edgefirst_ros.fleet.report import fleet_report, put_report
 
     try:
-        return put_report(to)
+        return put_report(to, lambda text: print_line(err, f"[yellow]warning[/]: {escape(text)}"))
     except OSError as error:
         if outcome is None or not outcome.left:
             raise

@@ -548,6 +548,18 @@ class Settings(OptionsModel):
         description="Number of the first reference frame of a sequence. Set it to 100 for tools that look "
         "for pictures by frame numbers without leading zeros.",
     )
+    every_m: float = Field(
+        0.0,
+        ge=0,
+        description="Least distance in metres between two samples; 0 keeps every frame. A rig that stands "
+        "gives none. Set it where pictures of one place are too alike. It applies to what rate_hz, every_n "
+        "and keyframes leave; frames of which no motion is known are kept.",
+    )
+    skip_standstill: bool = Field(
+        False,
+        description="Keep one sample of each stop: from below 0.2 m/s until above 0.6 m/s. Set it for drives "
+        "with long waits. Frames of which no motion is known are kept.",
+    )
     keyframes: bool = Field(
         False,
         description="Keep only video key frames; no other frame is decoded. Set it where time is short: it "
@@ -688,6 +700,8 @@ class Settings(OptionsModel):
             f"at most {self.rate_hz:g} a second": self.rate_hz > 0,
             f"one of {self.every_n}": self.every_n > 1,
             "key frames": self.keyframes,
+            f"one every {self.every_m:g} m": self.every_m > 0,
+            "one of each stop": self.skip_standstill,
         }
         return next((words for words, is_chosen in chosen.items() if is_chosen), "all")
 

@@ -22,6 +22,8 @@ COLUMNS = 21
 """Position, velocity, rotation (x, y, z, w), rates, sigmas (6), whether it turns, whether it begins again."""
 DECIMALS = 6, 8
 """Of metres and of quaternions: no sigma is as small, and the last digits differ between processors."""
+SPEED_DECIMALS = 3
+"""Of m/s: no estimate is as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Point:
     """The estimate at one time: ENU metres, rotation of the rig, and their standard deviations."""
 
     position_m: Vector
+    speed_m_s: float
+    """Horizontal."""
     position_sigma_m: Vector
     rotation_xyzw: Quaternion
     rotation_sigma_rad: Vector
@@ -147,10 +151,11 @@ class Path:
         h = (series.times_ns[after] - start_ns) / 1e9
         s = (time_ns - start_ns) / 1e9 / h
         # Numbers, as numpy takes long over three of them.
-        position = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s)[0] for n in range(3)]
+        moves = [_cubic(start[n], start[n + 3] * h, end[n], end[n + 3] * h, s) for n in range(3)]
+        position, speed_m_s = [place for place, _ in moves], math.hypot(moves[0][1], moves[1][1]) / h
         rotation = rot3(start[6:10]).slerp(s, rot3(end[6:10]))
         sigma = [(1 - s) * a + s * b for a, b in zip(start[13:19], end[13:19], strict=True)]
-        return _point(position, rotation, sigma, bool(end[19]))
+        return _point(position, speed_m_s, rotation, sigma, bool(end[19]))
 
     def _beyond(self, index: int, time_ns: int) -> Point:
         values = self.series.row(index)
@@ -161,7 +166,8 @@ class Path:
         rotation = rot3(values[6:10].tolist())
         if turns and dt and not math.isnan(values[10]):
             rotation = rotation.compose(gtsam.Rot3.Expmap(values[10:13] * dt))
-        return _point((values[0:3] + values[3:6] * dt).tolist(), rotation, sigma.tolist(), turns)
+        speed_m_s = math.hypot(*values[3:5].tolist())
+        return _point((values[0:3] + values[3:6] * dt).tolist(), speed_m_s, rotation, sigma.tolist(), turns)
 
 
 def _cubic(
@@ -174,7 +180,10 @@ def _cubic(
     return value, rest * (bend + (1 - 3 * s) * start_slope) + s * (3 * s - 2) * end_slope
 
 
-def _point(position: list[float], rotation: gtsam.Rot3, sigma: list[float], turns: bool) -> Point:
+def _point(
+    position: list[float], speed_m_s: float, rotation: gtsam.Rot3, sigma: list[float], turns: bool
+) -> Point:
     a, b, c, d, e, f = sigma
     x, y, z = (round(value, DECIMALS[0]) for value in position)
-    return Point((x, y, z), (a, b, c), quaternion(rotation), (d, e, f), turns)
+    speed_m_s = round(speed_m_s, SPEED_DECIMALS)
+    return Point((x, y, z), speed_m_s, (a, b, c), quaternion(rotation), (d, e, f), turns)

@@ -25,7 +25,7 @@ from edgefirst_ros.ego.geometry import (
 )
 from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import Motion, lagging
-from edgefirst_ros.ego.path import Point
+from edgefirst_ros.ego.path import SPEED_DECIMALS, Point
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import EgoPose, PoseBasis
 
@@ -177,6 +177,7 @@ class Trajectory:
             rotation_basis=rotation_basis,
             position_sigma_m=None if point is None or position is None else point.position_sigma_m,
             rotation_sigma_rad=rotation_sigma,
+            speed_m_s=None if point is None or position is None else point.speed_m_s,
         )
 
     def forget(self, before_ns: int) -> None:
@@ -221,7 +222,8 @@ class Trajectory:
         if found is None:
             return pose
         row, rests_on = found
-        x, y, z, a, b, c, d = row[:7].tolist()
+        x, y, z, a, b, c, d, ahead_m_s, aside_m_s = row[:9].tolist()
+        speed_m_s = round(math.hypot(ahead_m_s, aside_m_s), SPEED_DECIMALS)
         sigmas = row[13:].tolist()
         rotation = canonical((a, b, c, d))
         return replace(
@@ -233,6 +235,7 @@ class Trajectory:
             rotation_basis=rests_on,
             position_sigma_m=_known(sigmas[:3]),
             rotation_sigma_rad=_known(sigmas[3:]),
+            speed_m_s=None if math.isnan(speed_m_s) else speed_m_s,
         )
 
     def _sound(self, imu: Imu) -> Imu:

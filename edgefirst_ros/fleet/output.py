@@ -90,6 +90,22 @@ class Bucket:
             check,
         )
 
+    def fetch(self, name: str, path: Path) -> bool:
+        """Make a file of an object, a part at a time; whether there is one."""
+        try:
+            self.ask(lambda: self._fetch(name, path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _fetch(self, name: str, path: Path) -> None:
+        import obstore
+
+        found = obstore.get(self.store, self.key(name))
+        with path.open("wb") as file:
+            for part in found.stream(min_chunk_size=PART_MIB << 20):
+                file.write(bytes(part))
+
     def put(self, name: str, data: bytes, mode: Any = "overwrite") -> str:  # noqa: ANN401 - obstore's
         """Put a small object; its ETag.
 
@@ -315,6 +331,15 @@ class Output(Protocol):
     def put(self, name: str, data: bytes) -> str:
         """Write a file in the output, beside the drives; its path or URL."""
 
+    def where(self, name: str) -> str:
+        """How a table beside the drives names something in the output: a relative path, or a URL."""
+
+    def renewed(self, name: str) -> AbstractContextManager[Path]:
+        """A file beside the drives that is there or not, and is written within; it stays, or is put."""
+
+    def fetched(self, names: Sequence[str]) -> AbstractContextManager[Path]:
+        """A folder in which files of the output are, as far as they exist."""
+
 
 def open_output(
     text: str, patience_s: float = 0.0, *, single: bool = False, stop: threading.Event | None = None
@@ -412,6 +437,20 @@ class LocalOutput:
         replace_file(self._root / name, data)
         return str(self._root / name)
 
+    def where(self, name: str) -> str:
+        """The path from here."""
+        return name
+
+    @contextmanager
+    def renewed(self, name: str) -> Iterator[Path]:
+        """The file itself."""
+        refuse_links(self._root, self._root / name)
+        yield self._root / name
+
+    def fetched(self, names: Sequence[str]) -> AbstractContextManager[Path]:
+        """The folder that they are in."""
+        return nullcontext((self._root / names[0]).parent)
+
 
 class ObjectOutput:
     """An object store; datasets are made on local scratch (``TMPDIR``), and uploaded when complete."""
@@ -487,6 +526,27 @@ class ObjectOutput:
         """Put an object beside the drives."""
         self._bucket.put(name, data)
         return f"{self.shown}/{name}"
+
+    def where(self, name: str) -> str:
+        """The URL."""
+        return f"{self.shown}/{name}"
+
+    @contextmanager
+    def renewed(self, name: str) -> Iterator[Path]:
+        """A copy on local scratch, which is uploaded."""
+        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
+            path = Path(folder, name)
+            self._bucket.fetch(name, path)
+            yield path
+            self._bucket.upload(name, path)
+
+    @contextmanager
+    def fetched(self, names: Sequence[str]) -> Iterator[Path]:
+        """Copies on local scratch."""
+        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
+            for name in names:
+                self._bucket.fetch(name, Path(folder, Path(name).name))
+            yield Path(folder)
 
 
 def upload_step(file: str) -> int:

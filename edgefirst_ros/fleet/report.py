@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgefirst_ros.corpus.facts import Dataset
+from edgefirst_ros.fleet.catalog import datasets_of, ignored, put_catalog
 from edgefirst_ros.fleet.notes import COUNTS
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.fleet.page import page
@@ -99,19 +101,27 @@ def fleet_report(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str
     return fleet.report(failed)
 
 
-def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
-    """Write the report on everything in an output, as JSON and as a page; the report, and where it is.
+def put_report(output: Output, warn: Callable[[str], None] = ignored) -> tuple[dict[str, Any], list[str]]:
+    """Write the report on everything in an output, as JSON and as a page, and its catalogue of samples.
 
     Of two runs that end at once, the later one reads the notes of both. The notes are compacted.
+
+    Args:
+        output: where all is.
+        warn: is told what the catalogue lacks; no drive is less done for it.
+
+    Returns:
+        The report, and where the files are.
 
     Raises:
         OSError: the storage does not answer.
     """
-    fleet, done = _Fleet(), list[str]()
+    fleet, done, datasets = _Fleet(), list[str](), list[Dataset]()
 
     def take(key: str, note: Mapping[str, Any]) -> None:
         fleet.add(note)
         done.append(key)
+        datasets.extend(datasets_of(output, note))
 
     with output.alone():
         each_done(output.notes, take)
@@ -119,6 +129,7 @@ def put_report(output: Output) -> tuple[dict[str, Any], list[str]]:
         places = [
             output.put(f"{REPORT_NAME}.json", _lines(report).encode()),
             output.put(f"{REPORT_NAME}.html", page(report).encode()),
+            *put_catalog(output, datasets, warn),
         ]
     return report, places
 

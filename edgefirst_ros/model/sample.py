@@ -117,6 +117,7 @@ class EgoPose:
         rotation_basis: how the rotation was obtained.
         position_sigma_m: standard deviations along the axes of the local frame.
         rotation_sigma_rad: standard deviations about the rig's axes.
+        speed_m_s: horizontal; known where the position is.
     """
 
     time_ns: int
@@ -130,6 +131,7 @@ class EgoPose:
     rotation_basis: PoseBasis = PoseBasis.ASSUMED
     position_sigma_m: tuple[float, float, float] | None = None
     rotation_sigma_rad: tuple[float, float, float] | None = None
+    speed_m_s: float | None = None
 
     @property
     def is_known(self) -> bool:

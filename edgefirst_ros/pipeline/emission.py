@@ -47,6 +47,7 @@ class Emission:
         content: likewise, what its messages hold.
         samples: of the reference.
         cameras: samples of the cameras beside it, by sensor.
+        unmoved: frames that were taken because nothing says whether the rig moves.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Emission:
         self.info = info
         self.session = session
         self.poses = PoseAccount()
+        self.unmoved = 0
         self.stats: dict[str, StreamStats] = {}
         self.content: dict[str, StreamContent] = {}
         self._config, self._taking_all = config, config.taking_all
@@ -241,6 +243,8 @@ class Emission:
         placed, streams = (self._calibration or Calibration()).transforms, self.stats.values()
         said = [*(() if goes_on else trajectory.notes), *(each.said for each in self._moved.values())]
         said += () if goes_on else unheeded(self._config, placed, streams)
+        if self.unmoved:
+            said.append(f"no motion is known of {self.unmoved:,} frames, which were taken as if it moved")
         session.notes += [f"{name}: {note}" for note in said]
         topics = self._context.reference_topics
         result = SequenceResult(

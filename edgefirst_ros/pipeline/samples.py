@@ -168,7 +168,7 @@ class Samples:
             self._pictures.request_early(camera)
         sensor = self._context.camera if camera is None else camera.route.sensor
         self._waiting.append((frame, self._context.calibration_of(sensor)))
-        self.held_bytes += _held_bytes(frame)
+        self.held_bytes += held_bytes(frame)
 
     def promise(self, picture: Envelope) -> None:
         """Decide who has time for a sample of a camera beside the reference, and request its picture.
@@ -192,7 +192,7 @@ class Samples:
     def leave(self) -> None:
         """Hand the first sample on."""
         frame, calibration = self._waiting.popleft()
-        self.held_bytes -= _held_bytes(frame)
+        self.held_bytes -= held_bytes(frame)
         self._emit(frame, calibration)
 
     def _reject(self, frame: Frame) -> None:
@@ -202,7 +202,7 @@ class Samples:
         own: tuple[Stage, str]
         theirs: tuple[Stage, str]
         if frame.kind == "skipped":
-            own = (Stage.SKIPPED, Reason.NOT_SELECTED)
+            own = (Stage.SKIPPED, frame.reason if isinstance(frame.reason, Reason) else Reason.NOT_SELECTED)
             theirs = (Stage.SKIPPED, Reason.FRAME_NOT_SELECTED)
         elif frame.kind == "unusable":
             own = (Stage.DROPPED, frame.reason)
@@ -310,7 +310,7 @@ class Samples:
             self._ledger.frame(outcome.kind, time_ns)
 
 
-def _held_bytes(frame: Frame) -> int:
+def held_bytes(frame: Frame) -> int:
     """Memory that a frame and its companions take."""
     return sum(part.held_bytes for part in _messages(frame))
 

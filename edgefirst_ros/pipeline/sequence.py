@@ -21,6 +21,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.pipeline.cameras import CameraFrames
+from edgefirst_ros.pipeline.choosing import Choosing, Expired
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
@@ -95,7 +96,6 @@ class SequenceRun:
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
         self._reorder: Reorder[Envelope] = Reorder(self._window_ns)
-        self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes
         selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
         self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9))
         alive = frozenset(expected)
@@ -120,6 +120,8 @@ class SequenceRun:
             mounts=mounts,
         )
         self._context.foresee(foreseen)
+        self._choosing = Choosing(config, self._context)
+        self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""
@@ -190,9 +192,13 @@ class SequenceRun:
         if picture is not None:
             self._pair(picture)
         self._take(self._aligner.flush())
+        if self._choosing.chooses:  # which pictures of other cameras are frames is known only then
+            self._settle_fixes(self._context.finish())
+            self._decide(math.inf)
         for sensor, frames in self._cameras.items():
             self._take(frames.flush(), sensor)
-        self._settle_fixes(self._context.finish())
+        if not self._choosing.chooses:
+            self._settle_fixes(self._context.finish())
         self._pump()
 
     def close(self) -> None:
@@ -205,6 +211,7 @@ class SequenceRun:
         if picture is not None:
             self._pair(picture)
         self._take(self._aligner.leave(end_ns))
+        self._decide(end_ns - 1)
         for sensor, frames in self._cameras.items():
             self._take(frames.leave(end_ns), sensor)
         session = emission.session
@@ -392,18 +399,42 @@ class SequenceRun:
             _release(envelope, Stage.DECODED)
 
     def _take(self, frames: Iterable[Aligned[Envelope]], camera: str = "") -> None:
-        """Hand on frames of the reference, or of a camera beside it."""
+        """Hand on frames of the reference, or of a camera beside it, as far as they need not wait."""
+        if self._choosing.chooses and not camera:
+            self._choosing.add(frames)
+            self._choosing.add(Expired(*each) for each in self._aligner.expired())
+            self._decide(self._context.final_ns)
+            return
         for frame in frames:
-            emission = self.emissions[session_at(self._sessions, frame.reference.time_ns)]
             if camera:
-                emission.samples_of(camera, frame.reference.topic).take(frame)
-                continue
-            for each in frame.companions.values():
-                self._choose(each, chosen=frame.kind in {"sample", "incomplete"})
-            emission.frame(frame)
+                self._emission_of(frame).samples_of(camera, frame.reference.topic).take(frame)
+            else:
+                self._hand(frame)
         for name, envelope in (self._cameras[camera] if camera else self._aligner).expired():
-            self._choose(envelope, chosen=False)
-            self._expire(name, envelope)
+            self._pass(name, envelope)
+
+    def _decide(self, final_ns: float) -> None:
+        """Hand on frames of which it is known whether the rig has moved."""
+        for each, is_unknown in self._choosing.ready(final_ns):
+            if isinstance(each, Expired):
+                self._pass(each.name, each.envelope)
+            else:
+                self._emission_of(each).unmoved += is_unknown
+                self._hand(each)
+
+    def _emission_of(self, frame: Aligned[Envelope]) -> Emission:
+        return self.emissions[session_at(self._sessions, frame.reference.time_ns)]
+
+    def _hand(self, frame: Aligned[Envelope]) -> None:
+        """Hand on a frame of the reference."""
+        for each in frame.companions.values():
+            self._choose(each, chosen=frame.kind in {"sample", "incomplete"})
+        self._emission_of(frame).frame(frame)
+
+    def _pass(self, name: str, envelope: Envelope) -> None:
+        """No frame can take a companion any more."""
+        self._choose(envelope, chosen=False)
+        self._expire(name, envelope)
 
     def _choose(self, envelope: Envelope, *, chosen: bool) -> None:
         """A picture of another camera goes with a selected frame of the reference, or with none."""
@@ -432,11 +463,14 @@ class SequenceRun:
         """Let samples leave whose pose is final, and forget, now and then, what is not needed any more."""
         context = self._context
         frontier_ns: float = math.inf
+        if self._choosing.chooses:
+            self._decide(context.final_ns)
         if self._cameras:
             for sensor, frames in self._cameras.items():
                 self._take(frames.advance(self._now_ns), sensor)
             known_ns = [each.frontier_ns(self._now_ns) for each in self._cameras.values()]
-            frontier_ns = min(*known_ns, self._now_ns, self._aligner.oldest_ns or self._now_ns)
+            undecided_ns = (self._choosing.oldest_ns, self._aligner.oldest_ns, self._now_ns)
+            frontier_ns = min(*known_ns, self._now_ns, *(ns for ns in undecided_ns if ns))
         for emission in self.emissions.values():
             emission.pump(context.final_ns, frontier_ns)
         if context.due and context.due[0] <= context.final_ns:
@@ -448,7 +482,8 @@ class SequenceRun:
     def _forget(self, frontier_ns: float) -> None:
         """Drop what nothing that waits needs any more; before the frontier no camera's sample can come."""
         oldest = (each.oldest_ns for each in self.emissions.values())
-        oldest_ns = next((ns for ns in oldest if ns is not None), self._aligner.oldest_ns)
+        oldest_ns = next((ns for ns in (*oldest, self._choosing.oldest_ns) if ns is not None), None)
+        oldest_ns = self._aligner.oldest_ns if oldest_ns is None else oldest_ns
         if oldest_ns is None:
             oldest_ns = self._now_ns - self._reach_ns
         if self._cameras:

@@ -48,6 +48,13 @@ TESTED: Mapping[str, str] = {
     "every_n": "offline/test_api.py::test_settings_are_taken_from_everywhere_and_keywords_win",
     "first_frame": "formats/edgefirst/test_vendor_tools.py::"
     "test_the_preset_is_a_sound_dataset_of_the_same_pictures",
+    "every_m": "pipeline/test_motion_choice.py::test_samples_are_as_far_apart_as_asked",
+    "skip_standstill": "pipeline/test_motion_choice.py::"
+    "test_a_stop_is_one_sample_and_the_rest_is_skipped_with_its_reason",
+    "edgefirst.split": "formats/edgefirst/finish/test_edgefirst_groups.py::"
+    "test_convert_gives_a_drive_one_group_or_each_place_its_own",
+    "edgefirst.split_seed": "formats/edgefirst/finish/test_edgefirst_groups.py::"
+    "test_convert_gives_a_drive_one_group_or_each_place_its_own",
     "keyframes": "pipeline/test_picture_size.py::test_frames_that_nobody_keeps_tell_the_size_too",
     "complete": "config/test_completeness.py::test_what_a_sample_must_have",
     "lookahead_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",

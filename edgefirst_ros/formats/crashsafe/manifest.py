@@ -80,6 +80,27 @@ def write_manifest(path: Path, made_by: str, entries: Iterable[Entry], *, sync: 
             sync_file(file.fileno())
 
 
+def listed(path: Path, made_by: str) -> Iterator[Entry]:
+    """The files that a manifest lists; see ``Comparison`` for its arguments.
+
+    Raises:
+        DatasetError: it is no manifest of that format, or not as it was written.
+    """
+    return _read(path, made_by)
+
+
+def version_of(path: Path) -> str:
+    """What tells a dataset from any other in its place: how its manifest ends.
+
+    Raises:
+        OSError: there is none.
+    """
+    with open_regular(path, follow=False) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_END))
+        end = file.read().rpartition(b"\nend ")[2]
+    return displayed(end.decode(errors="replace").strip())
+
+
 def measured(path: Path) -> tuple[int, int]:
     """Size and CRC-32 of a file.
 

@@ -1,13 +1,12 @@
 """Completes a dataset: container, tables and final names.
 
 The annotation table and that of what each sample's sensors showed are written from the journal, in batches
-that limit memory. Training and validation are split by blocks of time, which keeps similar samples together.
+that limit memory.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import math
 import re
@@ -24,62 +23,13 @@ from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions, SchemaVersion
+from edgefirst_ros.formats.edgefirst.split import GROUPS, BlockSplit, drive_group, drive_of, place_group
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, Archive, DatasetPaths
 from edgefirst_ros.formats.edgefirst.store.arrowfile import FINGERPRINT, LABELLED, SCHEMA, ArrowTable
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked, SampleJournal, SampleRecord
 from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
-
-GROUPS = ("train", "val")
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSplit:
-    """The split of one sequence.
-
-    Its time is divided into n equal blocks of about ``block_s``, and these into round(n × val_ratio) equal
-    strata. One block of each stratum is val, chosen by the SHA-256 of the sequence's name and the stratum's
-    number. The ratio therefore holds for the sequence and for any long part of it, and the choice is the same
-    on every machine but differs between sequences.
-
-    In short sequences the blocks are shorter, so that at least one of them is of the smaller group: 6 s at a
-    ratio of 0.2 make five blocks of 1.2 s, one of which is val.
-
-    Args:
-        sequence: name of the sequence.
-        first_ns: time of its first sample.
-        last_ns: time of its last sample.
-        val_ratio: share of val, 0 to 1.
-        block_s: intended length of a block in seconds.
-    """
-
-    sequence: str
-    first_ns: int
-    last_ns: int
-    val_ratio: float
-    block_s: float
-
-    def group(self, time_ns: int) -> str:
-        """The group of the sample at a time: train or val."""
-        blocks = self._blocks()
-        block = (time_ns - self.first_ns) * blocks // (self.last_ns - self.first_ns + 1)
-        val = round(blocks * self.val_ratio)
-        # a block can be in two strata at most, those of its two ends
-        strata = {block * val // blocks, ((block + 1) * val - 1) // blocks}
-        return GROUPS[any(self._drawn(stratum, blocks, val) == block for stratum in strata if val)]
-
-    def _blocks(self) -> int:
-        wanted = round((self.last_ns - self.first_ns) / (self.block_s * 1e9))
-        smaller = min(self.val_ratio, 1.0 - self.val_ratio)
-        least = math.ceil(1.0 / smaller - 1e-9) if smaller > 0.0 else 1
-        return max(1, wanted, least)
-
-    def _drawn(self, stratum: int, blocks: int, val: int) -> int:
-        begin, end = stratum * blocks // val, (stratum + 1) * blocks // val
-        digest = hashlib.sha256(f"{self.sequence}\0{stratum}".encode()).digest()
-        return begin + int.from_bytes(digest[:8], "big") % (end - begin)
-
 
 DEGRADATIONS = ("low", "medium", "high")
 STATUSES = ("valid", "edit")
@@ -188,6 +138,11 @@ def _categorical(categories: tuple[str, ...], value: Callable[[TableRow], Any]) 
     return Column(pa.dictionary(pa.uint32(), _TEXT), value, categories)
 
 
+def categories(name: str, texts: tuple[str, ...], *, ordered: bool) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """A column of a schema whose values are some of these texts, as polars has an Enum, or a Categorical."""
+    return (_enum if ordered else _categorical)(texts, lambda _: None).field(name)
+
+
 def _rings(annotation: Annotation) -> list[list[float]] | None:
     if annotation.polygons is None:
         return None
@@ -237,6 +192,7 @@ class _Summary:
     used: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sequences: set[str] = field(default_factory=set)
 
 
 class TableFile(NamedTuple):
@@ -262,13 +218,10 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     if options.schema_version != "2025.01":
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
-    splits = {
-        drive: BlockSplit(drive, first, last, options.val_ratio, options.block_s)
-        for drive, (first, last) in summary.span_ns.items()
-    }
+    group = _split(summary, options)
     fields = [column.field(name) for name, column in schema_columns.items()]
     schema = pa.schema(fields, {"schema_version": options.schema_version})
-    batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, splits))
+    batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
     return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked))
 
 
@@ -391,6 +344,7 @@ def _summarise(journal: SampleJournal) -> _Summary:
         record = committed.record
         first, last = summary.span_ns.get(record.drive, (record.time_ns, record.time_ns))
         summary.span_ns[record.drive] = (min(first, record.time_ns), max(last, record.time_ns))
+        summary.sequences.add(record.sequence)
         summary.used |= _fields_in_use(record)
         summary.looked.update(record.looked)
         for annotation in record.annotations:
@@ -406,13 +360,28 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
     return {f.name for f in fields(record) if getattr(record, f.name) is not None}
 
 
-def _batches(journal: SampleJournal, splits: Mapping[str, BlockSplit]) -> Iterator[list[TableRow]]:
+def _split(summary: _Summary, options: EdgeFirstOptions) -> Callable[[SampleRecord], str]:
+    """What group each sample is in."""
+    ratio, seed = options.val_ratio, options.split_seed
+    if options.split == "time":
+        blocks = {
+            drive: BlockSplit(drive, first, last, ratio, options.block_s, seed)
+            for drive, (first, last) in summary.span_ns.items()
+        }
+        return lambda record: blocks[record.drive].group(record.time_ns)
+    whole = drive_group(drive_of(summary.sequences), ratio, seed) if summary.sequences else GROUPS[0]
+    if options.split == "drive":
+        return lambda _: whole
+    return lambda record: whole if record.location is None else place_group(*record.location, ratio, seed)
+
+
+def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Iterator[list[TableRow]]:
     """Rows in order: one per annotation, and one without annotation for a sample that has none."""
     batch: list[TableRow] = []
     begin = 0
     for committed in journal:
         record = committed.record
-        group = splits[record.drive].group(record.time_ns)
+        group = of(record)
         batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
         if committed.end - begin >= BATCH_BYTES:
             yield batch

@@ -11,6 +11,7 @@ from edgefirst_ros.formats.format import Former, OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
+Split = Literal["time", "drive", "place"]
 
 AUTO = "auto"
 Rows = Annotated[int, Field(ge=0, le=4096)]
@@ -48,12 +49,24 @@ class EdgeFirstOptions(OptionsModel):
         description="Sensor files in one uncompressed ZIP, or as plain files in a folder. Choose folder for "
         "tools that cannot read a ZIP, and for cloud storage that is read file by file.",
     )
+    split: Split = Field(
+        default="time",
+        description="What is in one group, train or val: blocks of time, a whole drive, or a place, by cells "
+        "of about 550 m. Set drive or place to test on what was not seen: neighbours in time are alike.",
+    )
+    split_seed: int = Field(
+        default=0,
+        ge=0,
+        lt=1 << 32,
+        description="Draws the groups; nothing else does but the drive's name or the place. Set another "
+        "number for another split, the same for all drives.",
+    )
     val_ratio: float = Field(
         default=0.2,
         ge=0.0,
         le=1.0,
-        description="Share of each sequence's time in the group val. Set 0 or 1 if whole drives are for one "
-        "or the other.",
+        description="Share of each sequence's time in the group val, or of drives or cells. Set 0 or 1 if "
+        "whole drives are for one or the other.",
     )
     block_s: float = Field(
         default=10.0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -28,14 +28,14 @@ from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
 from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
-from edgefirst_ros.formats.edgefirst.store.journal import MEASURES, SampleRecord
+from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
 from edgefirst_ros.model.camera import RawImage, depth_mm
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import RadarCube
-from edgefirst_ros.model.sample import EgoPose, Measurement, Role, Sample
+from edgefirst_ros.model.sample import EgoPose, Measurement, PoseBasis, Role, Sample
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -106,20 +106,7 @@ class EncodedOnce:
 
 _Datum = TypeVar("_Datum")
 
-_STORED = frozenset(
-    {
-        Role.CAMERA,
-        Role.RADAR_TARGETS,
-        Role.RADAR_CUBE,
-        Role.LIDAR_POINTS,
-        Role.LIDAR_DEPTH,
-        Role.LIDAR_REFLECT,
-        Role.DEPTH,
-        Role.MODEL,
-        Role.MASK,
-        Role.BOXES_3D,
-    }
-)
+_STORED = frozenset({Role.CAMERA, *COMPANIONS})
 """Roles that EdgeFirst datasets have files or rows for."""
 
 
@@ -226,7 +213,9 @@ def prepare_sample(
         pose=sample.ego.rpy_deg,
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
-        quality=_quality(sample),
+        quality=_quality(
+            sample, {file.topic for file in out.files} | out.shares.keys() | {*annotations.topics}
+        ),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
     return PreparedSample(
@@ -241,15 +230,40 @@ def prepare_sample(
     )
 
 
-def _quality(sample: Sample) -> dict[str, float] | None:
-    """What the sensors showed, as far as anybody looked."""
+def _quality(sample: Sample, stored: Collection[str]) -> dict[str, float] | None:
+    """What the sensors showed, as far as anybody looked, and how far off the topics are that are stored."""
     found: dict[str, float] = {}
     if sample.image is not None and (look := sample.image.look) is not None:
         seen = look._asdict()
         found = {f"camera_{name}": float(seen[name]) for name in seen.keys() - {"lit", "thumb"}}
     for role, sensor in ((Role.CAMERA, "camera"), (Role.LIDAR_POINTS, "lidar")):
         found |= {f"{sensor}_{name}": value for name, value in sample.content.get(role, {}).items()}
+    found |= _pose(sample.ego)
+    found |= {
+        f"{role}_offset_ms": error_ns / 1e6
+        for role, error_ns in sample.error_ns.items()
+        if sample.companions[role].topic in stored
+    }
     return {name: found[name] for name in MEASURES if name in found} or None
+
+
+def _pose(ego: EgoPose) -> dict[str, float]:
+    """How the pose is known, and how fast the rig is; nothing where nothing is known."""
+    found: dict[str, float] = {}
+    parts = (
+        ("position", ego.position_m, ego.position_basis, (ego.position_sigma_m or ())[:2], "m", 1.0),
+        ("rotation", ego.rotation_xyzw, ego.rotation_basis, ego.rotation_sigma_rad, "deg", 180 / math.pi),
+    )
+    for name, value, rests_on, sigma, unit, scale in parts:
+        if value is not None:
+            found[f"{name}_basis"] = float(_BASES.index(rests_on))
+            found |= {} if not sigma else {f"{name}_sigma_{unit}": max(sigma) * scale}
+    if ego.speed_m_s is not None:
+        found["speed_mps"] = ego.speed_m_s
+    return {name: each for name, each in found.items() if math.isfinite(each)}
+
+
+_BASES = tuple(PoseBasis)
 
 
 def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:

@@ -350,13 +350,15 @@ class Quality:
             return
         table = ArrowTable(path, files=files, columns=SCHEMA.names)
         with table.readable():
-            whole = pa.Table.from_batches(list(table.batches()), SCHEMA)
+            there = [name for name in SCHEMA.names if name in table.schema.names]  # earlier ones had fewer
+            schema = pa.schema([SCHEMA.field(name) for name in there])
+            whole = pa.Table.from_batches([each.select(there) for each in table.batches()], schema)
             keys = zip(whole["name"].to_pylist(), whole["frame"].to_pylist(), strict=True)
             self._rows = {key: number for number, key in enumerate(keys)}
             self._columns = {
                 name: whole[name].to_numpy()  # null is NaN
-                for name in MEASURES
-                if name != FINGERPRINT
+                for name in there
+                if name in MEASURES
             }
             self._labelled = {
                 key: whole[name].to_numpy(zero_copy_only=False) for key, name in LABELLED.items()

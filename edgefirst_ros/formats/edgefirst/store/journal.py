@@ -16,6 +16,7 @@ from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
 from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.sample import Role
 
 Unsigned32 = Annotated[int, Field(ge=0, lt=1 << 32)]
 Time = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
@@ -65,11 +66,18 @@ class Looked(StrEnum):
     BOXES_3D = "boxes3d"
 
 
+COMPANIONS = (
+    *(Role.RADAR_TARGETS, Role.RADAR_CUBE, Role.LIDAR_POINTS, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT),
+    *(Role.DEPTH, Role.MODEL, Role.MASK, Role.BOXES_3D),
+)
+"""Roles that EdgeFirst datasets have files or rows for, beside the camera's."""
 MEASURES = (
     *("camera_luminance", "camera_contrast", "camera_sharpness", "camera_clipped", "camera_fingerprint"),
     *("camera_repeated", "lidar_points", "lidar_zeros", "lidar_sectors", "lidar_repeated"),
+    *("speed_mps", "position_basis", "position_sigma_m", "rotation_basis", "rotation_sigma_deg"),
+    *(f"{role}_offset_ms" for role in COMPANIONS),
 )
-"""Names that a sample's measures have."""
+"""Names that a sample's measures have; a basis is its place in ``PoseBasis``."""
 
 
 @dataclass(frozen=True, slots=True)
