@@ -56,7 +56,7 @@ class SplitBy(StrEnum):
 
 
 def select(
-    source: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalogue.")],
+    source: Annotated[str, typer.Argument(metavar="CATALOG", help="The catalogue; may be a URL.")],
     *,
     output: Annotated[
         Path,

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from edgefirst_ros.corpus.catalog import Groups, opened, places_of, relative_to, resolved
 from edgefirst_ros.corpus.facts import COLUMNS, DATASET
+from edgefirst_ros.corpus.places import location, nearby
 from edgefirst_ros.corpus.subset import Picked, write_subset
 from edgefirst_ros.formats.crashsafe.names import part_path, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
@@ -34,6 +35,7 @@ LIST = pa.schema(
         pa.field(DATASET, pa.string(), nullable=False),
         pa.field("sequence", pa.string(), nullable=False),
         pa.field("frame", pa.int64()),
+        pa.field("group", pa.string()),
     ]
 )
 """Columns of a list of samples."""
@@ -114,16 +116,16 @@ def select(
     """Choose samples of a catalogue, and write a list of them, or an EdgeFirst dataset that holds them.
 
     Args:
-        catalog: of ``edgefirst_ros.catalog``.
-        out: a list if its name ends with ``.parquet``: columns dataset, sequence and frame; else the folder
-            of a new dataset, whose sensor files are copies and whose rows say where they are from.
+        catalog: of ``edgefirst_ros.catalog``; may be a URL.
+        out: a list if its name ends with ``.parquet``: columns dataset, sequence, frame and group; else the
+            folder of a new dataset, whose sensor files are copies and whose rows say where they are from.
         where: a condition in SQL, such as ``person > 0 and speed_mps > 5``.
         every_m: least distance of two samples of a sequence, in metres.
         every_n: one of so many.
         skip_standstill: one sample of each stop.
         per_drive: at most so many of each dataset.
         seed: draws these, and the groups of ``split``.
-        split: new groups, of a dataset only: by ``drive``, or by ``place``; see docs/corpus.md.
+        split: new groups, by ``drive`` or by ``place``; see docs/corpus.md.
         val_ratio: share of val in them.
         overwrite: replace what is there.
 
@@ -136,21 +138,20 @@ def select(
     wish = Wish(skip_standstill, where, every_m, every_n, per_drive, seed, split, val_ratio)
     if faults := [*wish.faults()]:
         raise ConfigError(faults)
-    source, path = Path(catalog), Path(out)
+    path = Path(out)
     is_list = path.suffix == ".parquet"
-    if is_list and split:
-        raise ConfigError(["split: a list has no groups; give a folder to write a dataset"])
     if path.exists() and not overwrite and (is_list or not path.is_dir() or any(path.iterdir())):
         raise OutputExists(f"{path}: exists; give another name, or --overwrite")
     done = Selected(path)
-    chosen = _chosen(opened(source), wish, done, source)
-    if is_list:
-        _write_list(path, source, chosen, done)
-    else:
+    with nearby(location(catalog)) as source:
+        chosen = _chosen(opened(source), wish, done, source)
+        if is_list:
+            _write_list(path, source, chosen, done)
+            return done
         every = {shown: picked for shown, picked in chosen if picked}
         done.samples, done.datasets = sum(map(len, every.values())), len(every)
         if not every:
-            raise DatasetError(f"{source}: no sample of {done.of:,} is as asked for, so nothing was written")
+            raise DatasetError(f"{catalog}: no sample of {done.of:,} is as asked for, so nothing was written")
         write_subset(path, {shown: (resolved(shown, source), picked) for shown, picked in every.items()})
     return done
 
@@ -164,7 +165,10 @@ def _write_list(path: Path, source: Path, chosen: Iterator[tuple[str, list[Picke
                 if not picked:
                     continue
                 place = relative_to(resolved(shown, source), path)
-                rows = [{DATASET: place, "sequence": p.sequence, "frame": p.frame} for p in picked]
+                rows = [
+                    {DATASET: place, "sequence": p.sequence, "frame": p.frame, "group": p.group}
+                    for p in picked
+                ]
                 writer.write_table(pa.Table.from_pylist(rows, LIST))
                 done.samples, done.datasets = done.samples + len(rows), done.datasets + 1
         sync_path(part_path(path))

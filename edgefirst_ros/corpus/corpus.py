@@ -39,6 +39,7 @@ class Corpus(EdgeFirstDataset):
         order: member and number of each sample there, (N, 2); by default all of them.
         labels: see ``edgefirst_ros.open``.
         transform: called with each sample.
+        groups: of each sample, in place of those that it has in its dataset; None for these.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Corpus(EdgeFirstDataset):
         *,
         labels: Iterable[str] | None = None,
         transform: Callable[[Sample], Any] | None = None,
+        groups: Sequence[str | None] | None = None,
     ) -> None:
         found = [member for _, member in members]
         chosen = _common([member.labels for member in found]) if labels is None else tuple(labels)
@@ -55,7 +57,9 @@ class Corpus(EdgeFirstDataset):
         self._members = [member.with_labels(chosen) for member in found]
         self.labels = chosen
         self.path = found[0].path
-        self.groups = tuple(sorted({group for member in found for group in member.groups}))
+        self._own_groups = None if groups is None else np.array(groups, object)
+        several = {group for member in found for group in member.groups} if groups is None else {*groups}
+        self.groups = tuple(sorted(group for group in several if group is not None))
         versions = {member.schema_version for member in found}
         self.schema_version = versions.pop() if len(versions) == 1 else None
         self._transform = transform
@@ -94,12 +98,24 @@ class Corpus(EdgeFirstDataset):
         """Its samples of a group, and those in which somebody looked for these annotations; maybe none.
 
         Raises:
-            ConfigError: there are no such annotations.
+            ConfigError: there are no such annotations, or no such group in a list.
         """
-        kept = [member.numbered() for member in limited(self._members, group, labelled)]
+        own = self._own_groups
+        kept = [m.numbered() for m in limited(self._members, group if own is None else None, labelled)]
         keys = [list(member.numbered()) for member in self._members]
-        mask = [keys[number][inside] in kept[number] for number, inside in self._order.tolist()]
-        return self._with(_order=self._order[np.array(mask, np.bool_)], _is_part=True)
+        found = [keys[number][inside] in kept[number] for number, inside in self._order.tolist()]
+        mask = np.array(found, np.bool_)
+        if own is not None and group is not None:
+            if group not in self.groups:
+                raise ConfigError(
+                    [f"group: no sample is in {group}; there are {', '.join(self.groups) or 'none'}"]
+                )
+            mask &= own == group
+        return self._chosen(mask)
+
+    def _chosen(self, some: slice | npt.NDArray[np.bool_]) -> Self:
+        groups = None if self._own_groups is None else self._own_groups[some]
+        return self._with(_order=self._order[some], _own_groups=groups, _is_part=True)
 
     @property
     def members(self) -> list[EdgeFirstDataset]:
@@ -168,8 +184,18 @@ class Corpus(EdgeFirstDataset):
             member.release()
             texts = [name for name, kind in table.schema.items() if kind in (pl.Enum, pl.Categorical)]
             table = table.with_columns(pl.col(texts).cast(pl.String), pl.lit(shown).alias("dataset"))
+            if self._own_groups is not None and "group" in table.columns:
+                schema = {"name": pl.String, "frame": table.schema["frame"], "group": pl.String}
+                own = pl.DataFrame(self._grouped(number), schema, orient="row")
+                table = table.drop("group").join(own, ["name", "frame"], "left").select(table.columns)
             tables.append(table)
         return pl.concat(tables, how="diagonal_relaxed") if tables else pl.DataFrame()
+
+    def _grouped(self, number: int) -> list[tuple[str, int | None, Any]]:
+        """Sequence, frame and group of the samples of a member."""
+        keys = list(self._members[number].numbered())
+        chosen = zip(self._order.tolist(), self._own_groups, strict=True)  # type: ignore[arg-type]
+        return [(*keys[inside], group) for (member, inside), group in chosen if member == number]
 
     def _runs(self) -> Iterator[Span]:
         """Sequences of samples in another order than that of the datasets."""
@@ -184,11 +210,14 @@ class Corpus(EdgeFirstDataset):
             yield Span(last[1], start, len(self))
 
     def _part(self, chosen: slice) -> Self:
-        return self._with(_order=self._order[chosen], _is_part=True)
+        return self._chosen(chosen)
 
     def _sample(self, index: int) -> Sample:
         number, inside = self._at(index)
-        return {**self._use(number)[inside], "dataset": self.datasets[number]}
+        sample = {**self._use(number)[inside], "dataset": self.datasets[number]}
+        if self._own_groups is not None:
+            sample["group"] = self._own_groups[index]
+        return sample
 
     def _at(self, index: int) -> tuple[int, int]:
         """The member that a sample is of, and its number there."""

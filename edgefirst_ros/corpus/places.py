@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from os import PathLike
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from edgefirst_ros.corpus.fetching import of_datasets, requests
@@ -28,6 +30,7 @@ _DEEPEST = 4
 """How far below a folder datasets are looked for: a fleet has sets/DRIVE/edgefirst/NAME."""
 _MOST_LIST_BYTES = 1 << 30
 _COLUMNS = ("dataset", "sequence", "frame")
+_GROUP = "group"
 
 
 class Found(NamedTuple):
@@ -175,15 +178,18 @@ def _remote_tables(objects: Iterable[str], name: str) -> Iterator[tuple[str, str
 
 
 class Chosen(NamedTuple):
-    """A sample in a list: the place of its dataset, its sequence and its frame."""
+    """A sample in a list: the place of its dataset, its sequence, its frame and its group."""
 
     dataset: Location
     sequence: str
     frame: int | None
+    group: str | None = None
 
 
 def read_list(place: Location) -> list[Chosen]:
     """The samples of a list: Parquet with dataset (path or URL, from the list's folder), sequence and frame.
+
+    With a column ``group``, that is theirs, whatever it is in their dataset.
 
     Raises:
         DatasetNotFound: it is not there.
@@ -192,9 +198,7 @@ def read_list(place: Location) -> list[Chosen]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - only for lists
 
     if isinstance(place, Url):
-        with of_datasets():
-            version = requests().call(read_version, place)
-        data = requests().read(whole(place, version))
+        data = _fetched(place)
     else:
         if not place.exists():
             raise DatasetNotFound(f"{place}: no such file or folder")
@@ -204,13 +208,43 @@ def read_list(place: Location) -> list[Chosen]:
         file = pq.ParquetFile(BytesIO(data))
         if missing := [name for name in _COLUMNS if name not in file.schema_arrow.names]:
             raise DatasetError(f"{place}: has no column {' and no '.join(missing)}; is it a list of samples?")
-        table = file.read(columns=list(_COLUMNS), use_threads=False)
+        has_groups = _GROUP in file.schema_arrow.names
+        table = file.read(columns=[*_COLUMNS, *([_GROUP] if has_groups else [])], use_threads=False)
         datasets, sequences, frames = (table[name].to_pylist() for name in _COLUMNS)
+        groups = table[_GROUP].to_pylist() if has_groups else [None] * len(table)
         places = {text: _from(place, text) for text in dict.fromkeys(datasets)}
         return [
-            Chosen(places[dataset], str(sequence), None if frame is None else int(frame))
-            for dataset, sequence, frame in zip(datasets, sequences, frames, strict=True)
+            Chosen(
+                places[dataset],
+                str(sequence),
+                None if frame is None else int(frame),
+                None if group is None else str(group),
+            )
+            for dataset, sequence, frame, group in zip(datasets, sequences, frames, groups, strict=True)
         ]
+
+
+def _fetched(url: Url) -> bytes:
+    with of_datasets():
+        version = requests().call(read_version, url)
+    return requests().read(whole(url, version))
+
+
+@contextmanager
+def nearby(place: Location) -> Iterator[Path]:
+    """A file on this machine, for as long as it is used: itself, or what a URL holds.
+
+    Raises:
+        DatasetNotFound: there is no such object.
+        DatasetError: it cannot be read.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder, place.name)
+        path.write_bytes(_fetched(place))
+        yield path
 
 
 def _from(place: Location, text: str) -> Location:

@@ -114,6 +114,9 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         order,
         labels=[labels] if isinstance(labels, str) else labels,
         transform=transform,
+        groups=None
+        if chosen is None or all(each.group is None for each in chosen)
+        else [c.group for c in chosen],
     )
     return corpus if order is None else corpus.only(group, labelled)
 
@@ -169,7 +172,7 @@ def _order(chosen: Sequence[Chosen], members: Sequence[EdgeFirstDataset]) -> npt
     numbers = {place: number for number, place in enumerate(dict.fromkeys(each.dataset for each in chosen))}
     inside = [member.numbered() for member in members]
     order = np.empty((len(chosen), 2), np.int32)
-    for index, (place, sequence, frame) in enumerate(chosen):
+    for index, (place, sequence, frame, _) in enumerate(chosen):
         number = numbers[place]
         at = inside[number].get((sequence, frame))
         if at is None:

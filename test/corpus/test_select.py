@@ -35,7 +35,7 @@ def listed(catalog: Path, **wish: Any) -> pl.DataFrame:  # noqa: ANN401 - argume
     out = catalog.with_name("list.parquet")
     edgefirst_ros.select(catalog, out, overwrite=True, **wish)
     chosen = pl.read_parquet(out)
-    assert chosen.columns == ["dataset", "sequence", "frame"]
+    assert chosen.columns == ["dataset", "sequence", "frame", "group"]
     return chosen.join(pl.read_parquet(catalog), on=chosen.columns, how="inner", maintain_order="left")
 
 
@@ -198,6 +198,28 @@ def test_no_sample_has_a_neighbour_in_the_other_group(
         assert len(chosen) > 15
 
 
+def test_a_list_gives_its_samples_the_groups_of_the_dataset_that_would_be_written(
+    fleet: Path, tmp_path: Path
+) -> None:
+    wish: dict[str, Any] = {"split": "drive", "val_ratio": 0.4, "seed": 3, "every_n": 3}
+    edgefirst_ros.select(fleet, tmp_path / "sub", **wish)
+    edgefirst_ros.select(fleet, tmp_path / "list.parquet", **wish)
+    written, listed = (edgefirst_ros.open(tmp_path / name) for name in ("sub", "list.parquet"))
+
+    def groups(samples: Any) -> dict[tuple[str, int], str]:  # noqa: ANN401
+        return {(s["sequence"], s["frame"]): s["group"] for s in samples.with_keys([])}
+
+    assert groups(listed) == groups(written)
+    assert {*groups(listed).values()} == {*listed.groups} == {"train", "val"}
+    for group in ("train", "val"):
+        some = edgefirst_ros.open(tmp_path / "list.parquet", group=group)
+        assert {s["group"] for s in some[1:].with_keys([])} == {group}
+        assert groups(some) == groups(edgefirst_ros.open(tmp_path / "sub", group=group))
+        assert {*some.to_polars()["group"]} == {group}
+    with pytest.raises(ConfigError, match="no sample is in test"):
+        edgefirst_ros.open(tmp_path / "list.parquet", group="test")
+
+
 def test_groups_are_those_that_convert_gives(fleet: Path, tmp_path: Path) -> None:
     edgefirst_ros.select(fleet, tmp_path / "sub", split="drive", seed=7)
     for sample in edgefirst_ros.open(tmp_path / "sub", keys=[]):
@@ -208,5 +230,3 @@ def test_wishes_that_cannot_be_meant_are_all_named(long: Path, tmp_path: Path) -
     with pytest.raises(ConfigError) as raised:
         edgefirst_ros.select(long, tmp_path / "sub", every_m=-1, every_n=0, per_drive=-2, val_ratio=2)
     assert len(raised.value.faults) == 4
-    with pytest.raises(ConfigError, match="a list has no groups"):
-        listed(long, split="drive")
