@@ -185,7 +185,11 @@ class Corpus(EdgeFirstDataset):
             texts = [name for name, kind in table.schema.items() if kind in (pl.Enum, pl.Categorical)]
             table = table.with_columns(pl.col(texts).cast(pl.String), pl.lit(shown).alias("dataset"))
             if self._own_groups is not None and "group" in table.columns:
-                schema = {"name": pl.String, "frame": table.schema["frame"], "group": pl.String}
+                schema: dict[str, Any] = {
+                    "name": pl.String,
+                    "frame": table.schema["frame"],
+                    "group": pl.String,
+                }
                 own = pl.DataFrame(self._grouped(number), schema, orient="row")
                 table = table.drop("group").join(own, ["name", "frame"], "left").select(table.columns)
             tables.append(table)
