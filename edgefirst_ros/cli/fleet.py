@@ -298,7 +298,7 @@ def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, quiet: boo
         print_line(console, f"{escape(work.drive.name)}: {work.drive.size / 1e6:,.1f} MB, {why}")
     if (more := len(plan.work) - MOST_ROWS) > 0 and not quiet:
         print_line(console, f"and {more:,} more drives, which --json lists")
-    parts = [f"{plan.drives:,} drives", f"{len(plan.done):,} done", f"{len(plan.failed):,} failed before"]
+    parts = [_drives(plan.drives), f"{len(plan.done):,} done", f"{len(plan.failed):,} failed before"]
     print_line(console, f"{', '.join(parts)}: {len(plan.work):,} to convert, {takes.bytes / 1e9:,.2f} GB")
     changes = Counter(work.change or ("as asked for" if work.earlier else "") for work in plan.work)
     for why, count in changes.most_common():
@@ -365,7 +365,7 @@ class FleetView:
         if self._quiet:
             return
         plan = self._plan
-        parts = [f"{plan.drives:,} {'drive' if plan.drives == 1 else 'drives'}"]
+        parts = [_drives(plan.drives)]
         parts += [f"{len(plan.done):,} done before"] if plan.done else []
         parts += [f"{len(plan.failed):,} failed before"] if plan.failed else []
         where = f": {len(plan.work):,} to convert, by {engine.text}" if engine is not None else ""
@@ -437,7 +437,7 @@ def print_fleet(console: Console, report: Mapping[str, Any]) -> None:
     totals = report["totals"]
     print_line(
         console,
-        f"{totals['drives']:,} drives, {totals['hours']:,.2f} hours, {totals['samples']:,} samples, "
+        f"{_drives(totals['drives'])}, {totals['hours']:,.2f} hours, {totals['samples']:,} samples, "
         f"{totals['failed']:,} failed",
     )
 
@@ -491,3 +491,7 @@ def _print_status(console: Console, found: Mapping[str, Any]) -> None:
         )
     for each in found["failed"]:
         print_line(console, f"[red]failed[/]: {escape(each['drive'])}: {escape(each['reason'])}")
+
+
+def _drives(count: int) -> str:
+    return f"{count:,} {'drive' if count == 1 else 'drives'}"

@@ -31,6 +31,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.corpus.catalog import catalog
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 
@@ -97,6 +98,7 @@ KINDS: Mapping[str, tuple[str, Callable[[Path], object]]] = {
     "zenoh": ("z.json5", _text(PLAIN_ZENOH)),
     "zenoh yaml": ("z.yaml", _text("mode: peer\n")),
     "picture": ("m.png", _picture),
+    "catalogue": ("c.parquet", lambda path: catalog(sound("zip") / "edgefirst", path)),
 }
 
 
@@ -209,6 +211,8 @@ LINES = """
 convert IN -o OUT/new
 convert IN -o OUT/new --format edgefirst,ncore,l5kit --json
 convert IN -o OUT/new --dry-run
+convert --from IN -o OUT/new --dry-run
+convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
 convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
@@ -235,6 +239,16 @@ capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
 play IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
 play DRIVE --zenoh-config IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
+catalog IN -o OUT/new.parquet
+catalog ZIP -o IN
+select IN -o OUT/new --every-n 2
+select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
+export coco IN -o OUT/new
+export yolo IN -o OUT/new
+export shards IN -o OUT/new
+export colmap IN -o OUT/new
+export nerfstudio IN -o OUT/new --masks IN
+export coco ZIP -o IN
 l5kit show IN
 l5kit merge IN IN -o OUT/all.zarr
 l5kit split IN -o OUT/parts
@@ -346,3 +360,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
     assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
+    exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
+    assert {line.split()[1] for line in LINES if line.startswith("export")} == exports

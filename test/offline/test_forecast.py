@@ -121,10 +121,11 @@ def test_info_counts_the_pauses_that_a_report_has(tmp_path: Path) -> None:
     assert report["sequences"][0]["streams"]["/imu"]["pauses"]["count"] == 1
 
 
-def test_a_dry_run_is_of_one_dataset(drive: Path, tmp_path: Path) -> None:
-    code, _, said = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--jobs", "2")
-    assert code == 2
-    assert "--dry-run looks at one dataset" in said
+def test_a_dry_run_of_many_drives_says_what_is_to_do(drive: Path, tmp_path: Path) -> None:
+    code, out, said = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--jobs", "2")
+    assert code == 0
+    assert "1 drive, 0 done, 0 failed before: 1 to convert" in out + said
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_misspelt_topic_is_a_warning_with_the_names_there_are(
