@@ -21,7 +21,7 @@ from edgefirst_ros.corpus.places import location, nearby
 from edgefirst_ros.corpus.subset import Picked, write_subset
 from edgefirst_ros.formats.crashsafe.names import part_path, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
-from edgefirst_ros.formats.edgefirst.split import GUARD_M, drive_group, is_at_border, place_group
+from edgefirst_ros.formats.edgefirst.split import DEGREE_M, GUARD_M, drive_group, is_at_border, place_group
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, extra
 from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.untrusted import refusing
@@ -40,8 +40,6 @@ LIST = pa.schema(
 )
 """Columns of a list of samples."""
 NEEDED = (DATASET, "drive", "sequence", "frame", "time", "latitude", "longitude", "speed_mps", "group")
-METRES = 111_195.0
-"""Of a degree of latitude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +269,9 @@ def _places(rows: pa.Table) -> list[tuple[float, float] | None]:
     """Metres east and north, by each place's own latitude; a drive is small on the earth."""
     latitude, longitude = rows["latitude"].to_pylist(), rows["longitude"].to_pylist()
     first = next((value for value in latitude if value is not None), 0.0)
-    east_m = METRES * math.cos(math.radians(first))
+    east_m = DEGREE_M * math.cos(math.radians(first))
     return [
-        None if up is None or aside is None else (aside * east_m, up * METRES)
+        None if up is None or aside is None else (aside * east_m, up * DEGREE_M)
         for up, aside in zip(latitude, longitude, strict=True)
     ]
 

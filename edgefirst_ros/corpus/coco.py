@@ -15,7 +15,6 @@ from edgefirst_ros.corpus.exporting import (
     gathered,
     new_folder,
     pictures,
-    size_of,
     write_new,
 )
 from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, Sample
@@ -56,10 +55,10 @@ def export_coco(
     source = gathered(dataset)
     groups: dict[str | None, _Group] = {}
     with new_folder(out) as folder:
-        for _, sample, picture, name in pictures(source, ["boxes2d"], unlabelled=unlabelled == "include"):
-            size, ending = size_of(picture, f"{source.path}: the picture of {sample['name']}")
-            write_new(folder / IMAGES / f"{name}.{ending}", picture)
-            groups.setdefault(sample["group"], _Group()).add(sample, f"{name}.{ending}", size)
+        for each in pictures(source, ["boxes2d"], unlabelled=unlabelled == "include"):
+            name = f"{each.name}.{each.ending}"
+            write_new(folder / IMAGES / name, each.data)
+            groups.setdefault(each.sample["group"], _Group()).add(each.sample, name, each.size)
         unnamed = "ungrouped" if len(groups) > 1 else "all"
         return [
             group.write(folder / ANNOTATIONS, name or unnamed, source.labels)

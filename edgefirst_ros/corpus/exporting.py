@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
 from edgefirst_ros.corpus.reading import NAME, Place
 from edgefirst_ros.corpus.reading import open as open_dataset
@@ -36,27 +37,51 @@ def gathered(source: Source) -> EdgeFirstDataset:
     return found
 
 
+class StoredPicture(NamedTuple):
+    """A sample, its picture as it is stored, and a name for its files that no other has.
+
+    ``size`` is width and height in pixels; ``ending`` is that of the picture's file.
+    """
+
+    sample: Sample
+    data: bytes
+    name: str
+    size: tuple[int, int]
+    ending: str
+
+
 def pictures(
-    samples: EdgeFirstDataset, keys: Iterable[str], *, unlabelled: bool = True
-) -> Iterator[tuple[int, Sample, bytes, str]]:
-    """Number, sample, picture as it is stored, and a name for its files that no other has.
+    samples: EdgeFirstDataset,
+    keys: Iterable[str],
+    *,
+    unlabelled: bool = True,
+    order: Iterable[int] | None = None,
+    dot: str = ".",
+) -> Iterator[StoredPicture]:
+    """The samples that have a picture.
 
     Args:
-        samples: those without a picture are left out.
+        samples: all that may be taken.
         keys: what to read of them.
         unlabelled: also pictures in which nobody looked for 2-D boxes.
+        order: numbers of the samples; by default all as they are.
+        dot: what stands for dots in names.
+
+    Raises:
+        DatasetError: a file is damaged.
     """
-    used: set[str] = set()
-    for number, sample in enumerate(samples.with_keys(keys)):
+    read, used = samples.with_keys(keys), set[str]()
+    for number, sample in enumerate(read) if order is None else ((each, read[each]) for each in order):
         if not unlabelled and sample["boxes2d"] is None:
             continue
         picture = samples.file(number, *CAMERA)
         if picture is None:
             continue
-        name = file_name(sample["name"])
+        name = file_name(sample["name"]).replace(".", dot)
         name = name if name not in used else f"{name}_{number}"
         used.add(name)
-        yield number, sample, picture, name
+        size, ending = _size_of(picture, f"{samples.path}: the picture of {sample['name']}")
+        yield StoredPicture(sample, picture, name, size, ending)
 
 
 def file_name(text: str) -> str:
@@ -64,12 +89,7 @@ def file_name(text: str) -> str:
     return _NO_FILE_NAME.sub("_", text)
 
 
-def size_of(picture: bytes, what: str) -> tuple[tuple[int, int], str]:
-    """Width and height of a picture in pixels, and how its file's name ends.
-
-    Raises:
-        DatasetError: it cannot be decoded.
-    """
+def _size_of(picture: bytes, what: str) -> tuple[tuple[int, int], str]:
     with refusing(what, DatasetError, "cannot be decoded"), open_picture(picture) as opened:
         return opened.size, "jpg" if opened.format == "JPEG" else "png"
 

@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from edgefirst_ros.corpus.catalog import finished
 from edgefirst_ros.corpus.facts import rows_of
-from edgefirst_ros.formats.edgefirst.split import GROUPS
+from edgefirst_ros.formats.edgefirst.split import DEGREE_M, GROUPS
 from edgefirst_ros.model.errors import EdgeFirstError
 
 NEAR_M, NEAR_S = 20.0, 5.0
 """Nearer in both, two pictures show the same street with the same traffic."""
-_DEGREE_M = 111_195.0
 Floats = npt.NDArray[np.float64]
 
 
@@ -57,8 +56,8 @@ def find_leak(path: Path) -> Leak | None:
     near = elsewhere = 0
     for row, start, end in zip(val, first.tolist(), last.tolist(), strict=True):
         those = train[start:end]
-        east_m = math.cos(math.radians(row[1])) * _DEGREE_M
-        close = np.hypot((those[:, 1] - row[1]) * _DEGREE_M, (those[:, 2] - row[2]) * east_m) <= NEAR_M
+        east_m = math.cos(math.radians(row[1])) * DEGREE_M
+        close = np.hypot((those[:, 1] - row[1]) * DEGREE_M, (those[:, 2] - row[2]) * east_m) <= NEAR_M
         near += bool(close.any())
         elsewhere += bool((those[close, 3] != row[3]).any())
     return Leak(len(val), near, elsewhere)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from io import BytesIO
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from edgefirst_ros.corpus.fetching import of_datasets, requests
@@ -20,6 +19,7 @@ from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFoun
 from edgefirst_ros.model.untrusted import REPORT, read_regular, refusing
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objects, read_version
+from edgefirst_ros.sources.scratch import scratch_folder
 
 LIST = ".parquet"
 """Lists of samples are named so."""
@@ -241,8 +241,8 @@ def nearby(place: Location) -> Iterator[Path]:
     if isinstance(place, Path):
         yield place
         return
-    with TemporaryDirectory() as folder:
-        path = Path(folder, place.name)
+    with scratch_folder() as folder:
+        path = folder / place.name
         path.write_bytes(_fetched(place))
         yield path
 

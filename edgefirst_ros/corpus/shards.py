@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.corpus.exporting import Source, file_name, gathered, new_folder, size_of, write_new
+from edgefirst_ros.corpus.exporting import Source, file_name, gathered, new_folder, pictures, write_new
 from edgefirst_ros.corpus.reading import CLOUDS, fields_of, matrix_of_cloud
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import Sample
-from edgefirst_ros.formats.edgefirst.read.decoding import CAMERA
 from edgefirst_ros.model.errors import ConfigError
 
 SHARD_MB = 256
@@ -71,23 +70,14 @@ def export_shards(
     if unknown := [name for name in sensors if name not in SENSORS]:
         raise ConfigError([f"sensors: expected of {', '.join(SENSORS)}, found {', '.join(unknown)}"])
     source = gathered(dataset)
-    read = source.with_keys([*_KEYS, *sensors])
-    order = list(range(len(read)))
+    order = list(range(len(source)))
     random.Random(seed).shuffle(order)
     groups: dict[str, _Group] = {}
-    used: set[str] = set()
+    # A reader takes what follows the first dot of a name for the kind of the file.
+    chosen = pictures(source, [*_KEYS, *sensors], unlabelled=not labelled, order=order, dot="_")
     with new_folder(out) as folder:
         try:
-            for number in order:
-                sample = read[number]
-                picture = source.file(number, *CAMERA)
-                if picture is None or (labelled and sample["boxes2d"] is None):
-                    continue
-                # A reader takes what follows the first dot for the kind of the file.
-                name = file_name(sample["name"]).replace(".", "_")
-                name = name if name not in used else f"{name}_{number}"
-                used.add(name)
-                _, ending = size_of(picture, f"{source.path}: the picture of {sample['name']}")
+            for sample, picture, name, _, ending in chosen:
                 facts, arrays = _facts(sample), {}
                 for sensor in sensors:
                     if (value := sample[sensor]) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from edgefirst_ros.formats.edgefirst.read.places import ELSEWHERE
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.sources.location import Url
 from edgefirst_ros.sources.remote import ObjectVersion
+from edgefirst_ros.sources.scratch import scratch_folder
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def standing_in(url: Url, *, whole: bool = False) -> Iterator[Path]:
         DatasetError: it cannot be read.
         WriteError: there is no room for it.
     """
-    with tempfile.TemporaryDirectory(prefix="edgefirst-ros-") as scratch:
-        top = Path(scratch) / url.name
+    with scratch_folder() as scratch:
+        top = scratch / url.name
         if whole:
             objects = listed(url)
             if not objects:

@@ -12,7 +12,6 @@ from edgefirst_ros.corpus.exporting import (
     gathered,
     new_folder,
     pictures,
-    size_of,
     write_new,
 )
 from edgefirst_ros.formats.edgefirst.read.dataset import NO_LABEL, Sample
@@ -44,12 +43,11 @@ def export_yolo(dataset: Source, out: str | PathLike[str], *, unlabelled: bool =
     """
     source, groups = gathered(dataset), dict[str, None]()
     with new_folder(out) as folder:
-        for _, sample, picture, name in pictures(source, ["boxes2d"], unlabelled=unlabelled):
-            group = file_name(sample["group"] or UNGROUPED)
+        for each in pictures(source, ["boxes2d"], unlabelled=unlabelled):
+            group = file_name(each.sample["group"] or UNGROUPED)
             groups[group] = None
-            _, ending = size_of(picture, f"{source.path}: the picture of {sample['name']}")
-            write_new(folder / "images" / group / f"{name}.{ending}", picture)
-            write_new(folder / "labels" / group / f"{name}.txt", _lines(sample))
+            write_new(folder / "images" / group / f"{each.name}.{each.ending}", each.data)
+            write_new(folder / "labels" / group / f"{each.name}.txt", _lines(each.sample))
         every = [f"images/{group}" for group in groups]
         named = {group: [f"images/{group}"] if group in groups else every for group in (TRAIN, VAL)}
         names = dict(enumerate(source.labels))

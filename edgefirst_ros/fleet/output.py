@@ -36,7 +36,7 @@ from edgefirst_ros.model.untrusted import REPORT
 from edgefirst_ros.sources.location import Url, location_of
 from edgefirst_ros.sources.remote import connect, is_answer, listed, number_of, translated
 from edgefirst_ros.sources.s3query import SCHEMES, abort_uploads
-from edgefirst_ros.sources.scratch import ADVICE, Scratch
+from edgefirst_ros.sources.scratch import ADVICE, scratch_folder
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -467,16 +467,14 @@ class ObjectOutput:
     @contextmanager
     def place(self, name: str) -> Iterator[Path]:
         """An empty folder on local scratch, which is removed afterwards."""
-        scratch = Scratch()
-        try:
-            yield scratch.path / name
-        except Exception as error:
-            if is_full(error):
-                text = f"{tempfile.gettempdir()}: datasets are made here, and it is full"
-                raise WriteError(f"{text}; {ADVICE}") from error
-            raise
-        finally:
-            scratch.remove()
+        with scratch_folder() as folder:
+            try:
+                yield folder / name
+            except Exception as error:
+                if is_full(error):
+                    text = f"{tempfile.gettempdir()}: datasets are made here, and it is full"
+                    raise WriteError(f"{text}; {ADVICE}") from error
+                raise
 
     def holds(self, name: str) -> bool:
         """Whether there are objects below a drive's name."""
@@ -534,8 +532,8 @@ class ObjectOutput:
     @contextmanager
     def renewed(self, name: str) -> Iterator[Path]:
         """A copy on local scratch, which is uploaded."""
-        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
-            path = Path(folder, name)
+        with scratch_folder() as folder:
+            path = folder / name
             self._bucket.fetch(name, path)
             yield path
             self._bucket.upload(name, path)
@@ -543,10 +541,10 @@ class ObjectOutput:
     @contextmanager
     def fetched(self, names: Sequence[str]) -> Iterator[Path]:
         """Copies on local scratch."""
-        with tempfile.TemporaryDirectory(prefix="edgefirst-", ignore_cleanup_errors=True) as folder:
+        with scratch_folder() as folder:
             for name in names:
-                self._bucket.fetch(name, Path(folder, Path(name).name))
-            yield Path(folder)
+                self._bucket.fetch(name, folder / Path(name).name)
+            yield folder
 
 
 def upload_step(file: str) -> int:

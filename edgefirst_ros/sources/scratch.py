@@ -10,7 +10,8 @@ import os
 import shutil
 import tempfile
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -38,6 +39,16 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder with all that is in it; may be repeated."""
         self._finalizer()
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """An empty folder for a block, which goes with it."""
+    scratch = Scratch()
+    try:
+        yield scratch.path
+    finally:
+        scratch.remove()
 
 
 _HERE: weakref.WeakSet[Scratch] = weakref.WeakSet()

@@ -77,7 +77,8 @@ CELL_DEG = 1 / 200
 """Height of a cell: 556 m. Its width is about the same in metres, whatever the latitude."""
 GUARD_M = 25.0
 """Where neighbours count as alike up to 20 m apart, and positions are up to 1 m off by their precision."""
-_DEGREE_M = 111_195.0
+DEGREE_M = 111_195.0
+"""Of latitude, on a sphere: good to 0.6 % anywhere."""
 
 
 def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> str:
@@ -95,7 +96,7 @@ def is_at_border(latitude_deg: float, longitude_deg: float, val_ratio: float, se
 
     Cells are larger than the square around it, so that one which reaches into it has one of its corners.
     """
-    up = GUARD_M / _DEGREE_M
+    up = GUARD_M / DEGREE_M
     aside = up / max(math.cos(math.radians(min(abs(latitude_deg) + up, 90.0))), 1e-6)
     own = place_group(latitude_deg, longitude_deg, val_ratio, seed)
     return any(
