@@ -53,14 +53,17 @@ class Cache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            with path.open("rb", buffering=0) as file:
+                state = os.fstat(file.fileno())
+                # Apart, as to cut them off afterwards would copy megabytes.
+                body = file.read(max(0, state.st_size - _CHECKSUM_BYTES))
+                checksum = file.read()
         except OSError:
             return None
-        body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-        if len(checksum) < _CHECKSUM_BYTES or crc32(body).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
+        if crc32(body).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
             path.unlink(missing_ok=True)
             return None
-        _touch(path)
+        _touch(path, state)
         return body
 
     def put(self, key: str, data: bytes | memoryview) -> None:
@@ -74,8 +77,8 @@ class Cache:
         """A table of so many bytes; None if it is not there."""
         path = self._path(key + _TABLE) if self._most else _temporary() / (key + _TABLE)
         try:
-            if path.stat().st_size == size:
-                _touch(path)
+            if (state := path.stat()).st_size == size:
+                _touch(path, state)
                 return path
         except OSError:
             pass
@@ -97,7 +100,8 @@ class Cache:
         return self._folder / key[:2] / key[2:]
 
     def _write(self, path: Path, *parts: bytes | memoryview, sync: bool = False) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
         try:
             with part.open("xb") as file:
@@ -137,9 +141,9 @@ class Cache:
                 total -= size
 
 
-def _touch(path: Path) -> None:
-    with suppress(OSError):
-        if time.time() - path.stat().st_mtime > _TOUCHED_S:
+def _touch(path: Path, state: os.stat_result) -> None:
+    if time.time() - state.st_mtime > _TOUCHED_S:
+        with suppress(OSError):
             os.utime(path)
 
 

@@ -227,7 +227,7 @@ def read_list(place: Location) -> list[Chosen]:
 def _fetched(url: Url) -> bytes:
     with of_datasets():
         version = requests().call(read_version, url)
-    return requests().read(whole(url, version))
+    return bytes(requests().read(whole(url, version)))
 
 
 @contextmanager

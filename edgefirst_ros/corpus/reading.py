@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured
 
 from edgefirst_ros.corpus.corpus import Corpus, limited
+from edgefirst_ros.corpus.fetching import requests
 from edgefirst_ros.corpus.places import LIST, Chosen, Found, find, holds_any, location, read_list
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
@@ -88,7 +89,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     """
     chosen: list[Chosen] | None = None
     if isinstance(place, str | PathLike | Url):
-        where = location(place)
+        where = _ready(location(place))
         if isinstance(where, Path) and (other := _other(where, format)) is not None:
             return other
         if where.suffix == LIST:
@@ -101,7 +102,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
                     *found[0], keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
                 )
     else:
-        found = [each for part in place for each in find(location(part))]
+        found = [each for part in place for each in find(_ready(location(part)))]
     if not found:
         raise DatasetNotFound("no dataset was named")
     wanted = None if keys is None else [keys] if isinstance(keys, str) else list(keys)
@@ -119,6 +120,13 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         else [c.group for c in chosen],
     )
     return corpus if order is None else corpus.only(group, labelled)
+
+
+def _ready(place: Location) -> Location:
+    """A place that is opened now."""
+    if isinstance(place, Url):
+        requests().open_first()
+    return place
 
 
 def _other(path: Path, wanted: str | None) -> Any:  # noqa: ANN401 - each format's own
@@ -147,7 +155,7 @@ def _only(place: Location) -> Found:
     Raises:
         DatasetNotFound: there is none, or several.
     """
-    found = find(place)
+    found = find(_ready(place))
     if len(found) > 1:
         raise DatasetNotFound(f"{place}: holds {len(found)} datasets; a list names each by itself")
     return found[0]

@@ -67,7 +67,7 @@ class RemotePlace:
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        return requests().read(self._whole(name))
+        return bytes(requests().read(self._whole(name)))
 
     def ahead(self, names: Sequence[str]) -> None:
         """Begin to fetch files."""
@@ -120,9 +120,9 @@ class RemoteRanges:
         self.size = self.stored = version.size
         least, most = _TAIL_BYTES
         end = min(self.size, most, max(least, self.size // _TAIL_SHARE))
-        self._tail = requests().read(self._wanted(self.size - end, end)) if end else b""
+        self._tail = bytes(requests().read(self._wanted(self.size - end, end))) if end else b""
 
-    def read(self, begin: int, length: int) -> bytes:
+    def read(self, begin: int, length: int) -> bytes | memoryview:
         """Bytes from an offset on."""
         wanted, tail = self._wanted(begin, length), self._tail
         if wanted.begin >= wanted.end:
@@ -131,7 +131,7 @@ class RemoteRanges:
             return requests().read(wanted)
         kept = self.size - len(tail)
         before = requests().read(wanted._replace(end=kept)) if begin < kept else b""
-        return before + tail[max(0, begin - kept) : wanted.end - kept]
+        return bytes(before) + tail[max(0, begin - kept) : wanted.end - kept]
 
     def ahead(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Begin to fetch ranges."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import tempfile
 import threading
 from bisect import bisect_right
@@ -42,7 +43,7 @@ RETRIES = 6
 """Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
 RETRIES_VARIABLE = "EDGEFIRST_ROS_RETRIES"
 """Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
-EXTRA = "cloud"
+EXTRA, _CLIENT = "cloud", "obstore"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
     "AWS_SKIP_SIGNATURE=true for a public bucket",
@@ -92,13 +93,26 @@ class Reading:
 READING = Reading()
 
 
-_used_in = 0
-"""The process in which a store was used first, whose threads no forked process has."""
+_had_client = False
+
+
+def has_client() -> bool:
+    """Whether this process has loaded the client of object stores, which has threads once it is used."""
+    return _CLIENT in sys.modules
 
 
 def was_forked() -> bool:
-    """Whether this process was forked after a store was used: then requests would hang."""
-    return _used_in not in {0, os.getpid()}
+    """Whether this process was forked from one that had the client: then requests would hang, or crash."""
+    return _had_client
+
+
+def _note_fork() -> None:
+    global _had_client  # noqa: PLW0603 - of the process, as the client's threads are
+    _had_client = has_client()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def connect(root: str, retries: int | None = None) -> ObjectStore:
@@ -113,12 +127,10 @@ def connect(root: str, retries: int | None = None) -> ObjectStore:
             after a store was used, where its first request would hang.
         ConfigError: the number of retries makes no sense.
     """
-    global _used_in  # noqa: PLW0603 - obstore's threads are of the process, too
     if was_forked():
         raise RecordingError(f"{root}: this process was forked from one that used it; start it by spawn")
-    _used_in = os.getpid()
     # Part of the key, since tests and long-lived processes may change them.
-    environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
+    environment = tuple(sorted((name, os.environ[name]) for name in os.environ if name.startswith(_PREFIXES)))
     return _connect(root, environment, fewest_retries() if retries is None else retries)
 
 
@@ -298,6 +310,8 @@ def _version(meta: ObjectMeta) -> ObjectVersion:
 @contextmanager
 def _said(url: Url) -> Iterator[None]:
     """Turn obstore's errors into sentences on this URL."""
+    # All of it first: this part is not Python's, so another thread that imports does not hold it back.
+    import obstore  # noqa: F401, PLC0415
     from obstore.exceptions import BaseError  # noqa: PLC0415
 
     try:

@@ -68,7 +68,7 @@ class Ranges(Protocol):
     size: int
     stored: int
 
-    def read(self, begin: int, length: int) -> bytes:
+    def read(self, begin: int, length: int) -> bytes | memoryview:
         """Bytes from an offset on; fewer at the end of the file.
 
         Raises:
