@@ -8,10 +8,12 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -30,7 +32,7 @@ _TABLE = ".arrow"
 
 
 class Cache:
-    """Bytes by key, each with its checksum, and tables as files of their own.
+    """Bytes by key, each with its checksum, and tables and folders as they are.
 
     A file gets its name once it is complete. If the disk is full or refuses, nothing is kept.
 
@@ -96,6 +98,30 @@ class Cache:
                 return self._write(self._path(key + _TABLE), data, sync=True)
         return self._write(_temporary() / (key + _TABLE), data)
 
+    def folder(self, key: str, name: str, size: int, make: Callable[[Path], None]) -> Path:
+        """A folder of so many bytes, made if it is not there; a too large one goes with this process.
+
+        Raises:
+            WriteError: there is no room for it.
+        """
+        top = self._path(key) if size <= self._most * _KEPT else _temporary() / key
+        if not top.exists():
+            part = top.with_name(f"{top.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+            try:
+                with disk_errors(top):
+                    (part / name).mkdir(parents=True, mode=0o700)
+                    make(part / name)
+                    try:
+                        part.rename(top)
+                    except OSError:
+                        if not top.exists():  # else another process was quicker
+                            raise
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+            self._count(size)
+        _touch(top, top.stat())
+        return top / name
+
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]
 
@@ -114,10 +140,13 @@ class Cache:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
-        self._written += sum(map(len, parts))
+        self._count(sum(map(len, parts)))
+        return path
+
+    def _count(self, written: int) -> None:
+        self._written += written
         if self._most and self._written > self._most // _SHARE:
             self.shrink()
-        return path
 
     def shrink(self) -> None:
         """Remove what was not used for longest, down to the part that is kept."""
@@ -128,17 +157,35 @@ class Cache:
             for folder in filter(Path.is_dir, self._folder.iterdir()):
                 for path in folder.iterdir():
                     with suppress(FileNotFoundError):
-                        found = path.stat()
-                        if path.suffix == ".part" and now_s - found.st_mtime > _LEFT_S:
-                            path.unlink()
+                        used_s, size = _state(path)
+                        if path.suffix == ".part" and now_s - used_s > _LEFT_S:
+                            _remove(path)
                         else:
-                            held.append((found.st_mtime, found.st_size, path))
+                            held.append((used_s, size, path))
             total = sum(size for _, size, _ in held)
             for _, size, path in sorted(held):
                 if total <= self._most * _KEPT:
                     break
-                path.unlink(missing_ok=True)
+                _remove(path)
                 total -= size
+
+
+def _state(path: Path) -> tuple[float, int]:
+    """When a file, or a folder of some, was used last, and its bytes."""
+    found = path.stat()
+    if not path.is_dir():
+        return found.st_mtime, found.st_size
+    files = [each.stat() for each in path.rglob("*") if each.is_file()]
+    is_growing = path.suffix == ".part"
+    last_s = max([found.st_mtime, *(each.st_mtime for each in files if is_growing)])
+    return last_s, sum(each.st_size for each in files)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _touch(path: Path, state: os.stat_result) -> None:

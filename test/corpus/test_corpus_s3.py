@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from readable import NAME, copied, dataset, digests
-from s3server import Disturbance, S3Server
+from s3server import Disturbance, S3Server, upload
 from typer.testing import CliRunner, Result
 
 import edgefirst_ros
@@ -43,13 +43,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def expected() -> list[int]:
     return digests(edgefirst_ros.open(dataset()), range(COUNT))
-
-
-def upload(folder: Path, url: str) -> None:
-    """Put all files below a folder below a URL."""
-    store = obstore.store.from_url(url)
-    for path in filter(Path.is_file, folder.rglob("*")):
-        obstore.put(store, path.relative_to(folder).as_posix(), path)
 
 
 @pytest.mark.parametrize("container", ["zip", "folder"])
