@@ -9,12 +9,12 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from io import BytesIO
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from edgefirst_ros.corpus.fetching import REQUESTS, Wanted, of_datasets, requests, tag
 from edgefirst_ros.corpus.remote import RemotePlace, whole
@@ -24,9 +24,16 @@ from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import REPORT, read_regular, refusing
 from edgefirst_ros.sources.location import Location, Url, location_of
-from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objects, read_version
+from edgefirst_ros.sources.remote import (
+    ObjectVersion,
+    StoredObject,
+    list_objects,
+    read_version,
+    write_object,
+)
 from edgefirst_ros.sources.scratch import scratch_folder
 
+Place: TypeAlias = str | PathLike[str] | Url
 LIST = ".parquet"
 """Lists of samples are named so."""
 _TABLE = ".arrow"
@@ -52,7 +59,7 @@ class Found(NamedTuple):
         return str(path if path.name == self.name else path / f"{self.name}{_TABLE}")
 
 
-def location(place: str | PathLike[str] | Url) -> Location:
+def location(place: Place) -> Location:
     """The path or URL that a user means.
 
     Raises:
@@ -250,6 +257,24 @@ def nearby(place: Location) -> Iterator[Path]:
 
 
 @contextmanager
+def renewed(place: Location) -> Iterator[Path]:
+    """A file on this machine that is there or not, and is written within the block; then a URL gets it.
+
+    Raises:
+        DatasetError: the store does not answer, or refuses it.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch_folder() as folder:
+        with suppress(DatasetNotFound):
+            _fetch(place.parent, {place.name: _version_of(place)}, folder)
+        yield folder / place.name
+        with of_datasets():
+            requests().call(write_object, place, folder / place.name)
+
+
+@contextmanager
 def standing_in(url: Url, *, complete: bool = False) -> Iterator[Path]:
     """A folder that stands for a URL until the block ends.
 
@@ -263,25 +288,37 @@ def standing_in(url: Url, *, complete: bool = False) -> Iterator[Path]:
         DatasetError: it cannot be read.
         WriteError: there is no room for it.
     """
-    with scratch_folder() as scratch:
+    with scratch_folder() as scratch, ExitStack() as stack:
         top = scratch / url.name
         if complete:
             _fetch(url, _some(url), top)
-            yield top
-            return
-        standing: list[Path] = []
-        try:
-            for place, name in find(url):
-                if not isinstance(place, RemotePlace):
-                    continue
-                folder = top / place.path.key[len(url.key) :].strip("/")
-                _fetch(place.path, dict(place.beside(name)), folder)
-                ELSEWHERE[folder] = place
-                standing.append(folder)
-            yield top
-        finally:
-            for folder in standing:
-                del ELSEWHERE[folder]
+        else:
+            for each in find(url):
+                folder = top / str(each.place.path)[len(str(url)) :].strip("/")
+                stack.enter_context(_standing(each, folder))
+        yield top
+
+
+@contextmanager
+def tables_of(found: Found) -> Iterator[Path]:
+    """The folder of a dataset, or one on this machine with its tables until the block ends."""
+    if isinstance(found.place, LocalPlace):
+        yield found.place.path
+        return
+    with scratch_folder() as scratch, _standing(found, scratch / found.name):
+        yield scratch / found.name
+
+
+@contextmanager
+def _standing(found: Found, folder: Path) -> Iterator[None]:
+    """A folder with what is beside sensor files of a dataset in a store, which are read from there."""
+    if isinstance(found.place, RemotePlace):
+        _fetch(found.place.path, dict(found.place.beside(found.name)), folder)
+        ELSEWHERE[folder] = found.place
+    try:
+        yield
+    finally:
+        ELSEWHERE.pop(folder, None)
 
 
 def copied(url: Url, chosen: Callable[[Path], Path | None]) -> Path | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from numpy.lib.recfunctions import structured_to_unstructured
 
 from edgefirst_ros.corpus.corpus import Corpus, limited
 from edgefirst_ros.corpus.fetching import requests
-from edgefirst_ros.corpus.places import LIST, Chosen, Found, copied, find, location, read_list
+from edgefirst_ros.corpus.places import LIST, Chosen, Found, Place, copied, find, location, read_list
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
 from edgefirst_ros.formats.format import Format
@@ -24,7 +24,6 @@ from edgefirst_ros.sources.location import Location, Url
 
 NAME = "edgefirst"
 """The format whose datasets are read as one, and from elsewhere."""
-Place: TypeAlias = str | PathLike[str] | Url
 _OPENED_AT_ONCE = 16
 """Datasets whose index is fetched: each takes two or three answers of a store, one after another."""
 

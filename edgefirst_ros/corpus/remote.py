@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from edgefirst_ros.corpus.fetching import Wanted, requests
+from edgefirst_ros.corpus.fetching import Wanted, requests, tag
 from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.sources.location import Url
@@ -44,6 +44,10 @@ class RemotePlace:
         for key, version in self._objects.items():
             if key != f"{name}.zip" and not key.startswith(f"{name}/"):
                 yield key, version
+
+    def version(self, name: str) -> str:
+        """What tells a file from any other of its name."""
+        return tag(self._objects[name])
 
     def refuse_links(self, folder: str, *files: str) -> None:
         """Do nothing: there are none."""

@@ -15,8 +15,7 @@ from PIL import ImageChops
 
 from edgefirst_ros.corpus.cloud import ColouredCloud, Colours, inverted, ply
 from edgefirst_ros.corpus.exporting import new_folder, write_new
-from edgefirst_ros.corpus.places import location, standing_in
-from edgefirst_ros.corpus.reading import Place
+from edgefirst_ros.corpus.places import Place, location, standing_in
 from edgefirst_ros.corpus.survey import Pose, Survey, View, surveys
 from edgefirst_ros.formats.scene import Points
 from edgefirst_ros.model.camera import Intrinsics

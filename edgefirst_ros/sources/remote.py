@@ -20,6 +20,7 @@ from datetime import timedelta
 from functools import lru_cache, partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
 from math import ceil
+from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
@@ -294,6 +295,19 @@ def list_folder(url: Url) -> list[StoredObject]:
         return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
 
 
+def write_object(url: Url, path: Path) -> None:
+    """Make an object of a file; it appears whole, or not at all.
+
+    Raises:
+        RecordingError: it cannot be written; the message says what to do.
+    """
+    store = connect(url.root)
+    with _said(url, "written"):
+        import obstore  # noqa: PLC0415
+
+        obstore.put(store, url.key, path)
+
+
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
     store = connect(url.root, READING.retries)
     with _said(url):
@@ -308,7 +322,7 @@ def _version(meta: ObjectMeta) -> ObjectVersion:
 
 
 @contextmanager
-def _said(url: Url) -> Iterator[None]:
+def _said(url: Url, wanted: str = "read") -> Iterator[None]:
     """Turn obstore's errors into sentences on this URL."""
     # All of it first: this part is not Python's, so another thread that imports does not hold it back.
     import obstore  # noqa: F401, PLC0415
@@ -319,7 +333,7 @@ def _said(url: Url) -> Iterator[None]:
     except (BaseError, FileNotFoundError, ValueError) as error:
         if isinstance(error, RecordingError | RecordingNotFound):
             raise
-        raise translated(url, error) from error
+        raise translated(url, error, wanted) from error
 
 
 def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingError | RecordingNotFound:
