@@ -977,5 +977,23 @@ def chosen_config(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Confi
     return build_config(merged | given)
 
 
+def preset(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Single settings with those for a program, where none was given.
+
+    Raises:
+        ConfigError: no format knows the program.
+    """
+    known = {name: values for each in FORMATS.values() for name, values in each.presets.items()}
+    if program not in known:
+        raise ConfigError([f"for: {program!r} is not known; there are {', '.join(sorted(known))}"])
+    merged = dict(given)
+    for name, value in known[program].items():
+        if isinstance(value, Mapping):
+            merged[name] = {**value, **(given.get(name) or {})}
+        elif given.get(name) is None:
+            merged[name] = value
+    return merged
+
+
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
