@@ -291,7 +291,10 @@ def standing_in(url: Url, *, complete: bool = False) -> Iterator[Path]:
     with scratch_folder() as scratch, ExitStack() as stack:
         top = scratch / url.name
         if complete:
-            _fetch(url, _some(url), top)
+            objects = listed(url)
+            if not objects:
+                raise DatasetNotFound(f"{url}: there is nothing; is it the folder of a dataset?")
+            _fetch(url, objects, top)
         else:
             for each in find(url):
                 folder = top / str(each.place.path)[len(str(url)) :].strip("/")
@@ -330,13 +333,13 @@ def copied(url: Url, chosen: Callable[[Path], Path | None]) -> Path | None:
             returns which folder is the dataset; None if none is.
 
     Raises:
-        DatasetNotFound: there is nothing.
         DatasetError: it cannot be read.
         WriteError: there is no room for it.
     """
-    objects = _some(url)
+    objects = listed(url)
     with scratch_folder() as scratch:
         top = scratch / url.name
+        top.mkdir()
         for key, version in objects.items():
             path = _below(top, key)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -352,13 +355,6 @@ def copied(url: Url, chosen: Callable[[Path], Path | None]) -> Path | None:
     key = sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
     size = sum(version.size for version in own.values())
     return requests().cache.folder(key, place.name, size, lambda folder: _fetch(place, own, folder))
-
-
-def _some(url: Url) -> dict[str, ObjectVersion]:
-    objects = listed(url)
-    if not objects:
-        raise DatasetNotFound(f"{url}: there is nothing; is it the folder of a dataset?")
-    return objects
 
 
 def _fetch(url: Url, objects: Mapping[str, ObjectVersion], folder: Path) -> None:

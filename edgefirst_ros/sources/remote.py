@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from io import BufferedReader
 from math import ceil
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +31,7 @@ from edgefirst_ros.model.errors import (
     StorageUnreachable,
     extra,
 )
+from edgefirst_ros.model.untrusted import PositionedFile
 from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
@@ -506,38 +507,24 @@ class _LocalCopy:
             pass
 
 
-class _RangeReader(RawIOBase):
+class _RangeReader(PositionedFile):
     """Reads at a position from what is kept, from blocks read ahead, or by a request of its own."""
 
     def __init__(self, file: RemoteFile, blocks: Sequence[ByteRange]) -> None:
+        super().__init__(file.size)
         self._file = file
         self._blocks = blocks
         self._begins = [begin for begin, _ in blocks]
         self._fetched: dict[int, Future[memoryview]] = {}
         self._single: tuple[int, memoryview] = (0, memoryview(b""))
         self._fetcher: Fetcher | None = None
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._file.size}[whence]
-        self._position = base + offset
-        return self._position
 
     def readinto(self, buffer: Buffer) -> int:
         into = memoryview(buffer).cast("B")
-        found = self._at(self._position, len(into))
+        found = self._at(self.position, len(into))
         length = min(len(found), len(into))
         into[:length] = found[:length]
-        self._position += length
+        self.position += length
         return length
 
     def close(self) -> None:

@@ -146,10 +146,9 @@ def test_ncore_and_l5kit_in_a_store_are_those_here(
         assert (opened[2]["image"] == local[2]["image"]).all()
         assert len(opened) == len(local)
     assert isinstance(edgefirst_ros.open(there), edgefirst_ros.EdgeFirstDataset)
-    with pytest.raises(DatasetNotFound, match="holds no finished dataset of ncore"):
-        edgefirst_ros.open(f"{there}/l5kit", format="ncore")
-    with pytest.raises(DatasetNotFound, match="there is nothing"):
-        edgefirst_ros.open(f"{there}/none", format="ncore")
+    for name in ("l5kit", "none"):
+        with pytest.raises(DatasetNotFound, match=f"{name}: holds no finished dataset of ncore"):
+            edgefirst_ros.open(f"{there}/{name}", format="ncore")
 
 
 def test_info_says_what_the_command_says(out: Path) -> None:
