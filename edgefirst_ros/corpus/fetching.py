@@ -245,8 +245,8 @@ _PIPE_BYTES = 1 << 20
 
 
 class _HelperEnded(DatasetError):
-    def __init__(self) -> None:
-        super().__init__("the process that makes requests for this one has ended")
+    def __init__(self, text: str = "the process that makes requests for this one has ended") -> None:
+        super().__init__(text)
 
 
 class _Helper:
