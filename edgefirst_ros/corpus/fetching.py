@@ -128,7 +128,11 @@ class Requests:
         with self._lock:
             asked = [each for each in dict.fromkeys(wanted) if each not in self._ahead]
         new = {each: number for number, each in enumerate(asked) if not self.cache.has(each.key)}
-        self._looks -= bool(new and self._looks)
+        if new and self._looks:
+            self._looks -= 1
+            if not self._looks and self._helper is not None:
+                self._helper.end()
+                self._helper = None
         groups: list[list[Wanted]] = []
         for each in sorted(new):
             last = groups[-1] if groups else []
@@ -205,9 +209,12 @@ class Requests:
 
     def _own_helper(self) -> _Helper:
         with self._lock:
-            if self._helper is None or self._helper.environment != dict(os.environ):
+            before = self._helper
+            if before is None or before.environment != dict(os.environ):
                 self._helper = _Helper()
-            return self._helper
+                if before is not None:
+                    before.end()
+            return cast("_Helper", self._helper)
 
     @cached_property
     def _fetcher(self) -> Fetcher:
@@ -279,9 +286,14 @@ class _Helper:
             self._waiting[self._count] = future
             try:
                 _send(cast("BinaryIO", self._process.stdin), (self._count, (function, given)))
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 raise _HelperEnded from error
         return future.result()
+
+    def end(self) -> None:
+        """Let it end; who waits for it is told."""
+        with self._lock, suppress(OSError):
+            cast("BinaryIO", self._process.stdin).close()
 
     def _receive(self) -> None:
         for number, answer in _received(cast("BinaryIO", self._process.stdout)):
@@ -294,6 +306,7 @@ class _Helper:
             for future in self._waiting.values():
                 future.set_exception(_HelperEnded())
             self._waiting.clear()
+        self._process.wait()
 
 
 def serve() -> None:

@@ -203,6 +203,7 @@ def main():
     expected = digests(edgefirst_ros.open(sys.argv[2]), range(15))
     assert digests(opened, [n % 15 for n in range(READ)]) == [expected[n % 15] for n in range(READ)]
     assert has_client() == (READ > 16)
+    assert (requests()._helper is None) == has_client()
     with multiprocessing.get_context(sys.argv[3]).Pool(2) as pool:
         parts = pool.map(read, [(opened, range(0, 8)), (opened, range(8, 15))])
     assert sum(parts, []) == expected
