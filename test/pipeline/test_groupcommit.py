@@ -46,7 +46,7 @@ class Written:
     """How far writing has come, as the test says."""
 
     def __init__(self) -> None:
-        self.now = Mark()
+        self.now = Mark(0, None, 0)
 
     def __call__(self) -> Mark:
         return self.now
@@ -75,7 +75,7 @@ def test_what_was_written_when_a_sync_began_is_durable_when_it_ends(sync_s: floa
     assert writer.begun_sync.acquire(timeout=WAIT_S)
     second = written.now = Mark(5, 500, 50)  # while the disk is at work: not of this sync
     commits.wrote()
-    assert commits.durable == Mark()
+    assert commits.durable == Mark(0, None, 0)
     writer.may_end.release()
     until(lambda: commits.durable == first)
     writer.may_end.release()
@@ -176,3 +176,12 @@ def test_space_for_the_report_and_to_complete_is_left_beside_what_is_kept_free(
     monkeypatch.setattr(disk, "free_bytes", lambda: 13_000_000 + REPORT_BYTES + spare)
     assert disk.admits() is is_admitted
     assert bool(disk.reason) is not is_admitted
+
+
+def test_the_disk_is_looked_at_once_in_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groupcommit, "LOOK_EVERY_S", 3600.0)
+    disk, looks = Disk(tmp_path, build_config({"min_free_mb": 10})), list[int]()
+    monkeypatch.setattr(disk, "free_bytes", lambda: looks.append(1) or 10**12)
+    disk.watch()
+    disk.watch()
+    assert looks == [1]
