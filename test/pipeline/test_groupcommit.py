@@ -176,12 +176,3 @@ def test_space_for_the_report_and_to_complete_is_left_beside_what_is_kept_free(
     monkeypatch.setattr(disk, "free_bytes", lambda: 13_000_000 + REPORT_BYTES + spare)
     assert disk.admits() is is_admitted
     assert bool(disk.reason) is not is_admitted
-
-
-def test_the_disk_is_looked_at_once_in_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groupcommit, "LOOK_EVERY_S", 3600.0)
-    disk, looks = Disk(tmp_path, build_config({"min_free_mb": 10})), list[int]()
-    monkeypatch.setattr(disk, "free_bytes", lambda: looks.append(1) or 10**12)
-    disk.watch()
-    disk.watch()
-    assert looks == [1]
