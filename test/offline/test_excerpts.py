@@ -81,7 +81,8 @@ def test_calibration_sent_before_is_in_force(tmp_path: Path, cut: int) -> None:
     messages = latched_once(recorded.messages(seconds=4))
     sent = next(m for m in messages if m.topic == "/camera/info")
     damaged = sent._replace(data=sent.data[:9], receive_ns=messages[0].receive_ns - 1)
-    path = recorded.record(tmp_path / "drive.mcap", [damaged, *messages])
+    alien = damaged._replace(schema="std_msgs/msg/String", definition="string data")
+    path = recorded.record(tmp_path / "drive.mcap", [alien, damaged, *messages])
     path.write_bytes(path.read_bytes()[: -cut or None])
     found, _ = samples_of([path], tmp_path / "out", start="2", end="3.5")
     assert found
