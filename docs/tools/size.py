@@ -35,17 +35,17 @@ CEILINGS: Mapping[str, int] = {
     "cli": 3260,
     "model": 2870,
     "nodes": 2390,
-    "ego": 2390,
+    "ego": 2400,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
     "fleet": 2570,
     "offline": 1860,
     "config": 1790,
-    "corpus": 2970,
+    "corpus": 2980,
     PLAIN: 90,
 }
-MOST = {"modules": 341, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:
