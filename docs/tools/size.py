@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "corpus": 2980,
     PLAIN: 90,
 }
-MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 341, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:
