@@ -10,7 +10,7 @@ import pytest
 from drives import simulated
 from envelopes import Keeper
 from resized import HOST, LARGE, SMALL, spliced
-from test_clock_step import VALUES, drive
+from test_clock_step import VALUES, drive, moved
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.sample import RawMessage
@@ -52,13 +52,12 @@ def late(content: list[RawMessage]) -> list[RawMessage]:
 
 
 def sent_by_two(content: list[RawMessage]) -> list[RawMessage]:
-    """Another publisher sends every fifth cloud again, in another frame."""
+    """Another publisher sends clouds in another frame: that is known just after the first of them is used."""
     clouds = [message for message in content if message.topic == "/lidar/points"]
-    others = [
-        m._replace(data=m.data.replace(b"lidar", b"LIDAR"), receive_ns=m.receive_ns + 7_000_000)
-        for m in clouds[20::5]
-    ]
-    return sorted([*content, *others], key=lambda message: message.receive_ns)
+    others = [m._replace(data=m.data.replace(b"lidar", b"LIDAR")) for m in clouds[20::5]]
+    return sorted(
+        [*content, *(moved(other, 40_000_000) for other in others)], key=lambda message: message.receive_ns
+    )
 
 
 def turning() -> Made:
