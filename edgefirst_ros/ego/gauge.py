@@ -24,8 +24,8 @@ WINDOW_NS = 500_000_000
 LEAST, SURE = 10, 5.0
 """So many windows or courses tell, and a slope differs by so many standard deviations."""
 SAME, OTHER = 0.3, 0.5
-"""A slope this near to the expected one agrees; below half of it, it contradicts. Slip and filters change it
-by less."""
+"""A slope this near to the expected one agrees; below half of the smaller one courses contradict, and
+orientations if they turn the other way. Slip and filters change slopes by less."""
 DEGREE = math.pi / 180
 SPINNING_RAD_S = 2 * math.pi
 """Nothing that takes pictures turns round in a second; in degrees a second every bend is as fast."""
@@ -36,6 +36,8 @@ UPRIGHT, RAISED = 0.5, 2
 for so many windows."""
 UP_S = 5.0
 """Forces averaged over this show where up is: a bend tilts them by less than 20°."""
+TURNING_RAD, ABOUT_RAD = 0.05, 2.0
+"""An orientation that changes by less in a window shows its noise; who drives back the way turns round."""
 WAY_M, WAY_NS, MOST_WAY_NS = 10.0, 2_000_000_000, 20_000_000_000
 """Fixes this far apart show a course: noise of 1 m turns it by 8°."""
 
@@ -150,8 +152,9 @@ class Gauge:
             yaw = float(np.interp(before.time_ns + apart_ns // 2, times_ns, yaws))
             if self._before is not None:
                 turned = math.remainder(course - self._before[0], 2 * math.pi)
-                self._course.add(yaw - self._before[1], turned)
-                self._judge()
+                if abs(turned) < ABOUT_RAD:
+                    self._course.add(yaw - self._before[1], turned)
+                    self._judge()
             self._before = course, yaw
 
     def _window(self, times: np.ndarray[tuple[int], np.dtype[np.int64]], rows: Floats) -> None:
@@ -236,7 +239,7 @@ class Gauge:
                 "the IMU turns the other way than the course over ground, or not with it: its axes are not "
                 "right-handed, or its accelerations negated; it is not used"
             )
-        elif any(each.is_below(OTHER * self.rate) for each in attitude):
+        elif any(each.is_below(-OTHER * DEGREE) for each in attitude):
             self._disbelieve("contradict its own rates: one of them is not in the axes of REP 103")
         elif self._raises >= RAISED and self._raised[2] < UPRIGHT * float(np.linalg.norm(self._raised)):
             self._disbelieve("have z down: they are not in east-north-up, as REP 103 asks")

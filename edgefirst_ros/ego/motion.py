@@ -112,7 +112,7 @@ class Motion:
         gauge: Gauge | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
-        self._learns, self.gauge = gauge is None, gauge or Gauge()
+        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(), 0
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.origin: GeoPoint | None = None
@@ -147,6 +147,7 @@ class Motion:
         """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
         if self._learns:
             self.gauge.add_samples(times_ns, samples)
+            self._relearn()
         samples = self.gauge.scaled(samples)
         start = bisect_right(times_ns, self._times[-1]) if self._times else 0
         while start < len(times_ns):
@@ -163,6 +164,7 @@ class Motion:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
         if self._learns:
             self.gauge.add_fix(time_ns, arrival, fix)
+            self._relearn()
         taken = self._receiver.take(time_ns, arrival, fix)
         if taken is not None:
             if self._receiver.datum is None:
@@ -377,11 +379,25 @@ class Motion:
             optimum = self._optimum(first, rounds)
         return optimum
 
+    def _relearn(self) -> None:
+        """Begin again where the IMU is found to measure something else, which has led the estimate astray."""
+        if self._learnt == len(self.gauge.notes):
+            return
+        self._learnt = len(self.gauge.notes)
+        if self._nodes:
+            self._receiver.tell()
+            self._receiver.drop(self._nodes[-1].time_ns)
+            self._courses = Courses()
+            self._begin_again()
+
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
         self._receiver.give_up()
         self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
         self._path.series.cut(self._nodes[0].time_ns + 1)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._nodes = [Node(0, self._nodes[-1].time_ns)]
         self._prior = self._rolling = self._knot_ns = None
         self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
