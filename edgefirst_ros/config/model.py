@@ -619,9 +619,10 @@ class Settings(OptionsModel):
     sync_s: float = Field(
         1.0,
         ge=-1.0,
-        description="Interval at which written data are synced to disk; a power cut loses at most this and "
-        "the time that the disk takes for it. 0: after every sample; off or -1: only when the output is "
-        "complete. Raise it for a slow disk, or turn it off where no power cut can happen.",
+        description="Longest interval at which written data are synced to disk, with new samples half of it; "
+        "a power cut loses at most this and the time that the disk takes for it. 0: after every sample; off "
+        "or -1: only when the output is complete. Raise it for a slow disk, or turn it off where no power "
+        "cut can happen.",
     )
     split_every_s: float = Field(
         0.0,
