@@ -149,6 +149,7 @@ class _Group:
 
     def close(self) -> None:
         """Complete the shard that is open."""
-        if self._tar is not None:
-            self._tar.close()
-            self._tar = None
+        tar, self._tar = self._tar, None
+        if tar is not None:
+            with disk_errors(self._folder):
+                tar.close()

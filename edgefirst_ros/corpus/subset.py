@@ -87,7 +87,7 @@ class _Source:
 def write_subset(path: Path, chosen: Mapping[str, tuple[str, Sequence[Picked]]]) -> None:
     """Write a dataset.
 
-    It grows in a folder beside it, which takes its name when all is there.
+    It grows in a folder beside it, which takes its name when all is there; if it fails, nothing is left.
 
     Args:
         path: its folder.
@@ -106,14 +106,18 @@ def write_subset(path: Path, chosen: Mapping[str, tuple[str, Sequence[Picked]]])
     with disk_errors(path):
         remove(growing)
         make_folder(growing)
-        whole = DatasetPaths(path)
-        paths = [growing / each.name for each in (whole.container("zip"), whole.arrow, whole.quality)]
-        files = [*_copy(paths[0], sources)]
-        table = write_arrow(paths[1], schema, _rows(sources, schema, labels))
-        quality = write_arrow(paths[2], SCHEMA, _quality(sources))
-        entries = [*files, Entry(TABLE, table.size, table.crc), Entry(QUALITY, quality.size, quality.crc)]
-        write_manifest(growing / whole.manifest.name, MADE_BY, entries)
-        sync_path(growing)
+        try:
+            whole = DatasetPaths(path)
+            paths = [growing / each.name for each in (whole.container("zip"), whole.arrow, whole.quality)]
+            files = [*_copy(paths[0], sources)]
+            table = write_arrow(paths[1], schema, _rows(sources, schema, labels))
+            quality = write_arrow(paths[2], SCHEMA, _quality(sources))
+            entries = [*files, Entry(TABLE, table.size, table.crc), Entry(QUALITY, quality.size, quality.crc)]
+            write_manifest(growing / whole.manifest.name, MADE_BY, entries)
+            sync_path(growing)
+        except BaseException:
+            remove(growing)
+            raise
         take_name(path)
 
 
