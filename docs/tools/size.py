@@ -35,7 +35,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 3260,
     "model": 2860,
     "nodes": 2390,
-    "ego": 2170,
+    "ego": 2400,
     "timing": 2500,
     "simulation": 2415,
     "live": 1750,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "corpus": 2820,
     PLAIN: 90,
 }
-MOST = {"modules": 341, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
+from edgefirst_ros.ego.gauge import Gauge
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
     ANY_RAD,
@@ -100,12 +101,18 @@ class Motion:
         oriented: whether the IMU has orientations.
         odometer: what odometry there is.
         refusals: why fixes were refused, by the running number of their message.
+        gauge: of the IMU: given for a drive that is over, else it learns as messages arrive.
     """
 
     def __init__(
-        self, vehicle: Vehicle | None = None, rig_from_imu_xyzw: Quaternion | None = None, pace: Pace = WHOLE
+        self,
+        vehicle: Vehicle | None = None,
+        rig_from_imu_xyzw: Quaternion | None = None,
+        pace: Pace = WHOLE,
+        gauge: Gauge | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
+        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(), 0
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.origin: GeoPoint | None = None
@@ -138,6 +145,10 @@ class Motion:
 
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
+        if self._learns:
+            self.gauge.add_samples(times_ns, samples)
+            self._relearn()
+        samples = self.gauge.scaled(samples)
         start = bisect_right(times_ns, self._times[-1]) if self._times else 0
         while start < len(times_ns):
             due_ns = self._nodes[-1].time_ns + NODE_NS if self._nodes else times_ns[start]
@@ -151,6 +162,9 @@ class Motion:
 
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
+        if self._learns:
+            self.gauge.add_fix(time_ns, arrival, fix)
+            self._relearn()
         taken = self._receiver.take(time_ns, arrival, fix)
         if taken is not None:
             if self._receiver.datum is None:
@@ -231,11 +245,12 @@ class Motion:
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
+        found = [*self.gauge.notes, *self._receiver.notes]
         if not self._given_up_ns:
-            return self._receiver.notes
+            return found
         seconds = self._given_up_ns / 1e9
         given_up = f"for {seconds:,.1f} s no motion explains what IMU and GPS measured: no pose is known"
-        return [*self._receiver.notes, given_up]
+        return [*found, given_up]
 
     def point(self, time_ns: int) -> Point | None:
         """The estimate at a time, None if there is none."""
@@ -364,11 +379,25 @@ class Motion:
             optimum = self._optimum(first, rounds)
         return optimum
 
+    def _relearn(self) -> None:
+        """Begin again where the IMU is found to measure something else, which has led the estimate astray."""
+        if self._learnt == len(self.gauge.notes):
+            return
+        self._learnt = len(self.gauge.notes)
+        if self._nodes:
+            self._receiver.tell()
+            self._receiver.drop(self._nodes[-1].time_ns)
+            self._courses = Courses()
+            self._begin_again()
+
     def _give_up(self) -> None:
         """Begin again at the last node: no motion explains what was measured, and no pose is known there."""
         self._receiver.give_up()
         self._given_up_ns += self._nodes[-1].time_ns - self._nodes[0].time_ns
         self._path.series.cut(self._nodes[0].time_ns + 1)
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._nodes = [Node(0, self._nodes[-1].time_ns)]
         self._prior = self._rolling = self._knot_ns = None
         self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
@@ -528,23 +557,17 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE)
-    motion.oriented, motion.odometer = log.oriented, log.odometer
-    fixes = log.fixes()
-    fix = next(fixes, None)
-    for times_ns, samples in log.samples(oriented=motion.oriented):
-        start = 0
-        while fix is not None and fix[0] <= times_ns[-1]:
-            before = bisect_left(times_ns, fix[0], start)
-            motion.add_samples(times_ns[start:before], samples[start:before])
-            motion.add_fix(*fix)
-            fix, start = next(fixes, None), before
-        motion.add_samples(times_ns[start:], samples[start:])
+    gauge = Gauge()
+    for part in log.measured():
+        gauge.add_fix(*part) if len(part) == 3 else gauge.add_samples(*part)
         if not proceed():
             return Motion(vehicle, rig_from_imu_xyzw)
-    while fix is not None:
-        motion.add_fix(*fix)
-        fix = next(fixes, None)
+    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, gauge)
+    motion.oriented, motion.odometer = log.oriented and gauge.oriented, log.odometer
+    for part in log.measured(oriented=motion.oriented):
+        motion.add_fix(*part) if len(part) == 3 else motion.add_samples(*part)
+        if not proceed():
+            return Motion(vehicle, rig_from_imu_xyzw)
     motion.finish()
     motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
     return motion

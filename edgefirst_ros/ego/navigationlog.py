@@ -168,6 +168,24 @@ class NavigationLog:
                 rows[:, :4] = np.nan
             yield times_ns, rows
 
+    def measured(
+        self, *, oriented: bool = True
+    ) -> Iterator[tuple[list[int], Floats] | tuple[int, int, NavSatFix]]:
+        """Samples as ``samples`` gives them, and fixes as ``fixes`` does, in order of time."""
+        fixes = self.fixes()
+        fix = next(fixes, None)
+        for times_ns, samples in self.samples(oriented=oriented):
+            start = 0
+            while fix is not None and fix[0] <= times_ns[-1]:
+                before = bisect_left(times_ns, fix[0], start)
+                yield times_ns[start:before], samples[start:before]
+                yield fix
+                fix, start = next(fixes, None), before
+            yield times_ns[start:], samples[start:]
+        while fix is not None:
+            yield fix
+            fix = next(fixes, None)
+
     def fixes(self) -> Iterator[tuple[int, int, NavSatFix]]:
         """Time, running number and fix, in order of time and number."""
         for times_ns, rows in _sorted(self._fixes):

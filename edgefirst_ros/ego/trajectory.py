@@ -101,7 +101,9 @@ class Trajectory:
         if not self._known:
             self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
         rotation = imu.orientation_xyzw
-        if rotation is not None:
+        if not self._motion.gauge.oriented:
+            self._orientation.forget(time_ns)
+        elif rotation is not None:
             if self._imu_from_rig is not None:
                 rotation = after(rotation, self._imu_from_rig)
             self._orientation.add(time_ns, canonical(rotation))

@@ -377,7 +377,7 @@ class Ledger:
             if topic in self._topics:
                 self._topics[topic].pairing.add(error_ns, sample)
 
-    def combined(self, topics: Collection[str], *, labelled: bool = False) -> None:
+    def combined(self, topics: Collection[str], *, labelled: bool) -> None:
         """Count a sample in the output by the topics of its companions, and whether it has labels."""
         with self._lock:
             self._labelled += labelled

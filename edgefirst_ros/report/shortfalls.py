@@ -189,7 +189,8 @@ MOST_FOR_POSES = 0.5
 PLACED_DEG, PLACED_M = 0.5, 0.02
 """What reconstruction asks of a sensor's place; what moves by less is as good as fixed."""
 MOVES_SHARE = 0.11
-"""What such a sensor measured is there, but not where: no such drive is good."""
+"""What a sensor on a moving mount measured is there, but not where; so is all with an IMU that is turned. No
+such drive is good."""
 HELD_SHARE = 0.01
 """Of measurements that are placed by the nearest transform: those at a drive's ends are fewer."""
 
@@ -202,7 +203,7 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
         yield from _poses(sequence)
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
-            yield Finding(Code.IMU_ROTATED, text, severity=Severity.NOTE)
+            yield Finding(Code.IMU_ROTATED, text, share=MOVES_SHARE)
         yield from map(partial(_mount, report, sequence.name), sequence.mounts)
 
 

@@ -471,7 +471,7 @@ class H264Follower:
         """Assess a picture that is no key frame; also whether pictures that refer to it may be trusted."""
         if not self._starts.any:
             return found._replace(reason=self.reason or Reason.AFTER_LOSS, decodable=False), False
-        if header.reference:
+        if header.reference and (suffice or self._recovering):
             self._starts.decoded(time_ns, header.frame_num)
         reach = self._starts.reach(time_ns)
         leading = self._starts.is_leading(time_ns)

@@ -104,11 +104,14 @@ class Life:
         """A writer that has begun the sequence; where it is refused, nothing is left open."""
         writer = self.writer(overwrite=overwrite)
         try:
-            writer.begin(self._taken(writer).sequence or pytest.fail("no sequence"))
+            self.begin(writer)
         except BaseException:
             writer.abort()
             raise
         return writer
+
+    def begin(self, writer: Writer) -> None:
+        writer.begin(self._taken(writer).sequence or pytest.fail("no sequence"))
 
     def fed(self, *, most: int = 1000, overwrite: bool = False) -> Writer:
         """One that has written the drive, or its beginning."""
@@ -253,6 +256,17 @@ def test_while_it_is_written_recovery_and_another_run_leave_it_alone(safe: Life)
         safe.begun(overwrite=True)
     assert safe.files() == files
     assert writer.close()
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_what_another_run_made_since_a_writer_was_there_stays(safe: Life, end: str) -> None:
+    late, other = safe.writer(), safe.fed()
+    getattr(other, end)()
+    files = safe.files()
+    with pytest.raises(OutputExists):
+        safe.begin(late)
+    late.abort()
+    assert safe.files() == files
 
 
 @pytest.mark.long(cases=2)

@@ -89,11 +89,12 @@ def test_depth_as_png(form: str) -> None:
 
 
 def test_depth_as_png_of_another_writer() -> None:
-    with io.BytesIO() as file:
-        Image.fromarray(DEPTH).save(file, "PNG")
-        image = decoded(packed(file.getvalue()), "16UC1; compressedDepth png")
-    assert isinstance(image, RawImage)
-    np.testing.assert_array_equal(image.pixels, DEPTH)
+    for depth in (DEPTH, np.ascontiguousarray(DEPTH.T)):
+        with io.BytesIO() as file:
+            Image.fromarray(depth).save(file, "PNG")
+            image = decoded(packed(file.getvalue()), "16UC1; compressedDepth png")
+        assert isinstance(image, RawImage)
+        np.testing.assert_array_equal(image.pixels, depth)
 
 
 @settings(max_examples=40)
@@ -168,11 +169,16 @@ def test_what_cannot_be_unpacked_is_refused_by_name() -> None:
         Image.new("L", (3, 2)).save(file, "PNG")
         with pytest.raises(DecodeError, match="without a 16-bit PNG"):
             decoded(packed(file.getvalue()), "16UC1; compressedDepth png")
-    bomb = bytearray(png(DEPTH))
-    bomb[16:24] = struct.pack(">II", 60000, 60000)
-    bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
-    with pytest.raises(DecodeError, match="more pixels than its bytes can hold"):
-        decoded(packed(bytes(bomb)), "16UC1; compressedDepth png")
+    for size, said in (
+        ((60000, 60000), "more pixels than its bytes can hold"),
+        ((0, 12), "PNG is damaged"),
+        ((16, 0), "PNG is damaged"),
+    ):
+        bomb = bytearray(png(DEPTH))
+        bomb[16:24] = struct.pack(">II", *size)
+        bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
+        with pytest.raises(DecodeError, match=said):
+            decoded(packed(bytes(bomb)), "16UC1; compressedDepth png")
     with pytest.raises(DecodeError, match="absurd size"):
         decoded(packed(struct.pack("<II", 2**32 - 1, 2**32 - 1)), "16UC1; compressedDepth rvl")
     with pytest.raises(DecodeError, match="cut short"):

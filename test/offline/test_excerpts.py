@@ -77,8 +77,12 @@ def test_an_excerpt_has_the_samples_of_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 40])
 def test_calibration_sent_before_is_in_force(tmp_path: Path, cut: int) -> None:
-    """Whether the file has a summary or not."""
-    path = recorded.record(tmp_path / "drive.mcap", latched_once(recorded.messages(seconds=4)))
+    """Whether the file has a summary or not, and whatever else was sent under these names."""
+    messages = latched_once(recorded.messages(seconds=4))
+    sent = next(m for m in messages if m.topic == "/camera/info")
+    damaged = sent._replace(data=sent.data[:9], receive_ns=messages[0].receive_ns - 1)
+    alien = damaged._replace(schema="std_msgs/msg/String", definition="string data")
+    path = recorded.record(tmp_path / "drive.mcap", [alien, damaged, *messages])
     path.write_bytes(path.read_bytes()[: -cut or None])
     found, _ = samples_of([path], tmp_path / "out", start="2", end="3.5")
     assert found

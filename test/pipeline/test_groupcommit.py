@@ -46,7 +46,7 @@ class Written:
     """How far writing has come, as the test says."""
 
     def __init__(self) -> None:
-        self.now = Mark()
+        self.now = Mark(0, None, 0)
 
     def __call__(self) -> Mark:
         return self.now
@@ -75,7 +75,7 @@ def test_what_was_written_when_a_sync_began_is_durable_when_it_ends(sync_s: floa
     assert writer.begun_sync.acquire(timeout=WAIT_S)
     second = written.now = Mark(5, 500, 50)  # while the disk is at work: not of this sync
     commits.wrote()
-    assert commits.durable == Mark()
+    assert commits.durable == Mark(0, None, 0)
     writer.may_end.release()
     until(lambda: commits.durable == first)
     writer.may_end.release()

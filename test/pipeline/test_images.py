@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,7 @@ from PIL import Image
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.camera import CompressedImage, RawImage
 from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, TileGrouper
 
@@ -66,6 +68,20 @@ def test_a_picture_that_is_requested_twice_is_encoded_once(images: Images, post:
     assert images.request(envelope) is images.request(envelope)
     pixels = np.asarray(Image.open(io.BytesIO(images.request(envelope).result(timeout=30).data)))
     assert (pixels == (1, 2, 3)).all()
+
+
+def test_pictures_that_cannot_be_made_hide_no_later_one(post: Post) -> None:
+    content, go_on = StreamContent(), threading.Event()
+    pictures = [still(6, 4, "jpeg"), CompressedImage("jpeg", b"nothing"), *[still(6, 4, "jpeg")] * 2]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(go_on.wait)
+        images = Images(pool, 1, "jpeg", 90, lookahead_ns=1_000_000_000)
+        given = [judged(images, post.envelope("camera", 2000 * n, each)) for n, each in enumerate(pictures)]
+        made = [images.request(envelope, content) for envelope in given]
+        assert made[2].cancel()
+        go_on.set()
+        images.close()
+    assert content.summary()["profile"]["bins"] == [0, 6], "in seconds"
 
 
 def test_a_change_of_size_is_told_once_a_size_is_known(images: Images, post: Post) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 from drives import simulate
 
 from edgefirst_ros.config.model import build_config
@@ -77,6 +78,15 @@ def test_a_sensor_whose_times_are_off_is_a_warning_though_frames_are_written(
     assert report["samples"] == 30
     said = "0 of 10 samples have lidar/points, whose times are 5.0 s off: two clocks differ; set its clock"
     assert said in report["warnings"][0]
+
+
+def test_a_sensor_that_begins_later_is_missing_until_then(tmp_path: Path) -> None:
+    messages = recorded.messages(seconds=3)
+    begins_ns = messages[0].receive_ns + 700_000_000
+    later = (m for m in messages if m.topic != "/lidar/points" or m.receive_ns > begins_ns)
+    report = report_of(recorded.record(tmp_path / "drive.mcap", later), tmp_path / "out")
+    (sequence,) = report["sequences"]
+    assert (sequence["sample"], sequence["missing"]) == (30, {"lidar/points": 7})
 
 
 def test_a_silent_sensor_is_not_called_slow(tmp_path: Path) -> None:

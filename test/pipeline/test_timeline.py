@@ -77,9 +77,9 @@ def test_the_worst_pair_and_the_combinations_are_of_samples() -> None:
     for frame, error_ms in enumerate((3.0, -41.0, 20.0, 60.0)):
         place = None if error_ms == 60.0 else ("s", frame, NOON_NS + frame)
         ledger.paired("/lidar", round(error_ms * 1e6), place)
-    ledger.combined({"/lidar"})
-    ledger.combined({"/lidar", "/radar"})
-    ledger.combined({"/lidar"})
+    ledger.combined({"/lidar"}, labelled=False)
+    ledger.combined({"/lidar", "/radar"}, labelled=False)
+    ledger.combined({"/lidar"}, labelled=False)
     found = ledger.pairings()["/lidar"]
     assert found["worst"] == {"error_ms": -41.0, "sequence": "s", "frame": 1, "time_ns": NOON_NS + 1}
     assert sum(found["counts"]) == 4
@@ -91,8 +91,8 @@ def test_the_worst_pair_and_the_combinations_are_of_samples() -> None:
 def test_companions_are_counted_beyond_the_combinations_that_are_kept() -> None:
     ledger = Ledger()
     for number in range(MOST_COMBINATIONS):
-        ledger.combined({f"/{number}"})
+        ledger.combined({f"/{number}"}, labelled=False)
     for _ in range(10):
-        ledger.combined({"/lidar", "/radar"})
+        ledger.combined({"/lidar", "/radar"}, labelled=False)
     assert len(ledger.combinations()) == MOST_COMBINATIONS
     assert ledger.companions()["/lidar"] == 10

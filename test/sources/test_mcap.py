@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
+from mcapbytes import channel, chunk, mcap, message, schema
 
 from edgefirst_ros.model import zlib_backend
 from edgefirst_ros.model.errors import RecordingError, RecordingNotFound
@@ -52,6 +53,17 @@ def test_every_message_comes_once_in_file_order(tmp_path: Path, compression: str
     assert messages[3].definition == "string data"
     assert recording.faults == []
     assert [t.topic for t in recording.topics()] == ["/t0", "/t1"]
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_what_is_not_wanted_in_full_ends_after_its_beginning(tmp_path: Path, chunked: bool) -> None:
+    given = [bytes([size]) * size for size in (4, 63, 64, 65, 200, 9)]
+    messages = b"".join(message(1, data) for data in given)
+    body = chunk("", messages, len(messages)) if chunked else messages
+    path = tmp_path / "a.mcap"
+    path.write_bytes(mcap(schema(1, "std_msgs/msg/String"), channel(1, 1, "/t"), body))
+    found = McapRecording(path).messages(in_full=lambda *_: False)
+    assert [each.data for each in found] == [data[:64] for data in given]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

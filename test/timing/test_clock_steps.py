@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -49,6 +50,17 @@ def test_the_wall_clock_is_set_back_and_no_other_clock_shows_it(by_ms: float) ->
     assert len(judged.reasons) == 1
     assert "the wall clock was stepped by -" in judged.reasons[0]
     assert judged.wrong(by_ms) == []
+
+
+@pytest.mark.parametrize("by_ms", [-700, -400])
+def test_a_step_that_was_found_is_not_found_again_at_the_next_damaged_stamp(by_ms: float) -> None:
+    made = drive(OWN, stepped=OWN, by_ms=by_ms, receiver_ms=by_ms)
+    later = (n for n, (_, true, t) in enumerate(made) if t.topic == "camera" and true > 9 * SECOND)
+    number = next(later)
+    heard, true, times = made[number]
+    made[number] = heard, true, replace(times, stamp_ns=times.stamp_ns + 300 * MS)
+    judged = Judged(made)
+    assert (len(judged.reasons), judged.told) == (1, [])
 
 
 @pytest.mark.parametrize("by_ms", [-700, -50, 50, 700])

@@ -136,6 +136,20 @@ def test_reordering_may_begin_without_a_word(workers: int) -> None:
     assert_all_true(shots, truth, workers)
 
 
+def test_a_picture_whose_parts_still_come_is_not_decoded_yet() -> None:
+    shots = encode_shots(*recipe("h264-b", **{"x264-params": "slices=2"}), frames=24)
+    truth, video = decode_plainly(shots), stream()
+    for place, shot in enumerate(shots):
+        *first, last = nal_units(shot.packet.data)
+        video.push(shot.time_ns, VideoPacket("h264", rejoin(first)))
+        if place == 12:
+            assert video.judge(shots[0].time_ns).reason is None
+        assert video.join(shot.time_ns, VideoPacket("h264", rejoin([last])))
+    futures = {number: video.request(video.judge(START_NS + STEP_NS * number)) for number in sorted(truth)}
+    video.close()
+    assert all(np.array_equal(futures[number].result().rgb(), rgb) for number, rgb in truth.items())
+
+
 def test_late_parameter_sets_do_not_spoil_the_picture_of_their_time() -> None:
     clip = make_clip("h264-p")
     video = stream()

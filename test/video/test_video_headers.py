@@ -14,8 +14,8 @@ from rewrite import bits_to_bytes, escape, nal_units, se, ue
 
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video import h264, h264slices, h265sets, h265slices
-from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, head
-from edgefirst_ros.video.h264follower import KeptPictures
+from edgefirst_ros.video.bitstream import BitReader, NalUnit, ParameterSets, RecoveryPoint, head
+from edgefirst_ros.video.h264follower import H264Follower, KeptPictures
 from edgefirst_ros.video.h264slices import FRAME, H264SliceHeader
 from edgefirst_ros.video.h265sets import H265ParameterSets, parameter_sets
 
@@ -112,11 +112,11 @@ def test_other_colour_formats(name: str, pix_fmt: str) -> None:
 
 
 def h264_sequence(
-    chroma: str, *, profile: int = 244, poc: str = ue(0) + ue(2), frames_only: str = "1"
+    chroma: str, *, profile: int = 244, poc: str = ue(0) + ue(2), gaps: str = "0", frames_only: str = "1"
 ) -> bytes:
     """An H.264 sequence parameter set without VUI, clause 7.3.2.1.1."""
     bits = f"{profile:08b}" + "0" * 8 + "00011110" + ue(0) + chroma + ue(1) + poc
-    bits += ue(4) + "0" + ue(5) + ue(3) + frames_only + ("" if frames_only == "1" else "0") + "1" + "0" + "0"
+    bits += ue(4) + gaps + ue(5) + ue(3) + frames_only + ("" if frames_only == "1" else "0") + "1" + "0" + "0"
     return b"\x67" + escape(bits_to_bytes(bits))
 
 
@@ -366,3 +366,29 @@ def test_a_slice_refers_to_the_picture_that_it_names(change: tuple[int, int], na
         assert kept.suffice([changed], 10) is (lost != named)
         assert kept.suffice([P_SLICE], 10) is (lost != 4)
         assert kept.suffice([P_SLICE, changed], 10) is (lost not in {4, named})
+
+
+@pytest.mark.parametrize("spoilt", [5, 6])
+def test_a_point_that_a_picture_leads_to_whose_reference_is_missing_is_never_complete(spoilt: int) -> None:
+    """Where frame_num may have gaps: decoding goes on from the key frame for what refers to nothing lost."""
+    follower = H264Follower()
+    follower.sets.add_sequence(h264_sequence(ue(1) + ue(0) * 2 + "00", poc=ue(2), gaps="1"))
+    follower.sets.add_picture(h264_picture(0))
+
+    def starts_ns(frame_num: int, names: int = 0, *, point: int | None = None) -> int | None:
+        """Where decoding must start for a picture that refers to the one before, or so many before that."""
+        change = "1" + ue(0) + ue(names) + ue(3) if names else "0"
+        slices = [NalUnit(1, b"\x61" + bits_to_bytes(ue(0) * 3 + f"{frame_num:05b}" + "0" + change + "0"))]
+        gradual = None if point is None else RecoveryPoint(point, exact=True)
+        found = follower.assess(slices, frame_num, key=False, gradual=gradual)
+        return found.start_ns if found.reason is None else None
+
+    key = NalUnit(5, b"\x65" + bits_to_bytes(ue(0) + ue(2) + ue(0) + "00000" + ue(0) + "00"))
+    assert follower.assess([key], 0, key=True, gradual=None).start_ns == 0
+    assert [starts_ns(1), starts_ns(2, point=4), starts_ns(3)] == [0, 0, 0]
+    if spoilt == 6:
+        assert starts_ns(5, 1) == 0
+        assert starts_ns(6, 1) is None
+    else:
+        assert [starts_ns(5), starts_ns(6, 2)] == [None, 0]
+    assert [starts_ns(7, 3), starts_ns(8)] == [0, 0]

@@ -47,16 +47,14 @@ class DatasetWriter(ABC, Generic[Grown]):
         *,
         overwrite: bool,
     ) -> None:
-        self._place, self._overwrite = place, overwrite
+        self._place, self._locked, self._overwrite = place, journal, overwrite
         self._finished, self._unfinished = finished, unfinished
         self._advice = f"what is committed stays as .part: edgefirst-ros recover {place}"
         self._store: Grown | None = None
         self._warnings: list[str] = []
         self._failed = self._is_complete = False
         refuse_links(root, place, *finished, *unfinished)
-        refuse_busy(journal)
-        if not overwrite:
-            self._refuse_existing()
+        self._refuse_others()
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -122,7 +120,11 @@ class DatasetWriter(ABC, Generic[Grown]):
             raise WriteError(f"{self._place}: not being written; {self._advice}")
         return self._store
 
-    def _refuse_existing(self) -> None:
+    def _refuse_others(self) -> None:
+        """Refuse what is being written, and what is there unless it is to be replaced."""
+        refuse_busy(self._locked)
+        if self._overwrite:
+            return
         for path in self._finished:
             if path.exists():
                 raise OutputExists(f"{path} exists: choose another name{self._instead} or allow overwriting")

@@ -85,8 +85,7 @@ def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, see
     """The group of a place: that of its cell, whoever drives there and whenever."""
     row = math.floor(latitude_deg / CELL_DEG)
     # Each row has whole cells all around; at the poles a single one.
-    middle = min(abs((row + 0.5) * CELL_DEG), 90.0)
-    cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians(middle))))
+    cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians((row + 0.5) * CELL_DEG))))
     column = math.floor((longitude_deg + 180.0) / 360.0 * cells) % cells
     return _chosen(f"place\0{row}\0{column}\0{seed}", val_ratio)
 

@@ -223,7 +223,7 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
             if journal.is_empty:
                 forget(self.paths.journal)
             journal.close()
-            self._refuse_existing()
+            self._refuse_others()
 
     def _move(self, prepared: PreparedSample, files: Sequence[PreparedFile]) -> None:
         """Note where the rig was, as the table and the picture's EXIF say; other cameras are on the same."""

@@ -21,7 +21,7 @@ from places import REPOSITORY
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit.store.chunks import Files
 from edgefirst_ros.formats.zarr2.array import ArrayHeader, Blosc, array_records, read_array
-from edgefirst_ros.formats.zarr2.metadata import dtype_of, fill_of, json_bytes
+from edgefirst_ros.formats.zarr2.metadata import dtype_json, dtype_of, fill_of, json_bytes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
@@ -201,6 +201,12 @@ def test_types_that_no_format_has_are_refused(dtype: object) -> None:
         dtype_of(dtype)
     with pytest.raises(ValueError, match="is not read here"):
         ArrayHeader.parse(json_bytes(metadata_of(dtype)))
+
+
+def test_structures_of_64_fields_and_4_levels_are_read() -> None:
+    assert len(dtype_of([[str(n), "|u1"] for n in range(64)])) == 64
+    deep = np.dtype([("a", [("b", [("c", [("d", "u1")])])])])
+    assert dtype_of(dtype_json(deep)) == deep
 
 
 @pytest.mark.parametrize(

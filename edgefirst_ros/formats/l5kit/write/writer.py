@@ -84,12 +84,13 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         """A sequence starts, the one before is written to its end; the first makes the ``.part`` folder.
 
         Raises:
-            OutputExists: the dataset has a scene of this name already.
+            OutputExists: the dataset has a scene of this name already, or another run has written it since.
             DatasetError: the dataset to append to was not written here.
             WriteError: the output cannot be made, or another process is writing it.
         """
         with self._reporting():
             if self._store is None:
+                self._refuse_others()  # another run may have written it since this one began
                 self._store = self._opened()
             self._end_scene(self._store)
         if any(note.name == sequence.name for note in self._store.notes):

@@ -7,6 +7,7 @@ import gc
 import io
 import math
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,13 @@ def test_many_batches_read_as_one_table(
     assert split.equals(whole)
     for name in ("seq0", "seq1"):
         assert set(whole.filter(pl.col("name") == name)["group"]) == {"train", "val"}
+
+
+def test_where_a_batch_ends_is_what_it_was(tmp_path: Path) -> None:
+    """With the sample that reaches 8 MiB: tables of long drives keep their bytes."""
+    long = replace(FLAT, object_id="x" * 3_800_000)
+    file = pa.ipc.open_file(written(tmp_path, [record(i, long) for i in range(4)], "2026.10"))
+    assert [file.get_batch(n).num_rows for n in range(file.num_record_batches)] == [3, 1]
 
 
 def test_an_empty_dataset_is_a_table_without_rows(tmp_path: Path) -> None:

@@ -126,6 +126,18 @@ def test_focal_length_in_pixels_is_the_product_with_the_plane_resolution() -> No
     assert float(exif[Base.FocalPlaneXResolution]) * 0.768 == pytest.approx(WIDTH, rel=1e-5)
 
 
+def test_pixels_that_are_not_square_are_as_many_more_a_centimetre_down() -> None:
+    camera = camera_info(3600, 2400, 5000.0)
+    camera.k[1, 1] = 4000.0  # 2400 of its rows are as high as 3000 columns are wide
+    _, exif, _ = tags(
+        insert_exif(picture(jpeg()), build_exif(info(camera_info=camera, sensor_width_mm=36.0)))
+    )
+    across, down = float(exif[Base.FocalPlaneXResolution]), float(exif[Base.FocalPlaneYResolution])
+    assert down == pytest.approx(across * 4000 / 5000, rel=1e-5)
+    diagonal_mm = math.hypot(36.0, 30.0)
+    assert exif[Base.FocalLengthIn35mmFilm] == round(50.0 * math.hypot(36.0, 24.0) / diagonal_mm)
+
+
 @pytest.mark.parametrize("fx", [0.0, -1.0, math.nan])
 def test_cameras_that_are_not_calibrated_have_no_focal_length(fx: float) -> None:
     described = info(camera_info=camera_info(fx=fx), sensor_width_mm=5.0)

@@ -188,6 +188,8 @@ def test_files_are_kept_only_all_together(tmp_path: Path, container: str) -> Non
     archive = open_archive(part, container)
     archive.add(record("seq/seq_000.camera.jpeg", b"whole"), b"whole", TIME_NS)
     archive.abort()
+    for stray in ("a", "b", "c") if container == "folder" else ():
+        (part / stray).write_bytes(b"of no sequence")
     archive = open_archive(part, container, resume=True)
     other = record("seq/seq_000.radar.pcd", b"missing")
     assert not archive.keep([record("seq/seq_000.camera.jpeg", b"whole"), other])

@@ -111,6 +111,15 @@ def test_a_detection_is_placed_from_where_the_rig_was_when_it_was_made(tmp_path:
     np.testing.assert_allclose(agents["centroid"][:, 0], [10.0, 12.0, 14.0, 16.0], atol=1e-6)
 
 
+def test_what_was_seen_before_there_were_poses_is_left_out_alone(tmp_path: Path) -> None:
+    first, *rest = ahead([0.0, 100.0, 200.0])
+    now = first.companions[Role.BOXES_3D]
+    old = now._replace(topic="/model/output", time_ns=START_NS - 200 * MS, datum=boxes(box(track_id="old")))
+    given = [replace(first, companions={Role.MODEL: old, Role.BOXES_3D: now}), *rest]
+    agents = write(tmp_path, given).agents[:]
+    np.testing.assert_allclose(agents["centroid"][:, 0], [10.0, 11.0, 12.0], atol=1e-6)
+
+
 def test_no_one_is_carried_on_for_long(tmp_path: Path) -> None:
     """50 ms beyond what was seen, and across gaps of half a second."""
     times = [float(t) for t in range(0, 2000, 50)]

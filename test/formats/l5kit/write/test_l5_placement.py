@@ -146,6 +146,22 @@ def test_unknown_frame_is_refused() -> None:
     assert refused(given) == [("/fusion/boxes3d", "no transform from elsewhere to base_link")]
 
 
+def test_what_is_of_an_unknown_frame_costs_nothing_else() -> None:
+    points = cloud(x=np.ones(1, "f4"), y=np.ones(1, "f4"), z=np.ones(1, "f4"))
+    given = sample(0, {
+        Role.BOXES_3D: boxes(box()), Role.MODEL: boxes(box()),
+        Role.LIDAR_POINTS: points, Role.RADAR_TARGETS: points,
+    })  # fmt: skip
+    lost = (Role.BOXES_3D, Role.LIDAR_POINTS)
+    moved = {role: given.companions[role]._replace(frame_id="elsewhere") for role in lost}
+    given = replace(given, companions={**given.companions, **moved})
+    assert [topic for topic, _ in refused(given)] == ["/fusion/boxes3d", "/lidar/points"]
+    assert placed(given) == [[22.0, 0.0]]
+    for points_of in ("both", "radar"):
+        found = prepare_frame(given, L5KitOptions(points=points_of)).clouds
+        assert [topic for _, topic in found] == ["/radar/targets"]
+
+
 def test_frames_are_followed_to_the_rig_whatever_the_chain() -> None:
     quarter = (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5))
     chain = {
