@@ -27,7 +27,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TARGET = 4.0
+TARGET = 2.5
+"""By CPU of all; the floor is at 5.4."""
 
 
 def run(command: list[str], folder: Path) -> dict[str, float]:
