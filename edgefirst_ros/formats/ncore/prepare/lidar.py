@@ -337,7 +337,7 @@ def lidar_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
         records=(
             *group(""),
             *generic_data(others),
-            *ray_records(rays, times_us.view(np.uint64), returns),
+            *ray_records(rays, times_us.astype(np.uint64), returns),
         ),
         meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **_scale_meta(found)},
         grid=None if grid is None else (grid.shape, grid.rings, grid.kept),
@@ -372,9 +372,7 @@ def _intensity(cloud: PointCloud, rays: Rays, options: NCoreOptions) -> Intensit
         return None
     column = rays.keep(cloud.points[field])
     scale = options.lidar_intensity_max or type_scale(column.dtype)
-    values = as_type(column, np.float32)
-    if column.dtype.kind == "f":
-        values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
+    values = np.nan_to_num(as_type(column, np.float32), posinf=0.0, neginf=0.0)
     outside = int(np.count_nonzero((values < 0) | (values > (scale or np.inf))))
     largest = float(values.max(initial=0.0))
     return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes())

@@ -271,12 +271,8 @@ def rays_of(cloud: PointCloud) -> Rays:
     columns = _columns(cloud)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = columns * columns
-        distance = squares[0]
-        distance += squares[1]
-        distance += squares[2]
-        np.sqrt(distance, out=distance)
-    valid = is_seen(*columns)
-    valid &= distance > _NEAREST_M
+        distance = np.sqrt(squares[0] + squares[1] + squares[2])
+    valid = is_seen(*columns) & (distance > _NEAREST_M)
     kept = None
     if not valid.all():
         kept, columns, distance = valid, columns[:, valid], distance[valid]
