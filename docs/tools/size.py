@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17640,
-    "pipeline": 5570,
-    "video": 4110,
+    "formats": 17630,
+    "pipeline": 5680,
+    "video": 4120,
     "sources": 4170,
     "report": 4310,
     "cli": 3260,
-    "model": 2870,
+    "model": 2880,
     "nodes": 2390,
     "ego": 2400,
-    "timing": 2500,
+    "timing": 2510,
     "simulation": 2415,
-    "live": 1750,
+    "live": 1770,
     "fleet": 2570,
-    "offline": 1860,
-    "config": 1780,
-    "corpus": 2820,
+    "offline": 1870,
+    "config": 1790,
+    "corpus": 2980,
     PLAIN: 90,
 }
-MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 341, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

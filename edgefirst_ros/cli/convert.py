@@ -253,6 +253,7 @@ def convert(
         output=None if is_fleet else folder,
         as_json=as_json,
     ):
+        from edgefirst_ros.config.model import preset
         from edgefirst_ros.offline.naming import named
         from edgefirst_ros.sources.recording import excerpt_of
 
@@ -261,7 +262,7 @@ def convert(
             print_line(err, f"note: {options.INCOMPLETE}")
         excerpt = excerpt_of(start, end)
         chosen = options.chosen(locals())
-        chosen = options.preset(user, chosen) if user else chosen
+        chosen = preset(user, chosen) if user else chosen
         if is_fleet:
             _refuse({"--rig": rig, "--name": bool(name)})
             notes: list[str] = []

@@ -15,11 +15,19 @@ from edgefirst_ros.cli.terminal import make_console, print_line, say
 
 
 def catalog(
-    sets: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Datasets, or folders above them.")],
+    sets: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER...", help="Datasets, or folders above them; paths or URLs."),
+    ],
     *,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.parquet", help="The catalogue, new or to be renewed."),
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.parquet",
+            help="The catalogue, new or to be renewed; or its URL.",
+        ),
     ],
 ) -> None:
     """Make a table of all samples of EdgeFirst datasets, which any tool can ask, or bring one up to date.
@@ -32,6 +40,8 @@ def catalog(
     [bold]Example[/]
 
       edgefirst-ros catalog sets/ -o catalog.parquet
+
+      edgefirst-ros catalog s3://bucket/sets -o s3://bucket/sets/catalog.parquet
     """
     err = make_console(stderr=True)
     with guarded(err):

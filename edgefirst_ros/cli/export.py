@@ -24,9 +24,10 @@ export = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_SOURCES = typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them.")
-Sources = Annotated[list[str], _SOURCES]
-Folders = Annotated[list[Path], _SOURCES]
+Sources = Annotated[
+    list[str],
+    typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them; paths or URLs."),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new or empty folder.")]
 Unlabelled = Annotated[
     bool, typer.Option("--unlabelled", help="Also pictures that no model looked at, as ones without objects.")
@@ -105,7 +106,7 @@ def shards(
 
 
 @export.command(cls=Command)
-def colmap(sources: Folders, *, output: Output, masks: Masks = None, voxel: Voxel = 0.1) -> None:
+def colmap(sources: Sources, *, output: Output, masks: Masks = None, voxel: Voxel = 0.1) -> None:
     """Write each drive as a COLMAP text model with pictures, poses, lenses, masks and the lidar's points.
 
     A drive in several formats is exported once, from the one that has all sensors' own frames; name the
@@ -122,7 +123,7 @@ def colmap(sources: Folders, *, output: Output, masks: Masks = None, voxel: Voxe
 
 
 @export.command(cls=Command)
-def nerfstudio(sources: Folders, *, output: Output, masks: Masks = None, voxel: Voxel = 0.1) -> None:
+def nerfstudio(sources: Sources, *, output: Output, masks: Masks = None, voxel: Voxel = 0.1) -> None:
     """Write each drive for nerfstudio: transforms.json, pictures, masks and the lidar's points as PLY.
 
     Which dataset is taken, and which pictures: as in export colmap.

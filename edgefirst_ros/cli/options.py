@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import ConfigError
 
 TOLD = Path(__file__).parents[1] / "config" / "options.json"
 """What the models of options say, without what they import: ``make reference`` writes it."""
@@ -111,24 +110,6 @@ def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
         elif not block:
             found[option] = format_names(value) if option == "formats" else value
     return found
-
-
-def preset(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a command with those for a program, where none was given.
-
-    Raises:
-        ConfigError: no format knows the program.
-    """
-    known = {name: values for each in FORMATS.values() for name, values in each.presets.items()}
-    if program not in known:
-        raise ConfigError([f"--for: {program!r} is not known; there are {', '.join(sorted(known))}"])
-    merged = dict(given)
-    for name, value in known[program].items():
-        if isinstance(value, Mapping):
-            merged[name] = {**value, **(given.get(name) or {})}
-        elif given.get(name) is None:
-            merged[name] = value
-    return merged
 
 
 def format_names(formats: list[str] | None) -> list[str] | None:

@@ -318,13 +318,13 @@ def standing_for(place: Location, *, whole: bool = False) -> Iterator[Location]:
     if isinstance(place, Path):
         yield place
         return
-    from edgefirst_ros.corpus.standin import standing_in
+    from edgefirst_ros.corpus.places import standing_in
     from edgefirst_ros.offline.drives import is_recording
 
     with ExitStack() as stack:
         if whole or not is_recording(place.name):
             try:
-                place = stack.enter_context(standing_in(place, whole=whole))
+                place = stack.enter_context(standing_in(place, complete=whole))
             except DatasetNotFound:
                 if whole:
                     raise

@@ -619,9 +619,10 @@ class Settings(OptionsModel):
     sync_s: float = Field(
         1.0,
         ge=-1.0,
-        description="Interval at which written data are synced to disk; a power cut loses at most this and "
-        "the time that the disk takes for it. 0: after every sample; off or -1: only when the output is "
-        "complete. Raise it for a slow disk, or turn it off where no power cut can happen.",
+        description="Longest interval at which written data are synced to disk, with new samples half of it; "
+        "a power cut loses at most this and the time that the disk takes for it. 0: after every sample; off "
+        "or -1: only when the output is complete. Raise it for a slow disk, or turn it off where no power "
+        "cut can happen.",
     )
     split_every_s: float = Field(
         0.0,
@@ -975,6 +976,24 @@ def chosen_config(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Confi
         if isinstance(own := given[name], Mapping) and isinstance(before := merged.get(name, {}), Mapping):
             given[name] = {**before, **_given(own)}
     return build_config(merged | given)
+
+
+def preset(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Single settings with those for a program, where none was given.
+
+    Raises:
+        ConfigError: no format knows the program.
+    """
+    known = {name: values for each in FORMATS.values() for name, values in each.presets.items()}
+    if program not in known:
+        raise ConfigError([f"for: {program!r} is not known; there are {', '.join(sorted(known))}"])
+    merged = dict(given)
+    for name, value in known[program].items():
+        if isinstance(value, Mapping):
+            merged[name] = {**value, **(given.get(name) or {})}
+        elif given.get(name) is None:
+            merged[name] = value
+    return merged
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

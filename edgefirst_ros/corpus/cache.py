@@ -8,10 +8,12 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -30,7 +32,7 @@ _TABLE = ".arrow"
 
 
 class Cache:
-    """Bytes by key, each with its checksum, and tables as files of their own.
+    """Bytes by key, each with its checksum, and tables and folders as they are.
 
     A file gets its name once it is complete. If the disk is full or refuses, nothing is kept.
 
@@ -53,14 +55,17 @@ class Cache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            with path.open("rb", buffering=0) as file:
+                state = os.fstat(file.fileno())
+                # Apart, as to cut them off afterwards would copy megabytes.
+                body = file.read(max(0, state.st_size - _CHECKSUM_BYTES))
+                checksum = file.read()
         except OSError:
             return None
-        body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-        if len(checksum) < _CHECKSUM_BYTES or crc32(body).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
+        if crc32(body).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
             path.unlink(missing_ok=True)
             return None
-        _touch(path)
+        _touch(path, state)
         return body
 
     def put(self, key: str, data: bytes | memoryview) -> None:
@@ -74,8 +79,8 @@ class Cache:
         """A table of so many bytes; None if it is not there."""
         path = self._path(key + _TABLE) if self._most else _temporary() / (key + _TABLE)
         try:
-            if path.stat().st_size == size:
-                _touch(path)
+            if (state := path.stat()).st_size == size:
+                _touch(path, state)
                 return path
         except OSError:
             pass
@@ -93,11 +98,36 @@ class Cache:
                 return self._write(self._path(key + _TABLE), data, sync=True)
         return self._write(_temporary() / (key + _TABLE), data)
 
+    def folder(self, key: str, name: str, size: int, make: Callable[[Path], None]) -> Path:
+        """A folder of so many bytes, made if it is not there; a too large one goes with this process.
+
+        Raises:
+            WriteError: there is no room for it.
+        """
+        top = self._path(key) if size <= self._most * _KEPT else _temporary() / key
+        if not top.exists():
+            part = top.with_name(f"{top.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+            try:
+                with disk_errors(top):
+                    (part / name).mkdir(parents=True, mode=0o700)
+                    make(part / name)
+                    try:
+                        part.rename(top)
+                    except OSError:
+                        if not top.exists():  # else another process was quicker
+                            raise
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+            self._count(size)
+        _touch(top, top.stat())
+        return top / name
+
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]
 
     def _write(self, path: Path, *parts: bytes | memoryview, sync: bool = False) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
         try:
             with part.open("xb") as file:
@@ -110,10 +140,13 @@ class Cache:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
-        self._written += sum(map(len, parts))
+        self._count(sum(map(len, parts)))
+        return path
+
+    def _count(self, written: int) -> None:
+        self._written += written
         if self._most and self._written > self._most // _SHARE:
             self.shrink()
-        return path
 
     def shrink(self) -> None:
         """Remove what was not used for longest, down to the part that is kept."""
@@ -124,22 +157,40 @@ class Cache:
             for folder in filter(Path.is_dir, self._folder.iterdir()):
                 for path in folder.iterdir():
                     with suppress(FileNotFoundError):
-                        found = path.stat()
-                        if path.suffix == ".part" and now_s - found.st_mtime > _LEFT_S:
-                            path.unlink()
+                        used_s, size = _state(path)
+                        if path.suffix == ".part" and now_s - used_s > _LEFT_S:
+                            _remove(path)
                         else:
-                            held.append((found.st_mtime, found.st_size, path))
+                            held.append((used_s, size, path))
             total = sum(size for _, size, _ in held)
             for _, size, path in sorted(held):
                 if total <= self._most * _KEPT:
                     break
-                path.unlink(missing_ok=True)
+                _remove(path)
                 total -= size
 
 
-def _touch(path: Path) -> None:
-    with suppress(OSError):
-        if time.time() - path.stat().st_mtime > _TOUCHED_S:
+def _state(path: Path) -> tuple[float, int]:
+    """When a file, or a folder of some, was used last, and its bytes."""
+    found = path.stat()
+    if not path.is_dir():
+        return found.st_mtime, found.st_size
+    files = [each.stat() for each in path.rglob("*") if each.is_file()]
+    is_growing = path.suffix == ".part"
+    last_s = max([found.st_mtime, *(each.st_mtime for each in files if is_growing)])
+    return last_s, sum(each.st_size for each in files)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _touch(path: Path, state: os.stat_result) -> None:
+    if time.time() - state.st_mtime > _TOUCHED_S:
+        with suppress(OSError):
             os.utime(path)
 
 

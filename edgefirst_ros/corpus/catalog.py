@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from edgefirst_ros.corpus.facts import COLUMNS, COUNT, DATASET, ROWS, VERSION, Dataset, rows_of, with_classes
+from edgefirst_ros.corpus.places import Place, location, renewed, tables_of
+from edgefirst_ros.corpus.places import find as find_places
+from edgefirst_ros.corpus.remote import RemotePlace
 from edgefirst_ros.formats.crashsafe.manifest import version_of
 from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
@@ -30,6 +33,7 @@ from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TAB
 from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.sources.location import Location, Url
 
 FORMAT = b"edgefirst_ros catalogue, version 1"
 _NOTE = b"edgefirst_ros"
@@ -48,7 +52,7 @@ class Catalogued:
         faults: sentences on datasets that could not be read, and are not in it.
     """
 
-    path: Path
+    path: Location
     samples: int = 0
     kept: int = 0
     added: int = 0
@@ -56,33 +60,37 @@ class Catalogued:
     faults: list[str] = field(default_factory=list)
 
 
-def catalog(
-    sets: str | PathLike[str] | Iterable[str | PathLike[str]], out: str | PathLike[str]
-) -> Catalogued:
+def catalog(sets: Place | Iterable[Place], out: Place) -> Catalogued:
     """Make a catalogue of all EdgeFirst datasets in and below folders, or bring one up to date.
 
     Rows of datasets that are as they were, and of those that are elsewhere, are kept.
 
     Args:
-        sets: a folder, or several.
-        out: the Parquet file; docs/corpus.md has its columns.
+        sets: a folder, or several, as paths or URLs (s3, gs, az).
+        out: the Parquet file, as path or URL; docs/corpus.md has its columns.
 
     Raises:
         DatasetNotFound: there are no such folders, or no dataset in them.
+        DatasetError: a store does not answer, or refuses the file.
         WriteError: ``out`` is there and is no catalogue; the disk is full, or refuses.
     """
-    tops = [Path(sets)] if isinstance(sets, str | PathLike) else [Path(each) for each in sets]
-    path = Path(out)
-    found = {each.shown: each for top in tops for each in finished(top, path)}
-    if not found:
-        raise DatasetNotFound(f"{', '.join(map(str, tops))}: no finished EdgeFirst dataset is there")
-    here = [top.absolute() for top in tops]
+    tops = list(map(location, [sets] if isinstance(sets, str | PathLike | Url) else sets))
+    place = location(out)
+    with renewed(place) as path:
+        found = {each.shown: each for top in tops for each in _finished(top, path)}
+        if not found:
+            raise DatasetNotFound(f"{', '.join(map(str, tops))}: no finished EdgeFirst dataset is there")
+        here = [top.absolute() for top in tops if isinstance(top, Path)]
+        there = tuple(f"{top}/" for top in tops if isinstance(top, Url))
 
-    def is_gone(shown: str) -> bool:
-        place = Path(resolved(shown, path))
-        return "://" not in shown and any(top in (place, *place.parents) for top in here)
+        def is_gone(shown: str) -> bool:
+            if "://" in shown:
+                return f"{shown}/".startswith(there)
+            local = Path(resolved(shown, path))
+            return any(top in (local, *local.parents) for top in here)
 
-    return update(path, found.values(), is_gone)
+        done = update(path, found.values(), is_gone)
+    return replace(done, path=place)
 
 
 def update(path: Path, found: Iterable[Dataset], is_gone: Callable[[str], bool]) -> Catalogued:
@@ -291,6 +299,19 @@ def tables_in(files: Iterable[str]) -> Iterator[Tables]:
         if table == f"{name}{TABLE}" and f"{folder}/{manifest}" in there:
             wanted = [each for each in (table, manifest, QUALITY) if f"{folder}/{each}" in there]
             yield Tables(folder, name, f"{folder}/{name}.zip" in there, wanted)
+
+
+def _finished(top: Location, out: Path) -> Iterator[Dataset]:
+    """The finished EdgeFirst datasets at or below a place, as a file calls them."""
+    if isinstance(top, Path):
+        yield from finished(top, out)
+        return
+    for each in find_places(top):
+        if isinstance(each.place, RemotePlace):
+            told = [f"{each.name}{ending}" for ending in (TABLE, MANIFEST)]
+            version = " ".join(each.place.version(name) for name in told if each.place.is_file(name))
+            is_packed = each.place.is_file(f"{each.name}.zip")
+            yield Dataset(each.shown, each.name, version, is_packed, partial(tables_of, each))
 
 
 def finished(top: Path, out: Path) -> Iterator[Dataset]:

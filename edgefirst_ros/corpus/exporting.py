@@ -10,7 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from edgefirst_ros.corpus.reading import NAME, Place
+from edgefirst_ros.corpus.places import Place
+from edgefirst_ros.corpus.reading import NAME
 from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample

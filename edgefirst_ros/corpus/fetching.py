@@ -1,12 +1,14 @@
 """Ranges of objects for any process: several at once, through the cache, also where a process was forked.
 
-Requests of a forked process are made by a process of its own, as the client of object stores has threads,
-which a fork does not copy.
+The client of object stores has threads, which a fork does not copy. So a process that opens datasets, and may
+be forked, has a helper ask at first: those that are forked from it have clients of their own. One that is
+forked from a process which had a client has a helper, too; what it gets comes through a pipe.
 """
 
 from __future__ import annotations
 
 import fcntl
+import multiprocessing
 import os
 import pickle
 import signal
@@ -25,7 +27,7 @@ from edgefirst_ros.corpus.cache import Cache, default_cache
 from edgefirst_ros.formats.edgefirst.read.places import ForkLock
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, RecordingError, RecordingNotFound
 from edgefirst_ros.sources.location import Url
-from edgefirst_ros.sources.remote import Fetcher, ObjectVersion, read_range, wait_for, was_forked
+from edgefirst_ros.sources.remote import Fetcher, ObjectVersion, has_client, read_range, wait_for, was_forked
 
 Result = TypeVar("Result")
 REQUESTS = 8
@@ -36,6 +38,9 @@ PIECE_BYTES = 8 << 20
 """Fetched at most by one request."""
 _MOST_AHEAD_BYTES = 256 << 20
 """Fetched ahead and not yet read, for a process: a batch of 32 pictures with radar cubes."""
+_LOOKS = 16
+"""Samples or batches for which a helper asks in a process that may be forked: enough to look at a few, as one
+does before training; who reads more reads them itself."""
 
 
 class Wanted(NamedTuple):
@@ -83,8 +88,14 @@ class Requests:
         self._ahead: OrderedDict[Wanted, Future[memoryview]] = OrderedDict()
         self._ahead_bytes = 0
         self._helper: _Helper | None = None
+        self._looks = 0
 
-    def read(self, wanted: Wanted) -> bytes:
+    def open_first(self) -> None:
+        """Datasets are opened, and processes may be forked then: have a helper ask for a while."""
+        if not has_client() and _may_be_forked():
+            self._looks = _LOOKS
+
+    def read(self, wanted: Wanted) -> bytes | memoryview:
         """A range: fetched ahead, from the cache, or by a request.
 
         Raises:
@@ -95,7 +106,7 @@ class Requests:
             self._ahead_bytes -= 0 if under_way is None else wanted.end - wanted.begin
         if under_way is not None:
             with of_datasets():
-                return bytes(under_way.result())
+                return under_way.result()
         if (found := self.cache.get(wanted.key)) is not None:
             return found
         data = self.together(wanted.pieces())
@@ -113,18 +124,24 @@ class Requests:
             return b"".join(future.result() for future in futures)
 
     def ahead(self, wanted: Iterable[Wanted]) -> None:
-        """Begin to fetch ranges of an object, near ones together, which are read soon."""
+        """Begin to fetch ranges which are read soon in this order, near ones of an object together."""
         with self._lock:
-            new = [each for each in dict.fromkeys(wanted) if each not in self._ahead]
+            asked = [each for each in dict.fromkeys(wanted) if each not in self._ahead]
+        new = {each: number for number, each in enumerate(asked) if not self.cache.has(each.key)}
+        if new and self._looks:
+            self._looks -= 1
+            if not self._looks and self._helper is not None:
+                self._helper.end()
+                self._helper = None
         groups: list[list[Wanted]] = []
-        for each in sorted(each for each in new if not self.cache.has(each.key)):
+        for each in sorted(new):
             last = groups[-1] if groups else []
             is_near = last and last[0][:2] == each[:2] and each.begin <= last[-1].end + JOIN_GAP_BYTES
             if is_near and each.end - last[0].begin <= PIECE_BYTES:
                 last.append(each)
             else:
                 groups.append([each])
-        for group in groups:
+        for group in sorted(groups, key=lambda group: min(new[each] for each in group)):
             self._fetch_ahead(group)
 
     def _fetch_ahead(self, group: list[Wanted]) -> None:
@@ -169,18 +186,35 @@ class Requests:
 
     def _range(self, wanted: Wanted) -> tuple[memoryview, ObjectVersion]:
         url, _, begin, end = wanted
-        if not was_forked():
+        if self._is_direct():
             return read_range(url, begin, end)
         data, version = self.call(_copied_range, url, begin, end)
         return memoryview(data), version
 
     def call(self, function: Callable[..., Result], *given: object) -> Result:
-        """Call a function of a module, which asks a store, here or in a process that was not forked."""
-        if not was_forked():
-            return wait_for(partial(function, *given))
+        """Call a function of a module, which asks a store, here or in a helper."""
+        while not self._is_direct():
+            try:
+                return cast("Result", self._own_helper().call(function, *given))
+            except (
+                _HelperEnded
+            ):  # without an interpreter of its own, such as in a frozen program, none begins
+                if was_forked():
+                    raise
+                self._looks = 0
+        return wait_for(partial(function, *given))
+
+    def _is_direct(self) -> bool:
+        return not was_forked() and (self._looks <= 0 or has_client())
+
+    def _own_helper(self) -> _Helper:
         with self._lock:
-            self._helper = self._helper or _Helper()
-        return cast("Result", self._helper.call(function, *given))
+            before = self._helper
+            if before is None or before.environment != dict(os.environ):
+                self._helper = _Helper()
+                if before is not None:
+                    before.end()
+            return cast("_Helper", self._helper)
 
     @cached_property
     def _fetcher(self) -> Fetcher:
@@ -207,21 +241,35 @@ def _copied_range(url: Url, begin: int, end: int) -> tuple[bytes, ObjectVersion]
     return bytes(data), version
 
 
+def _may_be_forked() -> bool:
+    """Whether workers of this process would be forked from it, as far as was said; one itself has none."""
+    said = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return said == "fork" and multiprocessing.parent_process() is None
+
+
 _PIPE_BYTES = 1 << 20
 """Held by the pipe of answers: with 64 kB a picture would take ten changes from one process to the other."""
-_ENDED = "the process that makes requests for a forked one has ended"
+
+
+class _HelperEnded(DatasetError):
+    def __init__(self, text: str = "the process that makes requests for this one has ended") -> None:
+        super().__init__(text)
 
 
 class _Helper:
-    """A process that calls functions for this one, several at once; it ends with this one."""
+    """A process that calls functions for this one, several at once; it ends with this one.
+
+    Attributes:
+        environment: that of this process, which it has; credentials are in there.
+    """
 
     def __init__(self) -> None:
-        path = os.pathsep.join(filter(None, sys.path))
+        path, self.environment = os.pathsep.join(filter(None, sys.path)), dict(os.environ)
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**self.environment, "PYTHONPATH": path},
         )
         with suppress(AttributeError, OSError):  # elsewhere than on Linux pipes hold what they hold
             fcntl.fcntl(cast("BinaryIO", self._process.stdout).fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -238,9 +286,14 @@ class _Helper:
             self._waiting[self._count] = future
             try:
                 _send(cast("BinaryIO", self._process.stdin), (self._count, (function, given)))
-            except OSError as error:
-                raise DatasetError(_ENDED) from error
+            except (OSError, ValueError) as error:
+                raise _HelperEnded from error
         return future.result()
+
+    def end(self) -> None:
+        """Let it end; who waits for it is told."""
+        with self._lock, suppress(OSError):
+            cast("BinaryIO", self._process.stdin).close()
 
     def _receive(self) -> None:
         for number, answer in _received(cast("BinaryIO", self._process.stdout)):
@@ -251,8 +304,9 @@ class _Helper:
                 future.set_result(answer)
         with self._lock:
             for future in self._waiting.values():
-                future.set_exception(DatasetError(_ENDED))
+                future.set_exception(_HelperEnded())
             self._waiting.clear()
+        self._process.wait()
 
 
 def serve() -> None:

@@ -1,26 +1,39 @@
-"""Which datasets a path, a URL or a list of samples names, and where each of them lies."""
+"""Which datasets a path, a URL or a list of samples names, and where each of them lies.
+
+For what looks at paths there are folders of this machine that stand for a URL, and copies.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from io import BytesIO
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from edgefirst_ros.corpus.fetching import of_datasets, requests
+from edgefirst_ros.corpus.fetching import REQUESTS, Wanted, of_datasets, requests, tag
 from edgefirst_ros.corpus.remote import RemotePlace, whole
-from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.edgefirst.read.places import ELSEWHERE, LocalPlace
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import REPORT, read_regular, refusing
 from edgefirst_ros.sources.location import Location, Url, location_of
-from edgefirst_ros.sources.remote import ObjectVersion, StoredObject, list_objects, read_version
+from edgefirst_ros.sources.remote import (
+    ObjectVersion,
+    StoredObject,
+    list_objects,
+    read_version,
+    write_object,
+)
 from edgefirst_ros.sources.scratch import scratch_folder
 
+Place: TypeAlias = str | PathLike[str] | Url
 LIST = ".parquet"
 """Lists of samples are named so."""
 _TABLE = ".arrow"
@@ -46,7 +59,7 @@ class Found(NamedTuple):
         return str(path if path.name == self.name else path / f"{self.name}{_TABLE}")
 
 
-def location(place: str | PathLike[str] | Url) -> Location:
+def location(place: Place) -> Location:
     """The path or URL that a user means.
 
     Raises:
@@ -66,12 +79,6 @@ def find(place: Location) -> list[Found]:
     if not found:
         raise DatasetNotFound(f"{place}: holds no finished EdgeFirst dataset; is it the folder of one?")
     return found
-
-
-def holds_any(path: Path) -> bool:
-    """Whether an EdgeFirst dataset is at or below a folder, finished or not."""
-    name = path.absolute().name
-    return any((path / f"{name}{ending}").exists() for ending in _OWN) or any(_tables(path, _DEEPEST))
 
 
 def _local(path: Path) -> list[Found]:
@@ -224,10 +231,13 @@ def read_list(place: Location) -> list[Chosen]:
         ]
 
 
-def _fetched(url: Url) -> bytes:
+def _version_of(url: Url) -> ObjectVersion:
     with of_datasets():
-        version = requests().call(read_version, url)
-    return requests().read(whole(url, version))
+        return requests().call(read_version, url)
+
+
+def _fetched(url: Url) -> bytes:
+    return bytes(requests().read(whole(url, _version_of(url))))
 
 
 @contextmanager
@@ -242,9 +252,131 @@ def nearby(place: Location) -> Iterator[Path]:
         yield place
         return
     with scratch_folder() as folder:
-        path = folder / place.name
-        path.write_bytes(_fetched(place))
-        yield path
+        _fetch(place.parent, {place.name: _version_of(place)}, folder)
+        yield folder / place.name
+
+
+@contextmanager
+def renewed(place: Location) -> Iterator[Path]:
+    """A file on this machine that is there or not, and is written within the block; then a URL gets it.
+
+    Raises:
+        DatasetError: the store does not answer, or refuses it.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch_folder() as folder:
+        with suppress(DatasetNotFound):
+            _fetch(place.parent, {place.name: _version_of(place)}, folder)
+        yield folder / place.name
+        with of_datasets():
+            requests().call(write_object, place, folder / place.name)
+
+
+@contextmanager
+def standing_in(url: Url, *, complete: bool = False) -> Iterator[Path]:
+    """A folder that stands for a URL until the block ends.
+
+    Args:
+        url: of a dataset, or of a folder above some.
+        complete: has all files of any format, which are fetched at once; else those beside sensor files, and
+            these are fetched as they are read.
+
+    Raises:
+        DatasetNotFound: there is none.
+        DatasetError: it cannot be read.
+        WriteError: there is no room for it.
+    """
+    with scratch_folder() as scratch, ExitStack() as stack:
+        top = scratch / url.name
+        if complete:
+            objects = listed(url)
+            if not objects:
+                raise DatasetNotFound(f"{url}: there is nothing; is it the folder of a dataset?")
+            _fetch(url, objects, top)
+        else:
+            for each in find(url):
+                folder = top / str(each.place.path)[len(str(url)) :].strip("/")
+                stack.enter_context(_standing(each, folder))
+        yield top
+
+
+@contextmanager
+def tables_of(found: Found) -> Iterator[Path]:
+    """The folder of a dataset, or one on this machine with its tables until the block ends."""
+    if isinstance(found.place, LocalPlace):
+        yield found.place.path
+        return
+    with scratch_folder() as scratch, _standing(found, scratch / found.name):
+        yield scratch / found.name
+
+
+@contextmanager
+def _standing(found: Found, folder: Path) -> Iterator[None]:
+    """A folder with what is beside sensor files of a dataset in a store, which are read from there."""
+    if isinstance(found.place, RemotePlace):
+        _fetch(found.place.path, dict(found.place.beside(found.name)), folder)
+        ELSEWHERE[folder] = found.place
+    try:
+        yield
+    finally:
+        ELSEWHERE.pop(folder, None)
+
+
+def copied(url: Url, chosen: Callable[[Path], Path | None]) -> Path | None:
+    """A copy of a dataset at or below a URL, which the cache keeps.
+
+    Args:
+        url: of it, or of a folder above it.
+        chosen: is given a folder with files of the objects' names and sizes, without what is in them, and
+            returns which folder is the dataset; None if none is.
+
+    Raises:
+        DatasetError: it cannot be read.
+        WriteError: there is no room for it.
+    """
+    objects = listed(url)
+    with scratch_folder() as scratch:
+        top = scratch / url.name
+        top.mkdir()
+        for key, version in objects.items():
+            path = _below(top, key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                file.truncate(version.size)
+        found = chosen(top)
+    if found is None:
+        return None
+    inside = "" if found == top else f"{found.relative_to(top).as_posix()}/"
+    own = {key.removeprefix(inside): v for key, v in objects.items() if key.startswith(inside)}
+    place = url / inside.rstrip("/") if inside else url
+    told = "\n".join([str(place), *(f"{key}\0{v.size}\0{tag(v)}" for key, v in sorted(own.items()))])
+    key = sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+    size = sum(version.size for version in own.values())
+    return requests().cache.folder(key, place.name, size, lambda folder: _fetch(place, own, folder))
+
+
+def _fetch(url: Url, objects: Mapping[str, ObjectVersion], folder: Path) -> None:
+    """Copy objects below a URL to their places below a folder, several at a time, each piece by piece."""
+
+    def fetch(key: str) -> None:
+        path = _below(folder, key)
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                for piece in Wanted(url / key, objects[key], 0, objects[key].size).pieces():
+                    file.write(requests().together([piece]))
+
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        for done in [pool.submit(fetch, key) for key in objects]:
+            done.result()
+
+
+def _below(folder: Path, key: str) -> Path:
+    if ".." in PurePosixPath(key).parts:
+        raise DatasetError(f"{key}: leads out of its folder")
+    return folder / key
 
 
 def _from(place: Location, text: str) -> Location:

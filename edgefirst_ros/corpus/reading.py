@@ -6,23 +6,24 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.recfunctions import structured_to_unstructured
 
 from edgefirst_ros.corpus.corpus import Corpus, limited
-from edgefirst_ros.corpus.places import LIST, Chosen, Found, find, holds_any, location, read_list
+from edgefirst_ros.corpus.fetching import requests
+from edgefirst_ros.corpus.places import LIST, Chosen, Found, Place, copied, find, location, read_list
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.edgefirst.read.places import LocalPlace
+from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, ExtraNotInstalled
 from edgefirst_ros.sources.location import Location, Url
 
 NAME = "edgefirst"
 """The format whose datasets are read as one, and from elsewhere."""
-Place: TypeAlias = str | PathLike[str] | Url
 _OPENED_AT_ONCE = 16
 """Datasets whose index is fetched: each takes two or three answers of a store, one after another."""
 
@@ -66,7 +67,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
 
     Where there is none, an NCore sequence or an L5Kit dataset: see ``help(type(dataset))``. These take no
-    further arguments, and have to be on this machine.
+    further arguments; from a URL they are copied whole.
 
     Args:
         place: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above it, as path or URL (s3, gs,
@@ -88,20 +89,25 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     """
     chosen: list[Chosen] | None = None
     if isinstance(place, str | PathLike | Url):
-        where = location(place)
-        if isinstance(where, Path) and (other := _other(where, format)) is not None:
-            return other
+        where = _ready(location(place))
+        if format not in {None, NAME}:
+            return _other(where, format)
         if where.suffix == LIST:
             chosen = read_list(where)
             found = [_only(each) for each in dict.fromkeys(each.dataset for each in chosen)]
         else:
-            found = find(where)
+            try:
+                found = find(where)
+            except DatasetNotFound:
+                if format == NAME or (other := _other(where)) is None:
+                    raise
+                return other
             if len(found) == 1:
                 return EdgeFirstDataset(
                     *found[0], keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
                 )
     else:
-        found = [each for part in place for each in find(location(part))]
+        found = [each for part in place for each in find(_ready(location(part)))]
     if not found:
         raise DatasetNotFound("no dataset was named")
     wanted = None if keys is None else [keys] if isinstance(keys, str) else list(keys)
@@ -121,24 +127,39 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     return corpus if order is None else corpus.only(group, labelled)
 
 
-def _other(path: Path, wanted: str | None) -> Any:  # noqa: ANN401 - each format's own
-    """The samples of a dataset of another format, where no EdgeFirst dataset is; else None.
+def _ready(place: Location) -> Location:
+    """A place that is opened now."""
+    if isinstance(place, Url):
+        requests().open_first()
+    return place
+
+
+def _other(place: Location, wanted: str | None = None) -> Any:  # noqa: ANN401 - each format's own
+    """The samples of a dataset of another format, or one that was asked for; None if there is none.
 
     Raises:
-        DatasetNotFound: there are several.
+        DatasetNotFound: there are several, or none of the one that was asked for.
     """
-    if wanted == NAME or not path.is_dir() or (wanted is None and holds_any(path)):
-        return None
     if wanted is not None and wanted not in FORMATS:
         raise ConfigError([f"format: expected one of {', '.join(FORMATS)}, found {wanted}"])
-    others = [each for name, each in FORMATS.items() if name != NAME and wanted in {None, name}]
-    found = [(each, dataset) for each in others for dataset in each.find(path) if dataset.exists()]
-    if len(found) > 1:
-        some = ", ".join(str(dataset) for _, dataset in found[:3])
-        raise DatasetNotFound(f"{path}: holds {len(found)} datasets; name one of them, such as {some}")
-    if not found and wanted is not None:
-        raise DatasetNotFound(f"{path}: holds no finished dataset of {wanted}")
-    return found[0][0].samples(found[0][1]) if found else None
+    of: list[Format[Any]] = []
+
+    def chosen(path: Path) -> Path | None:
+        others = [each for name, each in FORMATS.items() if name != NAME and wanted in {None, name}]
+        found = [(each, dataset) for each in others for dataset in each.find(path) if dataset.exists()]
+        if len(found) > 1:
+            some = ", ".join(str(place / dataset.relative_to(path).as_posix()) for _, dataset in found[:3])
+            raise DatasetNotFound(f"{place}: holds {len(found)} datasets; name one of them, such as {some}")
+        of.extend(each for each, _ in found)
+        return found[0][1] if found else None
+
+    if isinstance(place, Path):
+        path = chosen(place) if place.is_dir() else None
+    else:
+        path = None if place.root.startswith("http") else copied(place, chosen)
+    if path is None and wanted is not None:
+        raise DatasetNotFound(f"{place}: holds no finished dataset of {wanted}")
+    return None if path is None else of[0].samples(path)
 
 
 def _only(place: Location) -> Found:
@@ -147,7 +168,7 @@ def _only(place: Location) -> Found:
     Raises:
         DatasetNotFound: there is none, or several.
     """
-    found = find(place)
+    found = find(_ready(place))
     if len(found) > 1:
         raise DatasetNotFound(f"{place}: holds {len(found)} datasets; a list names each by itself")
     return found[0]

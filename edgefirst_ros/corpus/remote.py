@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from edgefirst_ros.corpus.fetching import Wanted, requests
+from edgefirst_ros.corpus.fetching import Wanted, requests, tag
 from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.sources.location import Url
@@ -45,6 +45,10 @@ class RemotePlace:
             if key != f"{name}.zip" and not key.startswith(f"{name}/"):
                 yield key, version
 
+    def version(self, name: str) -> str:
+        """What tells a file from any other of its name."""
+        return tag(self._objects[name])
+
     def refuse_links(self, folder: str, *files: str) -> None:
         """Do nothing: there are none."""
 
@@ -67,7 +71,7 @@ class RemotePlace:
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        return requests().read(self._whole(name))
+        return bytes(requests().read(self._whole(name)))
 
     def ahead(self, names: Sequence[str]) -> None:
         """Begin to fetch files."""
@@ -120,9 +124,9 @@ class RemoteRanges:
         self.size = self.stored = version.size
         least, most = _TAIL_BYTES
         end = min(self.size, most, max(least, self.size // _TAIL_SHARE))
-        self._tail = requests().read(self._wanted(self.size - end, end)) if end else b""
+        self._tail = bytes(requests().read(self._wanted(self.size - end, end))) if end else b""
 
-    def read(self, begin: int, length: int) -> bytes:
+    def read(self, begin: int, length: int) -> bytes | memoryview:
         """Bytes from an offset on."""
         wanted, tail = self._wanted(begin, length), self._tail
         if wanted.begin >= wanted.end:
@@ -131,7 +135,7 @@ class RemoteRanges:
             return requests().read(wanted)
         kept = self.size - len(tail)
         before = requests().read(wanted._replace(end=kept)) if begin < kept else b""
-        return before + tail[max(0, begin - kept) : wanted.end - kept]
+        return bytes(before) + tail[max(0, begin - kept) : wanted.end - kept]
 
     def ahead(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Begin to fetch ranges."""

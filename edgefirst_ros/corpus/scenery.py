@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,7 @@ from PIL import ImageChops
 
 from edgefirst_ros.corpus.cloud import ColouredCloud, Colours, inverted, ply
 from edgefirst_ros.corpus.exporting import new_folder, write_new
+from edgefirst_ros.corpus.places import Place, location, standing_in
 from edgefirst_ros.corpus.survey import Pose, Survey, View, surveys
 from edgefirst_ros.formats.scene import Points
 from edgefirst_ros.model.camera import Intrinsics
@@ -21,13 +23,14 @@ from edgefirst_ros.model.errors import ConfigError, DatasetError
 from edgefirst_ros.model.pictures import JPEG
 from edgefirst_ros.model.transform import quaternion_of
 from edgefirst_ros.model.untrusted import read_regular, refusing, safe_name
+from edgefirst_ros.sources.location import Url
 
 VOXEL_M = 0.1
 _MOST_MASK_BYTES = 64 << 20
 _OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 """From a camera with y up and z backward to one with y down and z forward."""
 
-Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
+Places = Place | Iterable[Place]
 
 
 class Exported(NamedTuple):
@@ -55,7 +58,7 @@ class _Shot(NamedTuple):
 
 
 def export_colmap(
-    sources: Paths,
+    sources: Places,
     out: str | PathLike[str],
     *,
     masks: str | PathLike[str] | None = None,
@@ -69,7 +72,7 @@ def export_colmap(
     lidar for each voxel, in the colour of a picture. If it fails, nothing is left of it.
 
     Args:
-        sources: datasets with pictures and poses, folders above them, or a list of both.
+        sources: datasets with pictures and poses, folders above them, or a list of both, as paths or URLs.
         out: a new or empty folder.
         masks: a folder with CAMERA.png, as ``edgefirst-ros mask`` writes it, for datasets that have none.
         voxel_m: edge of a voxel in metres.
@@ -84,7 +87,7 @@ def export_colmap(
 
 
 def export_nerfstudio(
-    sources: Paths,
+    sources: Places,
     out: str | PathLike[str],
     *,
     masks: str | PathLike[str] | None = None,
@@ -102,16 +105,21 @@ def export_nerfstudio(
     return _exported(sources, out, masks, voxel_m, _write_nerfstudio)
 
 
-def _exported(sources: Paths, out: Any, masks: Any, voxel_m: float, write: Any) -> list[Exported]:  # noqa: ANN401
+def _exported(sources: Places, out: Any, masks: Any, voxel_m: float, write: Any) -> list[Exported]:  # noqa: ANN401
     if not voxel_m > 0:
         raise ConfigError([f"voxel: expected more than 0 m, found {voxel_m:g}"])
     if masks is not None and not Path(masks).is_dir():
         raise ConfigError([f"masks: {masks}: no such folder"])
-    given = [sources] if isinstance(sources, str | PathLike) else [*sources]
+    given = [sources] if isinstance(sources, str | PathLike | Url) else [*sources]
     found: list[Exported] = []
-    with new_folder(out) as folder:
+    with new_folder(out) as folder, ExitStack() as stack:
         used: set[str] = set()
-        for survey in surveys(map(Path, given)):
+        places = map(location, given)
+        paths = (
+            stack.enter_context(standing_in(each, complete=True)) if isinstance(each, Url) else each
+            for each in places
+        )
+        for survey in surveys(paths):
             name = safe_name(survey.name)
             while name in used:
                 name += "_2"

@@ -15,6 +15,7 @@ from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
 from edgefirst_ros.formats.edgefirst.finish import MADE_BY, categories, write_arrow
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Key, find_stems, split
+from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.store.archive import (
     QUALITY,
     TABLE,
@@ -79,7 +80,8 @@ class _Source:
                 names = [str(name) for name in batch.column("name").to_pylist()]
                 keys = zip(names, batch.column("frame").to_pylist(), strict=True)
                 mask = pa.array([key in self.groups for key in keys], pa.bool_())
-                yield pa.Table.from_batches([batch]).filter(mask)
+                plain = pa.schema([each.with_type(_plain(each.type)) for each in batch.schema])
+                yield pa.Table.from_batches([batch]).cast(plain).filter(mask)
 
 
 def write_subset(path: Path, chosen: Mapping[str, tuple[str, Sequence[Picked]]]) -> None:
@@ -98,6 +100,7 @@ def write_subset(path: Path, chosen: Mapping[str, tuple[str, Sequence[Picked]]])
     """
     sources = [_Source.of(shown, place, picked) for shown, (place, picked) in chosen.items()]
     _refuse_shared(sources)
+    _refuse_orders(sources)
     schema, labels = _unified(sources)
     growing = part_path(path)
     with disk_errors(path):
@@ -124,6 +127,25 @@ def _refuse_shared(sources: Sequence[_Source]) -> None:
                 raise ConfigError([f"{twice}: choose one, such as with where: dataset = '{other}'"])
 
 
+def _refuse_orders(sources: Sequence[_Source]) -> None:
+    """Refuse tables that state no version, and whose types say that places or poses are in several orders."""
+    of = {"location": is_longitude_first, "pose": is_yaw_first}
+    first: dict[str, tuple[bool, str]] = {}
+    for source in sources:
+        schema = source.table(()).schema
+        for name in of.keys() & {*schema.names} if _VERSION not in (schema.metadata or {}) else ():
+            value = getattr(schema.field(name).type, "value_type", None)
+            told = of[name](None, is_double=value is not None and pa.types.is_float64(value))
+            if told != (known := first.setdefault(name, (told, source.shown)))[0]:
+                what = f"{name} is in another order in {source.shown} than in {known[1]}, by its type"
+                raise ConfigError([f"{what}, as neither states a schema version: choose one kind"])
+
+
+def _plain(kind: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """A type with the same values; of polars' texts rows cannot be chosen."""
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
 def _unified(sources: Sequence[_Source]) -> tuple[pa.Schema, dict[str, tuple[str, ...]]]:
     """The columns of all tables, and the categories of those that have some.
 
@@ -142,7 +164,7 @@ def _unified(sources: Sequence[_Source]) -> tuple[pa.Schema, dict[str, tuple[str
             differ = f"the tables of {notes[0]} and {source.shown} differ in what they say of themselves"
             raise ConfigError([f"{differ} (schema versions {', '.join(versions)}): choose one kind"])
         for each in table.schema:
-            found.setdefault(each.name, each)
+            found.setdefault(each.name, each.with_type(_plain(each.type)))
         coded = [each.name for each in table.schema if pa.types.is_dictionary(each.type)]
         both = {"name", "frame", "label", _INDEX, *coded}
         for rows in source.chosen(source.table(both)):

@@ -210,9 +210,9 @@ def discover(inputs: Sequence[str | Location]) -> tuple[list[FleetDrive], list[s
 def _name(drive: DriveFiles, tops: Sequence[Location], known: dict[str, list[str]]) -> str:
     """The place of a drive; ``known`` keeps those of folders, of which there are fewer."""
     first = drive.parts[0].path
-    is_split = len(drive.parts) > 1 and device_host(first.stem) is None
-    numbered = NUMBERED.fullmatch(first.stem) if is_split else None
-    name = numbered["drive"] if numbered else first.stem
+    name = first.stem
+    if len(drive.parts) > 1 and device_host(name) is None and (numbered := NUMBERED.fullmatch(name)):
+        name = numbered["drive"]
     folder = str(first)[: -len(first.name)]
     if (folders := known.get(folder)) is None:
         folders = known[folder] = max((_below(first.parent, top) for top in tops), key=len)

@@ -28,6 +28,7 @@ from edgefirst_ros.model.errors import EdgeFirstError, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
 from edgefirst_ros.pipeline.disk import Disk, Mark
+from edgefirst_ros.pipeline.intake import is_batch
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import give_back_memory, keep_freed_memory
@@ -35,6 +36,8 @@ from edgefirst_ros.sources.session import Seam
 
 STOPPED = "stopped"
 POLL_S = 0.2
+GATHER_S, GATHER_NS = 0.03, 30_000_000
+"""For so long others are waited for that are fed with a message, as that takes less time."""
 LOOK_EVERY_S = 1.0
 """How often it is looked whether what grows is still where it was made."""
 GIVE_BACK_EVERY_S = 60.0
@@ -111,6 +114,7 @@ class LiveCapture:
         self._clock_ns = clock_ns or now_ns
         self._on_commit = committed
         self._commit_latency_ms: float | None = None
+        self._durable_ns: int | None = None
         self._beside_bytes = beside_bytes
         subfolders = (*config.formats, FOLDER) if config.record else config.formats
         self._disk = Disk(output, config, subfolders, self._finish_bytes, self._out_of_space)
@@ -133,6 +137,8 @@ class LiveCapture:
         self._tail = Tail(self._complete_split, self._fail)
         self._pause: Pause | None = None
         self._paused = False
+        self._together: list[RawMessage] = []
+        """Taken, and to be fed."""
 
     @property
     def running(self) -> bool:
@@ -289,14 +295,16 @@ class LiveCapture:
             durable=self._durable,
             disk=self._disk,
         )
-        self._commit_latency_ms = None
+        self._commit_latency_ms = self._durable_ns = None
         self._meter.restart(self._queue.flows())
         self._split_point = SplitPoint()
         self._job = job
         return job
 
     def _durable(self, mark: Mark) -> None:
-        if mark.time_ns is not None:
+        # What was written since may be no sample: the newest one was durable before.
+        if mark.time_ns is not None and mark.time_ns != self._durable_ns:
+            self._durable_ns = mark.time_ns
             self._commit_latency_ms = round((self._clock_ns() - mark.time_ns) / 1e6, 1)
 
     def _committed(self, sample: Sample) -> None:
@@ -306,12 +314,15 @@ class LiveCapture:
             self._on_commit(sample)
 
     def _run(self) -> None:
+        self._together = []
         while (job := self._job) is not None:
-            item = self._queue.get(POLL_S)
+            item = self._queue.get(0.0 if self._together else POLL_S)
+            if isinstance(item, RawMessage) and not self._together and self._queue.is_empty:
+                time.sleep(GATHER_S)
             try:
-                for lost in self._queue.dropped():
-                    what = lost.topic, lost.schema, lost.messages, lost.bytes
-                    job.pipeline.lose(*what, lost.reason, receive_ns=lost.receive_ns)
+                if not isinstance(item, RawMessage):
+                    self._feed(job)
+                self._count_dropped(job)
                 if self.failure is not None:
                     self._give_up(job, f"failed: {self.failure}")
                 elif self._aborting:
@@ -329,6 +340,11 @@ class LiveCapture:
         self._tail.wait()
         if self._timer is not None:
             self._timer.cancel()
+
+    def _count_dropped(self, job: Job) -> None:
+        for lost in self._queue.dropped():
+            what = lost.topic, lost.schema, lost.messages, lost.bytes
+            job.pipeline.lose(*what, lost.reason, receive_ns=lost.receive_ns)
 
     def _take(self, job: Job, message: RawMessage | None) -> None:
         if self._pause is not None:
@@ -351,7 +367,18 @@ class LiveCapture:
         for each in (job, *self._tail.taking):
             if each.overload is not None:
                 each.overload.feeding(self._queue.taken_s, message.receive_ns)
-        job.pipeline.feed(message)
+        together = self._together
+        together.append(message)
+        waited_ns = message.receive_ns - together[0].receive_ns
+        if self._tail.taking or not 0 <= waited_ns < GATHER_NS or is_batch(together):
+            self._feed(job)
+
+    def _feed(self, job: Job) -> None:
+        """Feed what has been taken."""
+        together, self._together = self._together, []
+        if not together:
+            return
+        job.pipeline.feed_all(together)
         if job.overload is not None and job.overload.is_outrun:
             self._queue.drop_waiting(job.overload.latency_s)
             job.overload.dropped()
@@ -363,6 +390,7 @@ class LiveCapture:
         companions of its last samples; then it is completed in the background. While clocks are unknown the
         seam lies between two messages in order of arrival.
         """
+        self._feed(job)
         why = self._split_point.why
         seam_ns = job.pipeline.seam_ns(message)
         if seam_ns is None or self._late:

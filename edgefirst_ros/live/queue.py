@@ -150,6 +150,11 @@ class LiveQueue:
                 self._passed = True
             return item
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits; any thread."""
+        return not self._items
+
     def drop_waiting(self, longest_s: float) -> None:
         """Drop video and large messages that have waited longer, of video as if the queue were full."""
         with self._lock:

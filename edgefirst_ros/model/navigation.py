@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgefirst.schemas import nav_msgs, sensor_msgs
 
@@ -27,8 +28,7 @@ _STRONGEST_M_S2 = 4e3
 """400 g: shock sensors end there, and others far below."""
 
 
-@dataclass(frozen=True, slots=True)
-class Imu:
+class Imu(NamedTuple):
     """Orientation, angular velocity and acceleration of the sensor (sensor_msgs/Imu).
 
     Attributes:

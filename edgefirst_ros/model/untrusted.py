@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from zlib import crc32
@@ -296,3 +297,35 @@ def _check_kind(mode: int) -> None:
         kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
         kind = kinds.get(stat.S_IFMT(mode), "a device")
         raise OSError(errno.EINVAL, f"is {kind}, not a regular file")
+
+
+class PositionedFile(RawIOBase):
+    """What files share whose bytes come by offset: where the next one is.
+
+    Args:
+        size: in bytes.
+
+    Attributes:
+        position: offset of the next byte.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.position, self._size = 0, size
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self.position
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        """Go to another offset."""
+        self.position = offset + {SEEK_SET: 0, SEEK_CUR: self.position, SEEK_END: self._size}[whence]
+        return self.position

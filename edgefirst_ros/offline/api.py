@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import Config, chosen_config
+from edgefirst_ros.config.model import Config, chosen_config, preset
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.rig import open_rig
@@ -30,6 +30,7 @@ def convert(
     start: str | float | None = None,
     end: str | float | None = None,
     name: str = "",
+    for_: str = "",
     overwrite: bool = False,
     page: bool = True,
     stop: threading.Event | None = None,
@@ -47,6 +48,7 @@ def convert(
         start: begin here: seconds from the recording's start, or a time in UTC.
         end: end before this; as ``start``.
         name: name of the dataset; default: RECORDING-dataset.
+        for_: a program with settings of its own, ``studio``, as ``--for``; those that are given win.
         overwrite: replace an existing dataset once the new one is complete.
         page: also write capture_report.html; a warning if that cannot be done.
         stop: when set, from another thread, what has been read is completed.
@@ -59,7 +61,7 @@ def convert(
         ``paths`` of all datasets, and ``report``: what is in capture_report.json.
 
     Raises:
-        ConfigError: a setting is unknown or invalid, or prefix or reference do not fit a recording.
+        ConfigError: a setting or program is unknown, or invalid; prefix or reference do not fit a recording.
         RecordingNotFound: a recording does not exist.
         RecordingError: a file is not a recording, or cannot be read.
         ExtraNotInstalled: the library for a URL or a bag is missing.
@@ -74,7 +76,7 @@ def convert(
             config = rig.look.suggestion(rig.source).values
     several = [recordings] if isinstance(recordings, str | PathLike) else recordings
     places = [fspath(place) for place in several]
-    combined, notes = _config(places, config, settings)
+    combined, notes = _config(places, config, preset(for_, settings) if for_ else settings)
     done = run(
         places if rig is None else rig.drive,
         Path(output),

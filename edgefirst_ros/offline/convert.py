@@ -36,6 +36,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline, Progress
 from edgefirst_ros.pipeline.context import calibration_context
 from edgefirst_ros.pipeline.envelope import decoded_for, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
+from edgefirst_ros.pipeline.intake import is_batch
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
@@ -249,11 +250,6 @@ def feed_drives(
     total = sum(drive.size * (1 + twice) for (drive, _), twice in zip(sources, surveyed, strict=True))
     reading = _Reading(pipeline, total, stop, on_progress)
 
-    def take(message: RawMessage) -> None:
-        if pace is not None:
-            pace(message)
-        pipeline.feed(message)
-
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
         found: Sequence[Surveyed] = ()
         whole = False
@@ -265,8 +261,9 @@ def feed_drives(
             if stop.is_set():
                 pipeline.unread.append(f"{readable(drive.path.name)}: {SURVEYED_ONLY}")
         if not stop.is_set():
-            source = _Source(pipeline, drive, known, found, take)
+            source = _Source(pipeline, drive, known, found, pace)
             whole = reading.read(drive, source.take)
+            source.flush()
             pipeline.cut_short |= not whole
             pipeline.end_source(*(() if whole else ("interrupted",)))
             for (topic, schema), count in drive.outside.items() if whole else ():
@@ -362,14 +359,15 @@ class _Source:
         drive: RecordedDrive,
         known: Sequence[TopicInfo],
         surveyed: Sequence[Surveyed],
-        take: Callable[[RawMessage], None],
+        pace: Callable[[RawMessage], None] | None,
     ) -> None:
         first = drive.parts[0]
         session, config = first.session, pipeline.config
         self._pipeline = pipeline
         pipeline.joined_ns |= drive.joined_ns
         self._again = session is not None and drive.window is None and is_as_captured(session, config)
-        self._host, self._known, self._take = first.host, None if self._again else known, take
+        self._host, self._known, self._pace = first.host, None if self._again else known, pace
+        self._waiting: list[RawMessage] = []
         self._surveyed = deque(surveyed)
         begins_with = calibration_before(drive, known, config)
         self._begin(
@@ -385,12 +383,22 @@ class _Source:
         """Feed the next message."""
         resumed = resumed_of(message) if message.topic == RESUMED else None
         if resumed is not None:
+            self.flush()
             self._pipeline.end_source(Reason.PAUSED)
             sequence, known = resumed
             self._begin(sequence, known if self._again else self._pipeline.calibration)
         # Repeated messages are in the initial calibration, unless the configuration is another one.
         elif not (self._again and message.repeated):
-            self._take(message)
+            self._waiting.append(message)
+            if self._pace is not None:
+                self._pace(message)
+            if self._pace is not None or is_batch(self._waiting):
+                self.flush()
+
+    def flush(self) -> None:
+        """Feed what waits to be fed together."""
+        waiting, self._waiting = self._waiting, []
+        self._pipeline.feed_all(waiting)
 
 
 def drive_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[str]:

@@ -295,13 +295,12 @@ def _may_belong_together(
         numbers: dict[str, list[Location]] = defaultdict(list)
         hosts: dict[str, list[InputFile]] = defaultdict(list)
         for file in inside:
-            path = file.path
-            numbered = NUMBERED.fullmatch(path.stem)
+            path, stem = file.path, file.path.stem
             if path.name in listed:
                 several.append(path)
-            elif (host := device_host(path.stem)) is not None:
+            elif (host := device_host(stem)) is not None:
                 hosts[host].append(file)
-            elif numbered is not None:
+            elif (numbered := NUMBERED.fullmatch(stem)) is not None:
                 numbers[numbered["drive"]].append(path)
         several += [path for group in numbers.values() if len(group) > 1 for path in group]
         dated += [group for group in hosts.values() if len(group) > 1]

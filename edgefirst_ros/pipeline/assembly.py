@@ -176,7 +176,11 @@ class Pipeline:
         Raises:
             WriteError: or whatever made a writer fail; nothing more can be written then.
         """
-        self._intake.feed(raw)
+        self._intake.feed((raw,))
+
+    def feed_all(self, raws: Sequence[RawMessage]) -> None:
+        """Take several messages, as ``feed`` takes one; that is faster."""
+        self._intake.feed(raws)
 
     def lose(
         self, topic: str, schema: str, messages: int, size: int, reason: str, *, receive_ns: int = 0

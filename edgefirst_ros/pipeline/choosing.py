@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.moving import Moving
@@ -80,4 +80,4 @@ class Choosing:
         refusal = self._moving.refusal(pose.position_m, pose.speed_m_s)
         if refusal is None:
             return frame, self._moving.was_unknown
-        return replace(frame, kind="skipped", reason=refusal, lacks=()), False
+        return frame._replace(kind="skipped", reason=refusal, lacks=()), False

@@ -31,6 +31,8 @@ MOST_SHOWN = 5
 """Joints that a sentence names."""
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
+POSES_TOGETHER = 32
+"""Of a drive that is known so many are made at a time: one by one they take twice as long."""
 POSE_AT_LEAST_NS = 50_000_000
 """Distance of poses while no navigation message but anything else arrives, so that a trajectory covers it."""
 
@@ -100,6 +102,7 @@ class SampleContext:
         self._other_info: CameraInfo | None = None
         wait_ns = round(options.wait_s * 1e9)
         self._wait_ns = max(0, wait_ns - held_ns)
+        self._together = 1 if motion is None else POSES_TOGETHER
         self.trajectory = before or Trajectory(
             motion,
             vehicle=vehicle,
@@ -127,9 +130,10 @@ class SampleContext:
         if isinstance(datum, CameraInfo) and self.camera not in {"", sensor}:
             self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: datum})
         elif isinstance(datum, CameraInfo):
-            if known.camera_info is not None and _size(datum) != self.picture == _size(known.camera_info):
+            before = known.camera_info
+            if before is not None and _size(datum) != self.picture == _size(before):
                 self._other_info = datum
-            else:
+            elif datum is not before:  # which mostly comes again and again
                 self.calibration = replace(known, camera_info=datum)
         elif isinstance(datum, RadarInfo):
             self.calibration = replace(known, radar_info=datum, radars={**known.radars, sensor: datum})
@@ -282,6 +286,12 @@ class SampleContext:
     def pose(self, time_ns: int) -> EgoPose:
         """Pose of the rig."""
         return self.trajectory.pose(time_ns)
+
+    @property
+    def has_poses(self) -> bool:
+        """Whether there are poses to take: of a drive that is known several at a time, which is faster."""
+        count = self._together
+        return len(self.due) >= count and self.due[count - 1] <= self.final_ns
 
     def poses(self, until_ns: int | None = None) -> Iterator[EgoPose]:
         """Poses that are due and final, each once: at navigation messages, in their gaps, and at the end.

@@ -155,6 +155,8 @@ class Mark:
 class GroupCommit:
     """Syncs what is written every ``sync_s`` seconds, in a thread of its own, so that no writer waits for it.
 
+    A sample that is written after half of that is synced at once: a few a second are soon on disk.
+
     What was written when a sync began is durable when it ends: it survives a power cut. All formats are
     synced together, with as few flushes of the disk as that takes. Formats that are not ``CrashSafe`` are
     durable only when they are complete.
@@ -187,6 +189,8 @@ class GroupCommit:
         self._written = written
         self._tell = durable
         self._stopped = False
+        self._is_early = not sync_s
+        """Whether the thread waits for something to be written."""
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         if sync_s >= 0 and self._writers:
@@ -210,14 +214,18 @@ class GroupCommit:
         return tuple(sync_findings(self.at_risk_s, self._sync_s))
 
     def wrote(self) -> None:
-        """Something was written; any thread. Matters where ``sync_s`` is 0."""
-        if self._thread is not None and not self._sync_s:
+        """Something was written; any thread."""
+        if self._thread is not None and self._is_early:
             with self._wake:
                 self._wake.notify()
 
     @property
     def _is_durable(self) -> bool:
         return self._written() == self.durable
+
+    @property
+    def _has_sample(self) -> bool:
+        return self._written().samples > self.durable.samples
 
     def stop(self) -> None:
         """Sync what is left, and end the thread; may be repeated."""
@@ -237,10 +245,14 @@ class GroupCommit:
         is_last = False
         while not is_last:
             with self._wake:
-                if not self._stopped and (self._sync_s or self._is_durable):
-                    self._wake.wait(self._sync_s or None)
-                    if not self._sync_s:
-                        self._since_s = time.monotonic()  # there was nothing to lose till now
+                if self._sync_s:
+                    self._wake.wait_for(lambda: self._stopped, self._sync_s / 2)
+                    self._is_early = True
+                    self._wake.wait_for(lambda: self._stopped or self._has_sample, self._sync_s / 2)
+                    self._is_early = False
+                elif not self._stopped and self._is_durable:
+                    self._wake.wait()
+                    self._since_s = time.monotonic()  # there was nothing to lose till now
                 is_last = self._stopped
             start_s, mark = time.monotonic(), self._written()
             if mark != self.durable:

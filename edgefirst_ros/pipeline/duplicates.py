@@ -22,6 +22,8 @@ _SEVERAL_AT_ONCE = frozenset({Role.IMU, Role.GPS})
 """IMUs are read in bunches of one stamp; GPS receivers send every epoch twice, which the ego track knows."""
 
 _CONTENTS = tuple(Content)
+_KINDS = len(_CONTENTS)
+_PICTURE = Content.PICTURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class _Recent:
             several = seen[key] = known if isinstance(known, list) else [known]
             number = len(several)
             several.append(digest)
-        oldest_key = (self.newest_ns - KEPT_NS) * len(_CONTENTS)
+        oldest_key = (self.newest_ns - KEPT_NS) * _KINDS
         while order and (len(order) > KEPT or order[0] < oldest_key):
             forgotten = order.popleft()
             del seen[forgotten]
@@ -118,4 +120,4 @@ class _Recent:
 
 def _key(time_ns: int, content: Content) -> int:
     """Time and content as one number, in order of time."""
-    return time_ns * len(_CONTENTS) + (0 if content is Content.PICTURE else _CONTENTS.index(content))
+    return time_ns * _KINDS if content is _PICTURE else time_ns * _KINDS + _CONTENTS.index(content)

@@ -155,7 +155,7 @@ class Emission:
         for each in others.values():
             self.other_camera(each)
         rest = {name: each for name, each in frame.companions.items() if name not in others}
-        return replace(frame, companions=rest) if others else frame
+        return frame._replace(companions=rest) if others else frame
 
     def other_camera(self, picture: Envelope) -> None:
         """Take a picture of a camera beside the reference; a sample of its own comes later."""

@@ -75,7 +75,7 @@ class Envelope(MessageTimes):
         verdict: on a packet of video, from when it is judged until its picture is requested.
         image: the encoded picture, once it has been requested.
         content_measures: of what it holds, see ``StreamContent.message``.
-        senders: what its signs say of its publisher.
+        senders: what its signs say of its publisher, where there are several.
     """
 
     arrival: int
@@ -116,7 +116,7 @@ class Envelope(MessageTimes):
     @property
     def is_of_other(self) -> bool:
         """Whether another publisher sent it than the one that its topic is kept of, as is known by now."""
-        return any(map(_IS_OTHER, self.senders))
+        return bool(self.senders) and any(map(_IS_OTHER, self.senders))
 
     @property
     def is_of_view(self) -> bool:

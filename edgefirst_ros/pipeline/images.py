@@ -18,6 +18,7 @@ from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
+from edgefirst_ros.video.bitstream import Content
 from edgefirst_ros.video.pictures import (
     Picture,
     beyond_depth,
@@ -146,6 +147,13 @@ class Images:
         """Size of every camera's first picture, which is that of the whole sequence."""
         self.key_ns: dict[str, int] = {}
         """Time of the last key frame by topic."""
+
+    def learns_from(self, envelope: Envelope) -> bool:
+        """Whether a camera message may change what becomes of those before it."""
+        datum, stream = envelope.measurement.datum, self._streams.get(envelope.topic)
+        if not isinstance(datum, VideoPacket) or stream is None or envelope.content is Content.PART:
+            return True
+        return stream.learns_from(datum)
 
     def push(self, envelope: Envelope) -> None:
         """Take a camera message in order of arrival, which is a video's order of decoding."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,7 @@ class Routing:
         self.routes: dict[tuple[str, str], tuple[str, Route | None]] = {}
         self.choices = {name for name, rule in config.topics.items() if rule.is_choice}
         self._is_missed = False
+        self._knows_topics = False
         self.may_have_masks = True
         self.chosen: dict[Role, Route] = {}
         self.cameras: dict[str, Route] = {}
@@ -97,6 +98,7 @@ class Routing:
         """
         self.routes = {}
         self.may_have_masks = True
+        self._knows_topics = topics is not None
         if topics is None:
             self._map = TopicMap(self._config, self._config.prefix or "")
             self._refer((reference_role(self._config), frozenset()))
@@ -113,6 +115,11 @@ class Routing:
         self._companions = {k: route for k, route in self._companions.items() if route.topic in known}
         self._looked_at.clear()
         self._tell_choices()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no message changes any more which topic is used for what."""
+        return bool(self.reference[1]) and (self._knows_topics or not self.choices)
 
     def tell(self, notes: list[str]) -> None:
         """Another session goes on: its notes take the choices made so far, and later ones."""
@@ -302,8 +309,17 @@ class Routing:
                 self._notes.append(f"{error} (so far)")
 
 
+TOGETHER, TOGETHER_BYTES = 64, 4 << 20
+"""Messages that are fed together: with more nothing is gained. Many large ones would take much memory."""
 STALE_NS = 2_000_000_000
 """No session begins where times leap by more than this."""
+
+
+def is_batch(raws: Sequence[RawMessage]) -> bool:
+    """Whether these messages are enough to be fed together."""
+    return len(raws) >= TOGETHER or (
+        len(raws[-1].data) > TOGETHER_BYTES // TOGETHER and sum(len(r.data) for r in raws) > TOGETHER_BYTES
+    )
 
 
 class Intake:
@@ -360,6 +376,7 @@ class Intake:
         """What transforms say first, as they come; the sequence learns of them in order of time."""
         self._has_odometer = False
         self._newest_ns = 0
+        self._waiting: list[Envelope] = []
 
     def join(self, session: Session, time_ns: int) -> None:
         """What is acquired from a time on is of another session; those before stay until they ``leave``."""
@@ -379,6 +396,7 @@ class Intake:
         """The source ends: everything held leaves."""
         self._timed(self._clock.flush())
         self._feed(self._masks.flush())
+        self._pass_on()
         self.sequencer.end(reason)
         self._forget()
 
@@ -424,12 +442,30 @@ class Intake:
         # Out of line with what came before it is the first that tells of a step.
         return None if time_ns is None or abs(time_ns - newest_ns) > STALE_NS else max(time_ns, run.next_ns)
 
-    def feed(self, raw: RawMessage) -> None:
-        """Take one message in order of arrival.
+    def feed(self, raws: Sequence[RawMessage]) -> None:
+        """Take messages in order of arrival; what becomes of them is the same one by one.
+
+        But that takes longer, because code is fast that has just run: a step is done for all of them before
+        the next one.
 
         Raises:
             WriteError: or whatever made a writer fail.
         """
+        if len(raws) > 1 and not self.routing.is_settled:
+            for raw in raws:
+                self.feed((raw,))
+            return
+        opened = [self._opened(raw) for raw in raws]
+        for envelope in opened:
+            if envelope is not None:
+                self._take(envelope)
+        self._pass_on()
+        for session in self.sessions:
+            session.fanout.raise_failure()
+        self._workers.raise_failure()
+
+    def _opened(self, raw: RawMessage) -> Envelope | None:
+        """A message, received and decoded; None if that is all that becomes of it."""
         session, routing = self.sessions[-1], self.routing
         ledger = session.ledger
         known = routing.routes.get((raw.topic, raw.schema))
@@ -440,44 +476,55 @@ class Intake:
         refusal = unwanted(raw, schema, route)
         if refusal is not None or route is None:
             ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.UNUSED)), unplaced=True)
-            return
+            return None
         rule = route.rule
         try:
             decoded = decoded_for(rule, raw, self._config.class_names)
         except DecodeError as error:
             ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
-            return
+            return None
         if decoded is None:
             frames = f"from {rule.parent_frame} to {rule.child_frame}"
             reason = f"no transform {frames} (parent_frame, child_frame)"
             ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
-            return
-        envelope = envelope_of(raw, decoded, ticket, route)
-        self._hear(envelope, schema)
-        repeat = self._duplicates.received(route, raw.receive_ns, envelope.digest)
+            return None
+        return envelope_of(raw, decoded, ticket, route)
+
+    def _take(self, envelope: Envelope) -> None:
+        """Judge and date a message.
+
+        Before anything changes that what was dated depends on, that is passed on.
+        """
+        route, ticket = envelope.route, envelope.ticket
+        self._hear(envelope)
+        repeat = self._duplicates.received(route, envelope.receive_ns, envelope.digest)
         if repeat is not None:
-            ledger.release(ticket, Stage.REFUSED, repeat.reason)
+            ticket.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
+        if envelope.topic in self.publishers.several:
+            self._pass_on()
         self.publishers.see(envelope)
         if envelope.is_of_other:
-            ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
+            ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             return
-        if isinstance(decoded.datum, PointCloud) and has_far_points(decoded.datum):
-            ledger.refuse_part(raw.topic, TOO_FAR)
+        datum = envelope.decoded.datum
+        if isinstance(datum, PointCloud) and has_far_points(datum):
+            ticket.ledger.refuse_part(envelope.topic, TOO_FAR)
         self._timed(self._clock.feed(envelope))
-        for session in self.sessions:
-            session.fanout.raise_failure()
-        self._workers.raise_failure()
 
-    def _hear(self, envelope: Envelope, schema: str) -> None:
+    def _hear(self, envelope: Envelope) -> None:
         """Note what topics there are, and where their sensors are, as they come."""
         route, (_, frame, datum) = envelope.route, envelope.decoded
-        if route.rule.role is Role.ODOMETRY and schema != TF:
+        role = route.rule.role
+        if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        if route.rule.role is Role.TF and isinstance(datum, Transforms):
+        if role is Role.TF and isinstance(datum, Transforms):
             for each in datum.transforms:
-                self._mounts.setdefault(each.child, each)
+                if each.child not in self._mounts:
+                    self._pass_on()
+                    self._mounts[each.child] = each
         if route.topic not in self.heard:
+            self._pass_on()
             self.heard.add(route.topic)
             self._frames[route.topic] = route.frame or frame
             self._clock.rule(route.topic, route.rule.times)
@@ -488,6 +535,10 @@ class Intake:
         self._duplicates.forget()
 
     def _timed(self, events: Iterable[Envelope | Boundary]) -> None:
+        # Where more follows from a message than its own time, it may follow between two events.
+        is_plain = isinstance(events, tuple)
+        if not is_plain:
+            self._pass_on()
         for event in events:
             if isinstance(event, Boundary):
                 self._broke(event.reason)
@@ -499,10 +550,13 @@ class Intake:
                 ticket.ledger.release(ticket, Stage.REFUSED, event.refusal, unplaced=True)
             else:
                 self._dated(event)
+            if not is_plain:
+                self._pass_on()
 
     def _broke(self, reason: str) -> None:
         """The time base broke: what follows is another sequence, and of the newest session."""
         self._feed(self._masks.flush())
+        self._pass_on()
         self._tell(f"new sequence: {reason}")
         self.sequencer.end(reason)
         if self._motions:
@@ -523,8 +577,15 @@ class Intake:
         self._feed(self._masks.feed(envelope) if self.routing.may_have_masks else (envelope,))
 
     def _feed(self, envelopes: Iterable[Envelope]) -> None:
-        for envelope in envelopes:
-            self.sequencer.feed(envelope)
+        self._waiting += envelopes
+        if self.sequencer.current is None or len(self.sessions) > 1:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give the sequencer what has been dated."""
+        dated, self._waiting = self._waiting, []
+        if dated:
+            self.sequencer.feed(dated)
 
     def _end(self, envelope: Envelope) -> tuple[Stage, str] | None:
         """Place a message at its time; how it ends if it goes no further: unused, or a repetition."""
@@ -552,6 +613,7 @@ class Intake:
 
     def _apart_m(self, one: Route, other: Route) -> float:
         """The distance between two topics' sensors; infinite while it is not known."""
+        self._pass_on()
         known = self.sequencer.calibration or Calibration()
         transforms = {**known.transforms, **self._mounts, **placed(self._config)}
         frames = (self._frames.get(each.topic) for each in (one, other))
@@ -563,6 +625,7 @@ class Intake:
         """Why a topic is not used, now that others are known; empty if it is."""
         route, routing = envelope.route, self.routing
         if route.name in routing.choices or not routing.reference[1]:
+            self._pass_on()
             before = routing.reference
             instead = routing.choose(route, self.heard, self._clock.findings)
             if routing.reference is not before and self.sequencer.current is not None:

@@ -228,24 +228,24 @@ class TopicAccount:
         }
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
     """One message's place in a ledger; counted when its last holder releases it."""
 
-    __slots__ = ("formats", "holds", "ledger", "reason", "receive_ns", "schema", "size", "stage", "topic")
-
-    def __init__(self, ledger: Ledger, topic: str, schema: str, size: int, receive_ns: int) -> None:
-        self.ledger = ledger
-        """That counts it; what another one is told of it has no effect."""
-        self.topic = topic
-        self.schema = schema
-        self.size = size
-        self.receive_ns = receive_ns
-        """When it was received, 0 if that is unknown."""
-        self.holds = 1
-        self.stage: Stage | None = None
-        self.reason = ""
-        self.formats: frozenset[str] = frozenset()
-        """Names of formats that hold bytes of it."""
+    ledger: Ledger
+    """That counts it; what another one is told of it has no effect."""
+    topic: str
+    schema: str
+    size: int
+    receive_ns: int
+    """When it was received, 0 if that is unknown."""
+    holds: int = 1
+    stage: Stage | None = None
+    reason: str = ""
+    formats: frozenset[str] = frozenset()
+    """Names of formats that hold bytes of it."""
+    account: TopicAccount = field(init=False)
+    """Where its ledger counts it."""
 
 
 class Ledger:
@@ -294,6 +294,7 @@ class Ledger:
         account = self._topics.get(ticket.topic)
         if account is None:
             account = self._topics[ticket.topic] = TopicAccount(ticket.schema)
+        ticket.account = account
         account.received += by
         account.bytes += by * ticket.size
         self._open += by
@@ -332,7 +333,8 @@ class Ledger:
         if ticket.ledger is not self:
             return
         with self._lock:
-            self._topics[ticket.topic].unplaced += unplaced
+            account = ticket.account
+            account.unplaced += unplaced
             if formats:
                 ticket.formats = ticket.formats.union(formats)
             if stage is not None:
@@ -341,10 +343,11 @@ class Ledger:
             if ticket.holds:
                 return
             final = Stage.UNPAIRED if ticket.stage is None else ticket.stage
-            account = self._topics[ticket.topic]
             account.stages[final] += 1
             if ticket.reason:
-                count_reason(account.reasons.setdefault(final, Counter()), ticket.reason)
+                if final not in account.reasons:
+                    account.reasons[final] = Counter()
+                count_reason(account.reasons[final], ticket.reason)
             if ticket.formats:
                 account.formats.update(ticket.formats)
             self._open -= 1

@@ -108,6 +108,12 @@ class Mounts:
         self._ways: dict[str, frozenset[str]] | None = {}
         """By frame of a sensor, the frames that move and that it hangs on; None if that is to be found."""
 
+    def is_news(self, measurement: Measurement, role: Role) -> bool:
+        """Whether ``note`` has something to learn from a message."""
+        if isinstance(measurement.datum, Transforms):
+            return True
+        return role in ON_MOUNTS and bare(measurement.frame_id) not in self._sensors
+
     def note(self, measurement: Measurement, role: Role) -> None:
         """Take a message that has arrived: transforms, or of a sensor on the rig."""
         datum = measurement.datum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -53,12 +53,15 @@ class _Alternation:
         self._now_ns = 0
         self.are_two = False
 
-    def see(self, value: object, shown: object, time_ns: int, receive_ns: int) -> Sender:
-        """Take the next message, whose value is ``shown`` as text; its sender."""
+    def see(self, value: object, shown: object, time_ns: int, receive_ns: int) -> Sender | None:
+        """Take the next message, whose value is ``shown`` as text; its sender, None for the only one.
+
+        That is kept whoever comes after it.
+        """
         senders, last = self._senders, self._last
         if len(senders) == 1 and senders.get(value) is last is not None and receive_ns >= self._now_ns:
-            last.newest_ns = self._now_ns = receive_ns  # there is but one, and nothing to judge
-            return last
+            last.newest_ns = self._now_ns = receive_ns
+            return None
         if receive_ns < self._now_ns - WINDOW_NS:  # the receiver's clock was set back
             self._senders.clear()
             self._now_ns = 0
@@ -107,15 +110,15 @@ class _Clocks(_Alternation):
         """The newest receive − stamp of each clock."""
         self._count = 0
 
-    def see_stamp(self, stamp_ns: int, receive_ns: int) -> Sender:
-        """Take the next message; its sender."""
+    def see_stamp(self, stamp_ns: int, receive_ns: int) -> Sender | None:
+        """Take the next message; see ``see``."""
         apart_ns = receive_ns - stamp_ns
-        clock = next((n for n, ns in self._apart_ns.items() if abs(ns - apart_ns) < OTHER_CLOCK_NS), None)
-        if clock is None:
+        near = [n for n, ns in self._apart_ns.items() if abs(ns - apart_ns) < OTHER_CLOCK_NS]
+        if not near:
             if len(self._apart_ns) == MOST_SENDERS:
                 self._apart_ns.clear()
             self._count += 1
-            clock = self._count
+        clock = near[0] if near else self._count
         self._apart_ns[clock] = apart_ns
         return self.see(clock, apart_ns, receive_ns, receive_ns)
 
@@ -169,12 +172,14 @@ class _Topic:
     clocks: _Clocks = field(default_factory=_Clocks)
     stamps: _Stamps = field(default_factory=_Stamps)
 
-    def signs(self) -> Iterator[dict[str, Any]]:
+    @property
+    def sign(self) -> dict[str, Any] | None:
         """What tells that there are two now, and its values."""
         if self.frames.are_two or self.layouts.are_two or self.clocks.are_two or self.stamps.values:
             for name in ("frames", "layouts", "clocks", "stamps"):
                 if values := getattr(self, name).values:
-                    yield {"sign": name, "values": values}
+                    return {"sign": name, "values": values}
+        return None
 
 
 class Publishers:
@@ -182,10 +187,14 @@ class Publishers:
 
     Frame id, kind of payload and clock say of a message which publisher it is of, see ``Envelope.senders``.
     Exempt are transforms and calibration, which many nodes send by design.
+
+    Attributes:
+        several: topics whose next message may change what is known of those before.
     """
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
+        self.several: set[str] = set()
         self._found: dict[str, dict[str, Any]] = {}
         self._announced: dict[str, dict[str, Any]] = {}
 
@@ -209,9 +218,13 @@ class Publishers:
             # Packets of video are in order of decoding; a receiver sends each epoch twice.
             if not isinstance(datum, VideoPacket) and role is not Role.GPS:
                 topic.stamps.see(stamp_ns)
-        envelope.senders = tuple(senders)
-        if envelope.topic not in self._found and (sign := next(topic.signs(), None)) is not None:
-            self._found[envelope.topic] = sign
+        envelope.senders = tuple(filter(None, senders))
+        if envelope.senders:
+            self.several.add(envelope.topic)
+        else:
+            self.several.discard(envelope.topic)
+        if (sign := topic.sign) is not None:
+            self._found.setdefault(envelope.topic, sign)
 
     def announced(self, topic: str, publishers: list[str]) -> None:
         """Note that the middleware knows several publishers of a topic; any thread.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from edgefirst_ros.config.model import Config
@@ -164,19 +165,36 @@ class SequenceRun:
         """Earliest time at which another session can begin: everything before is in order of time."""
         return (self._reorder.left_ns or 0) + 1
 
-    def feed(self, envelope: Envelope) -> SizeChange | None:
-        """Take a message in order of arrival; the change of picture size that ends the sequence, if any.
+    def feed(self, envelopes: deque[Envelope]) -> SizeChange | None:
+        """Take messages in order of arrival; the change of picture size that ends the sequence, if any.
 
-        After a change only ``finish`` may follow, and what is in it belongs to the next sequence.
+        What is in its place is taken out of order of time, for several of them at once where that makes no
+        difference. After a change only ``finish`` may follow; what is in it belongs to the next sequence, and
+        so do the messages that are left.
         """
+        while envelopes:
+            envelope = envelopes[0]
+            if not self._may_wait(envelope) and (change := self._advance(self._reorder.pop())) is not None:
+                return change
+            self._push(envelopes.popleft())
+        return self._advance(self._reorder.pop())
+
+    def _may_wait(self, envelope: Envelope) -> bool:
+        """Whether what is in its place by now becomes the same if this message is pushed first."""
+        role = envelope.route.rule.role
+        return (
+            self._reorder.is_next(envelope.time_ns)
+            and not self._context.mounts.is_news(envelope.measurement, role)
+            and not (role is Role.CAMERA and self._images.learns_from(envelope))
+        )
+
+    def _push(self, envelope: Envelope) -> None:
         if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
-            return None
+            return
         self._context.mounts.note(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
         if not self._reorder.push(*place, envelope, envelope.held_bytes):
             self._drop_late(envelope)
-            return None
-        return self._advance(self._reorder.pop())
 
     def drain(self) -> SizeChange | None:
         """Nothing more arrives: take what is left in order of time, up to a change as ``feed`` returns it."""
@@ -200,6 +218,7 @@ class SequenceRun:
         if not self._choosing.chooses:
             self._settle_fixes(self._context.finish())
         self._pump()
+        self._give_poses()
 
     def close(self) -> None:
         """Release the trajectory, which another sequence may continue."""
@@ -262,28 +281,51 @@ class SequenceRun:
         return False
 
     def _advance(self, ready: Iterable[Envelope]) -> SizeChange | None:
-        for envelope in ready:
+        ready = list(ready)
+        before, left = None, []
+        for number, envelope in enumerate(ready):
+            before = self._judge(envelope)
+            if before is not None:
+                ready, left = ready[:number], ready[number:]
+                break
+        for several in [ready] if self._are_of_one_kind(ready) else [[each] for each in ready]:
+            self._take_in_order(several)
+        if before is None:
+            return None
+        self._own(left[0])
+        return self._changed(left, before)
+
+    def _judge(self, envelope: Envelope) -> tuple[int, int] | None:
+        """Judge a picture; the size of those before it if it has another."""
+        if envelope.unshown is not None or envelope.route.rule.role is not Role.CAMERA:
+            return None
+        self._coming.pop((envelope.topic, envelope.time_ns), None)
+        self._images.judge(envelope)
+        is_used = envelope.unshown is None and not envelope.is_of_other
+        return self._images.size_before(envelope) if is_used else None
+
+    def _are_of_one_kind(self, ready: Iterable[Envelope]) -> bool:
+        """Whether all are of one session and of topics that are known in it, so that none begins anything."""
+        emission = self.emissions.get(self._sessions[0]) if len(self._sessions) == 1 else None
+        return emission is not None and all(each.route.name in emission.stats for each in ready)
+
+    def _take_in_order(self, several: Iterable[Envelope]) -> None:
+        used = []
+        for envelope in several:
             emission = self._own(envelope)
-            if envelope.unshown is None and envelope.route.rule.role is Role.CAMERA:
-                self._coming.pop((envelope.topic, envelope.time_ns), None)
-                self._images.judge(envelope)
             if envelope.unshown is not None:
                 _release(envelope, *envelope.unshown)
-                continue
-            if envelope.is_of_other:  # which may not have been known when it came
-                self._coming.pop((envelope.topic, envelope.time_ns), None)
+            elif envelope.is_of_other:  # which may not have been known when it came
                 for part in envelope.all_parts:
                     _release(part, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-                continue
-            if envelope.route.rule.role is Role.CAMERA:
-                before = self._images.size_before(envelope)
-                if before is not None:
-                    return self._changed(envelope, before)
-            self._take_in_order(envelope, emission)
-        return None
+            else:
+                emission.passing(envelope)
+                used.append((envelope, emission))
+        for envelope, emission in used:
+            self._use(envelope, emission)
 
-    def _changed(self, first: Envelope, before: tuple[int, int]) -> SizeChange:
-        rest = [first, *self._reorder.flush()]
+    def _changed(self, left: Sequence[Envelope], before: tuple[int, int]) -> SizeChange:
+        first, rest = left[0], [*left, *self._reorder.flush()]
         soon_ns = first.time_ns + self._window_ns // 2
         coming = [envelope.measurement for envelope in rest if envelope.time_ns <= soon_ns]
         known = self._context.calibration_for(first.whole_size, coming)
@@ -313,14 +355,13 @@ class SequenceRun:
             emission.measurement(envelope)
         _release(envelope, Stage.DECODED)
 
-    def _take_in_order(self, envelope: Envelope, emission: Emission) -> None:
+    def _use(self, envelope: Envelope, emission: Emission) -> None:
         time_ns, rule = envelope.time_ns, envelope.route.rule
         self._now_ns = time_ns
         role = rule.role
         envelope.mount(self._context.mounted(time_ns, envelope.measurement.frame_id))
         # A latched transform is received long before anything is measured.
         self._context.passing(time_ns, measured=role not in CONTEXT_ROLES)
-        emission.passing(envelope)
         if role in CONTEXT_ROLES:
             self._learn(envelope, emission)
         elif role in EGO_ROLES:
@@ -473,7 +514,7 @@ class SequenceRun:
             frontier_ns = min(*known_ns, self._now_ns, *(ns for ns in undecided_ns if ns))
         for emission in self.emissions.values():
             emission.pump(context.final_ns, frontier_ns)
-        if context.due and context.due[0] <= context.final_ns:
+        if context.has_poses:
             self._give_poses()
         if self._now_ns >= self._forget_ns:
             self._forget_ns = self._now_ns + FORGET_EVERY_NS

@@ -87,12 +87,9 @@ class Sequencer:
         """Known now."""
         return self.known if self.current is None else self.current.calibration
 
-    def feed(self, envelope: Envelope) -> None:
-        """Take a measurement in order of arrival."""
-        run = self.current or self._begin(envelope.time_ns)
-        change = run.feed(envelope)
-        if change is not None:
-            self._go_on(change)
+    def feed(self, envelopes: Iterable[Envelope]) -> None:
+        """Take measurements in order of arrival."""
+        self._go_on(None, envelopes)
 
     def end(self, reason: str) -> None:
         """The sequence under way ends; what is fed next begins another, of the last session."""
@@ -126,17 +123,15 @@ class Sequencer:
         self.remarks.clear()
         self._sessions.remove(session)
 
-    def _go_on(self, change: SizeChange | None) -> None:
+    def _go_on(self, change: SizeChange | None, envelopes: Iterable[Envelope] = ()) -> None:
         """Begin another sequence at a change, if there is one, and at those in what has come after it."""
-        waiting = deque[Envelope]()
-        while change is not None:
-            self._change(change)
-            waiting.extendleft(reversed(change.rest))
-            change = None
-            while waiting and change is None:
-                envelope = waiting.popleft()
-                run = self.current or self._begin(envelope.time_ns)
-                change = run.feed(envelope)
+        waiting = deque(envelopes)
+        while waiting or change is not None:
+            if change is not None:
+                self._change(change)
+                waiting.extendleft(reversed(change.rest))
+            run = self.current or self._begin(waiting[0].time_ns)
+            change = run.feed(waiting)
 
     def _change(self, change: SizeChange) -> None:
         time_ns = change.first.time_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import tempfile
 import threading
 from bisect import bisect_right
@@ -17,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
-from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, RawIOBase
+from io import BufferedReader
 from math import ceil
+from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
@@ -29,6 +31,7 @@ from edgefirst_ros.model.errors import (
     StorageUnreachable,
     extra,
 )
+from edgefirst_ros.model.untrusted import PositionedFile
 from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
@@ -42,7 +45,7 @@ RETRIES = 6
 """Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
 RETRIES_VARIABLE = "EDGEFIRST_ROS_RETRIES"
 """Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
-EXTRA = "cloud"
+EXTRA, _CLIENT = "cloud", "obstore"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
     "AWS_SKIP_SIGNATURE=true for a public bucket",
@@ -92,13 +95,26 @@ class Reading:
 READING = Reading()
 
 
-_used_in = 0
-"""The process in which a store was used first, whose threads no forked process has."""
+_had_client = False
+
+
+def has_client() -> bool:
+    """Whether this process has loaded the client of object stores, which has threads once it is used."""
+    return _CLIENT in sys.modules
 
 
 def was_forked() -> bool:
-    """Whether this process was forked after a store was used: then requests would hang."""
-    return _used_in not in {0, os.getpid()}
+    """Whether this process was forked from one that had the client: then requests would hang, or crash."""
+    return _had_client
+
+
+def _note_fork() -> None:
+    global _had_client  # noqa: PLW0603 - of the process, as the client's threads are
+    _had_client = has_client()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def connect(root: str, retries: int | None = None) -> ObjectStore:
@@ -113,12 +129,10 @@ def connect(root: str, retries: int | None = None) -> ObjectStore:
             after a store was used, where its first request would hang.
         ConfigError: the number of retries makes no sense.
     """
-    global _used_in  # noqa: PLW0603 - obstore's threads are of the process, too
     if was_forked():
         raise RecordingError(f"{root}: this process was forked from one that used it; start it by spawn")
-    _used_in = os.getpid()
     # Part of the key, since tests and long-lived processes may change them.
-    environment = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_PREFIXES))
+    environment = tuple(sorted((name, os.environ[name]) for name in os.environ if name.startswith(_PREFIXES)))
     return _connect(root, environment, fewest_retries() if retries is None else retries)
 
 
@@ -282,6 +296,19 @@ def list_folder(url: Url) -> list[StoredObject]:
         return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
 
 
+def write_object(url: Url, path: Path) -> None:
+    """Make an object of a file; it appears whole, or not at all.
+
+    Raises:
+        RecordingError: it cannot be written; the message says what to do.
+    """
+    store = connect(url.root)
+    with _said(url, "written"):
+        import obstore  # noqa: PLC0415
+
+        obstore.put(store, url.key, path)
+
+
 def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
     store = connect(url.root, READING.retries)
     with _said(url):
@@ -296,8 +323,10 @@ def _version(meta: ObjectMeta) -> ObjectVersion:
 
 
 @contextmanager
-def _said(url: Url) -> Iterator[None]:
+def _said(url: Url, wanted: str = "read") -> Iterator[None]:
     """Turn obstore's errors into sentences on this URL."""
+    # All of it first: this part is not Python's, so another thread that imports does not hold it back.
+    import obstore  # noqa: F401, PLC0415
     from obstore.exceptions import BaseError  # noqa: PLC0415
 
     try:
@@ -305,7 +334,7 @@ def _said(url: Url) -> Iterator[None]:
     except (BaseError, FileNotFoundError, ValueError) as error:
         if isinstance(error, RecordingError | RecordingNotFound):
             raise
-        raise translated(url, error) from error
+        raise translated(url, error, wanted) from error
 
 
 def translated(url: Url, error: Exception, wanted: str = "read") -> RecordingError | RecordingNotFound:
@@ -478,38 +507,24 @@ class _LocalCopy:
             pass
 
 
-class _RangeReader(RawIOBase):
+class _RangeReader(PositionedFile):
     """Reads at a position from what is kept, from blocks read ahead, or by a request of its own."""
 
     def __init__(self, file: RemoteFile, blocks: Sequence[ByteRange]) -> None:
+        super().__init__(file.size)
         self._file = file
         self._blocks = blocks
         self._begins = [begin for begin, _ in blocks]
         self._fetched: dict[int, Future[memoryview]] = {}
         self._single: tuple[int, memoryview] = (0, memoryview(b""))
         self._fetcher: Fetcher | None = None
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._file.size}[whence]
-        self._position = base + offset
-        return self._position
 
     def readinto(self, buffer: Buffer) -> int:
         into = memoryview(buffer).cast("B")
-        found = self._at(self._position, len(into))
+        found = self._at(self.position, len(into))
         length = min(len(found), len(into))
         into[:length] = found[:length]
-        self._position += length
+        self.position += length
         return length
 
     def close(self) -> None:

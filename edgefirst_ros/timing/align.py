@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 
 class Selection:
@@ -82,8 +82,7 @@ class PairingRule:
     wanted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned(Generic[Candidate]):
+class Aligned(NamedTuple, Generic[Candidate]):
     """One reference frame and what became of it.
 
     ``number`` counts reference frames from 0; ``companions`` are by stream name. ``kind`` is "sample", or why
@@ -392,6 +391,12 @@ class Reorder(Generic[Item]):
         self._newest_ns: int | None = None
         self.left_ns: int | None = None
         """Nothing before this time is taken any more."""
+
+    def is_next(self, time_ns: int) -> bool:
+        """Whether an item of that time lies behind all that can leave, and less than half a window."""
+        newest_ns = self._newest_ns
+        in_time = newest_ns is None or time_ns >= newest_ns - self._window_ns // 2
+        return in_time and self._bytes <= self._most_bytes
 
     def push(self, time_ns: int, topic: str, arrival: int, item: Item, size: int = 0) -> bool:
         """Take an item of ``size`` bytes; False if it comes too late for its place, and is not kept."""

@@ -62,6 +62,7 @@ class _Kind(IntEnum):
     PAUSE = 4
 
 
+_STAMPED, _CALM = {_Kind.USUAL, _Kind.OFF}, {_Kind.USUAL, _Kind.NOTHING}
 Message = TypeVar("Message", bound=MessageTimes)
 
 
@@ -190,10 +191,10 @@ class ClockFinder(Generic[Message]):
             self._first_ns = self._latest_ns = message.receive_ns
         kind, off_ns = self._judge(message)
         stands = self._stands(message)
-        if stands and kind in {_Kind.USUAL, _Kind.OFF}:
+        if stands and kind in _STAMPED:
             kind = _Kind.NOTHING
         odd = self._steps.look(message, stands=stands)
-        if kind in {_Kind.USUAL, _Kind.NOTHING} and not odd and not self._quarantine:
+        if kind in _CALM and not odd and not self._quarantine:
             return (message,) if self._is_usual(message, off_ns) else self._accept(message, off_ns)
         return self._suspect(message, kind, off_ns)
 
@@ -227,7 +228,7 @@ class ClockFinder(Generic[Message]):
                 return
             if step is not None:
                 self._excuse(step)
-        if kind in {_Kind.USUAL, _Kind.NOTHING}:
+        if kind in _CALM:
             self._suspects.pop(_Kind.BACKWARDS, None)
             if kind is _Kind.USUAL:
                 self._suspects.pop(message.topic, None)

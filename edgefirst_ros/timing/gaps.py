@@ -172,13 +172,15 @@ class _Fit(NamedTuple):
 
     def went_on(self, time_ns: int, missing: int) -> _Fit:
         """After a message before which this many are missing."""
-        count = min(self.messages + 1, MEMORY)
-        off = (time_ns - self.next_ns) / self.period_ns - missing
-        phase, slope = 2 * (2 * count - 1) / (count * (count + 1)), 6 / (count * (count + 1))
+        expected_ns, before_ns, jitter, messages = self
+        count = messages + 1 if messages < MEMORY else MEMORY
+        off = (time_ns - expected_ns) / before_ns - missing
+        terms, variance = count * (count + 1), jitter**2
+        phase, slope = 2 * (2 * count - 1) / terms, 6 / terms
         # One that is far off tells of a loss to come, not of the jitter.
-        variance = self.jitter**2 + (min(abs(off), 1.0) ** 2 - self.jitter**2) / count
-        period_ns = self.period_ns * (1 + slope * off)
-        next_ns = self.next_ns + (missing + phase * off) * self.period_ns + period_ns
+        variance += (min(abs(off), 1.0) ** 2 - variance) / count
+        period_ns = before_ns * (1 + slope * off)
+        next_ns = expected_ns + (missing + phase * off) * before_ns + period_ns
         return _Fit(next_ns, period_ns, math.sqrt(variance), count)
 
     @property
@@ -344,7 +346,9 @@ class StreamStats:
     def add(self, time_ns: int, receive_ns: int, *, counts_gaps: bool) -> None:
         """Count one message, in order of time; ``counts_gaps`` unless its topic sends only now and then."""
         latency_ns = self.latency_ns = receive_ns - time_ns
-        latency_ms = min(max(latency_ns // 1_000_000, LATENCIES_MS[0]), LATENCIES_MS[1])
+        latency_ms, (least_ms, most_ms) = latency_ns // 1_000_000, LATENCIES_MS
+        if not least_ms <= latency_ms <= most_ms:
+            latency_ms = min(max(latency_ms, least_ms), most_ms)
         self.latencies[latency_ms] = self.latencies.get(latency_ms, 0) + 1
         if self.count == 0:
             self.first_ns = self.last_ns = time_ns

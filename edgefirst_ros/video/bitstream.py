@@ -56,8 +56,7 @@ class Content(Enum):
     SETS = "no picture: parameter sets and the like"
 
 
-@dataclass(frozen=True, slots=True)
-class NalUnit:
+class NalUnit(NamedTuple):
     """A NAL unit without its start code. ``head`` cuts a slice behind its header."""
 
     kind: int

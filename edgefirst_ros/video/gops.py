@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import sub
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
@@ -227,8 +228,7 @@ _PAST = 32
 _NEVER = -(1 << 63)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A packet, the result of ``bitstream.head``, and whether something vouches for its bytes."""
 
     time_ns: int
@@ -262,6 +262,12 @@ class DecodeOrder:
         self._in_parts = False
         self._count = 0
 
+    def learns_from(self, codec: Codec, units: Sequence[NalUnit]) -> bool:
+        """Whether a packet, by the result of ``bitstream.head``, may change what is known of the order."""
+        kind = H264_SPS if codec == "h264" else H265_SPS
+        is_open = self._silent and not self.reorders
+        return is_open or any(u.kind == kind and (codec, u.data) != self._last_set for u in units)
+
     def push(self, arrival: Arrival) -> bool:
         """Take a packet; False if it came too late and counts as lost."""
         self._learn(arrival)
@@ -286,7 +292,7 @@ class DecodeOrder:
                 and is_slice(packet.codec, arrival.units[-1].kind)
             ):
                 whole = replace(arrival.packet, data=arrival.packet.data + packet.data)
-                self._waiting[index] = replace(arrival, packet=whole)
+                self._waiting[index] = arrival._replace(packet=whole)
                 self._in_parts = True
                 return True
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.bitstream import (
@@ -26,8 +26,7 @@ _MAX_COMMANDS = 66
 """Of either kind in a header: one for each field kept for reference, an end, and a margin."""
 
 
-@dataclass(frozen=True, slots=True)
-class H264SliceHeader:
+class H264SliceHeader(NamedTuple):
     """A slice header up to the marking of reference pictures (clause 7.3.3).
 
     Attributes:

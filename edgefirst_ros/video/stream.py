@@ -180,6 +180,10 @@ class VideoStream:
         self._worker.make_room()
         return is_key_head(packet.codec, units)
 
+    def learns_from(self, packet: VideoPacket) -> bool:
+        """Whether pushing a packet may change how earlier ones are judged, which else it does not."""
+        return self._order.learns_from(packet.codec, head(packet))
+
     def join(self, time_ns: int, packet: VideoPacket) -> bool:
         """Append a further part to a picture that was pushed; False if that is already decoded."""
         return self._order.join(time_ns, packet)
@@ -256,7 +260,7 @@ class VideoStream:
         if self._field is not None and are_paired(self._field[1], header):
             first, self._field = self._field[0], None
             packet = replace(first.packet, data=first.packet.data + arrival.packet.data)
-            self._place(replace(first, packet=packet, vouched=first.vouched and arrival.vouched))
+            self._place(first._replace(packet=packet, vouched=first.vouched and arrival.vouched))
             frame = self._frames.get(arrival.time_ns)
             if frame is not None:
                 frame.reason = Reason.SECOND_FIELD

@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from drives_chosen import HOUR_NS, START_NS, STOP_S, copied, long_drive, twelve
 from edgefirst_foreign import boxes, foreign
+from s3server import upload
 
 import edgefirst_ros
 from edgefirst_ros.corpus import catalog as catalogues
-from edgefirst_ros.corpus import facts
+from edgefirst_ros.corpus import facts, fetching
 from edgefirst_ros.corpus.facts import COLUMNS, column_of, sun_elevation_deg
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.model.errors import DatasetNotFound, WriteError
 
 
@@ -199,3 +201,36 @@ def test_another_file_is_not_replaced(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "mine.parquet")["a"].to_list() == [1]
     with pytest.raises(DatasetNotFound):
         edgefirst_ros.catalog(tmp_path, tmp_path / "c.parquet")
+
+
+def test_datasets_in_a_store_have_rows_as_those_here(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only tables are fetched, and nothing of what did not change; the catalogue may be in the store, too."""
+    obstore = pytest.importorskip("obstore", reason="no client of object stores: pip install obstore")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetching, "_OWN", {})
+    sets = copied(tmp_path)
+    drives = [path.parent for path in sorted(sets.rglob("*.arrow")) if path.name != QUALITY]
+    next(drives[0].glob("*.manifest")).unlink()  # as in datasets of others
+    edgefirst_ros.catalog(sets, tmp_path / "local.parquet")
+    upload(sets, f"{bucket}/sets")
+    for out in (tmp_path / "c.parquet", f"{bucket}/c.parquet"):
+        assert edgefirst_ros.catalog(f"{bucket}/sets", out).added == len(drives)
+        again = edgefirst_ros.catalog(f"{bucket}/sets", out)
+        assert (again.kept, again.added, str(again.path)) == (len(drives), 0, str(out))
+    got = obstore.get(obstore.store.from_url(bucket), "c.parquet").bytes()
+    assert bytes(got) == (tmp_path / "c.parquet").read_bytes()
+    mine, theirs = (pl.read_parquet(tmp_path / name) for name in ("local.parquet", "c.parquet"))
+    apart = ["dataset", "version", *(name for name in mine.columns if name.endswith("_uri"))]
+    assert mine.drop(apart).equals(theirs.drop(apart))
+    assert set(theirs["dataset"]) == {
+        f"{bucket}/sets/{drive.relative_to(sets).as_posix()}" for drive in drives
+    }
+    uris = theirs["image_uri"].drop_nulls()
+    assert uris.str.starts_with("zip://").all()
+    assert uris.str.contains(f"::{bucket}/sets/", literal=True).all()
+    name = drives[0].relative_to(sets).as_posix()
+    obstore.delete(obstore.store.from_url(bucket), f"sets/{name}/{drives[0].name}.arrow")
+    last = edgefirst_ros.catalog(f"{bucket}/sets", tmp_path / "c.parquet")
+    assert (last.kept, last.removed) == (len(drives) - 1, 1)

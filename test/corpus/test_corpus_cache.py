@@ -97,6 +97,36 @@ def test_without_room_it_keeps_nothing_and_tables_last_as_long_as_the_process(tm
     assert not (tmp_path / "c").exists()
 
 
+def test_folders_are_made_once_and_go_as_a_whole(tmp_path: Path) -> None:
+    cache, made = Cache(tmp_path, 100_000), []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        (folder / "inside").mkdir()
+        (folder / "inside" / "file").write_bytes(bytes(30_000))
+
+    first, again, second = (cache.folder(key, "drive", 30_000, make) for key in (KEYS[1], KEYS[1], KEYS[2]))
+    assert first == again != second
+    assert len(made) == 2
+    os.utime(first.parent, (0, 0))
+    cache.put(KEYS[5], bytes(30_000))
+    assert second.is_dir()
+    assert not first.parent.exists(), "what was not used for longest went first"
+    assert held(tmp_path) <= 75_000
+    large = cache.folder(KEYS[9], "drive", 80_000, make)
+    assert (large / "inside" / "file").is_file()
+    assert not large.is_relative_to(tmp_path)
+
+    def fail(folder: Path) -> None:
+        make(folder)
+        raise KeyError("half")
+
+    with pytest.raises(KeyError):
+        cache.folder(KEYS[10], "drive", 30_000, fail)
+    assert not list(tmp_path.rglob("*.part"))
+    assert not (tmp_path / KEYS[10][:2] / KEYS[10][2:]).exists()
+
+
 def test_its_bound_and_place_are_those_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

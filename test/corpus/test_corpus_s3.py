@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from readable import NAME, copied, dataset, digests
-from s3server import Disturbance, S3Server
+from s3server import Disturbance, S3Server, upload
 from typer.testing import CliRunner, Result
 
 import edgefirst_ros
@@ -43,13 +43,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def expected() -> list[int]:
     return digests(edgefirst_ros.open(dataset()), range(COUNT))
-
-
-def upload(folder: Path, url: str) -> None:
-    """Put all files below a folder below a URL."""
-    store = obstore.store.from_url(url)
-    for path in filter(Path.is_file, folder.rglob("*")):
-        obstore.put(store, path.relative_to(folder).as_posix(), path)
 
 
 @pytest.mark.parametrize("container", ["zip", "folder"])
@@ -160,13 +153,16 @@ def test_a_batch_is_fetched_at_once(bucket: str, s3: S3Server) -> None:
     assert not s3.log.requests
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_processes_read_what_this_one_opened(bucket: str, start: str, tmp_path: Path) -> None:
-    """Also after this one used the store; in a process of its own, as that of the suite has threads."""
+@pytest.mark.parametrize(("start", "read"), [("fork", 3), ("fork", 30), ("spawn", 30)])
+def test_processes_read_what_this_one_opened(bucket: str, start: str, read: int, tmp_path: Path) -> None:
+    """Also after this one read much; in a process of its own, as that of the suite has threads.
+
+    Forked from one that only opened and looked, each has a client of its own, and starts no process for it.
+    """
     upload(dataset(), f"{bucket}/{NAME}")
     (tmp_path / "workers.py").write_text(WORKERS)
     done = subprocess.run(
-        [sys.executable, tmp_path / "workers.py", f"{bucket}/{NAME}", str(dataset()), start],
+        [sys.executable, tmp_path / "workers.py", f"{bucket}/{NAME}", str(dataset()), start, str(read)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), MEGABYTES: "0"},
         capture_output=True,
         text=True,
@@ -180,14 +176,19 @@ def test_processes_read_what_this_one_opened(bucket: str, start: str, tmp_path: 
 WORKERS = """
 import multiprocessing, sys
 import edgefirst_ros
+from edgefirst_ros.corpus.fetching import requests
 from edgefirst_ros.model.errors import RecordingError
-from edgefirst_ros.sources.remote import connect, was_forked
+from edgefirst_ros.sources.remote import connect, has_client, was_forked
 from readable import digests
+
+READ = int(sys.argv[4])
 
 def read(given):
     opened, numbers = given
     opened.ahead(numbers)
     assert len(edgefirst_ros.open(sys.argv[1])) == 15
+    assert was_forked() == (sys.argv[3] == "fork" and READ > 16)
+    assert (requests()._helper is None) == (not was_forked())
     if was_forked():
         try:
             connect("s3://any")
@@ -200,8 +201,9 @@ def read(given):
 def main():
     opened = edgefirst_ros.open(sys.argv[1])
     expected = digests(edgefirst_ros.open(sys.argv[2]), range(15))
-    assert digests(opened, range(3)) == expected[:3]
-    assert not was_forked()
+    assert digests(opened, [n % 15 for n in range(READ)]) == [expected[n % 15] for n in range(READ)]
+    assert has_client() == (READ > 16)
+    assert (requests()._helper is None) == has_client()
     with multiprocessing.get_context(sys.argv[3]).Pool(2) as pool:
         parts = pool.map(read, [(opened, range(0, 8)), (opened, range(8, 15))])
     assert sum(parts, []) == expected

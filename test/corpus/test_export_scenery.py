@@ -17,9 +17,11 @@ from edgefirst_foreign import picture as some_picture
 from PIL import Image
 from PIL.ExifTags import GPS, IFD
 from places import REPOSITORY
+from s3server import upload
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.corpus import fetching
 from edgefirst_ros.corpus.cloud import ColouredCloud, projected
 from edgefirst_ros.corpus.scenery import colmap_model, export_colmap, export_nerfstudio
 from edgefirst_ros.corpus.survey import View, surveys
@@ -43,6 +45,23 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert done.pictures == 30
     assert done.unplaced == 0
     return done.folder
+
+
+def test_a_drive_in_a_store_is_exported_as_here(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetching, "_OWN", {})
+    for kind in FORMATS:
+        upload(surveyed.folder() / "out", f"{bucket}/{kind}/out")
+        local, remote = tmp_path / f"local-{kind}", tmp_path / f"remote-{kind}"
+        export_colmap(surveyed.folder() / "out" / kind, local)
+        export_colmap(f"{bucket}/{kind}/out/{kind}", remote)
+        files = [path.relative_to(local) for path in sorted(local.rglob("*")) if path.is_file()]
+        assert len(files) > 30
+        assert [(remote / each).read_bytes() == (local / each).read_bytes() for each in files] == [
+            True
+        ] * len(files)
 
 
 def rows(file: Path) -> list[list[str]]:

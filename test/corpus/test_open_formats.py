@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 from readable import NAME, OPTIONAL, copied, dataset, drive
+from s3server import S3Server, upload
 
 import edgefirst_ros
+from edgefirst_ros.corpus import fetching
+from edgefirst_ros.corpus.cache import MEGABYTES
 from edgefirst_ros.formats.ncore.samples import NCoreSequence
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
@@ -111,6 +114,41 @@ def test_of_several_formats_one_can_be_chosen(out: Path, tmp_path: Path) -> None
         edgefirst_ros.open(out, format="kitti")
     with pytest.raises(DatasetNotFound, match="holds no finished dataset of ncore"):
         edgefirst_ros.open(dataset(), format="ncore")
+
+
+@pytest.fixture
+def there(out: Path, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of the datasets in a store; nothing is in the cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(fetching, "_OWN", {})
+    upload(out, f"{bucket}/out")
+    return f"{bucket}/out"
+
+
+def test_ncore_and_l5kit_in_a_store_are_those_here(
+    out: Path, ncore: NCoreSequence, there: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied once, by the versions of their objects; also by a process that cannot keep so much."""
+    url = f"{there}/ncore"
+    for bound in ("100", "0"):
+        monkeypatch.setenv(MEGABYTES, bound)
+        fetching._OWN.clear()
+        for place, wanted in ((f"{url}/{ncore.path.name}", None), (there, "ncore"), (url, None)):
+            s3.log.clear()
+            found = edgefirst_ros.open(place, format=wanted)
+            assert isinstance(found, NCoreSequence)
+            assert found.path.name == ncore.path.name
+            assert (found[7]["image"] == ncore[7]["image"]).all()
+            assert (found[7]["lidar"] == ncore[7]["lidar"]).all()
+        assert not [request for request in s3.log.of("GET") if "itar" in request.path], "the copy is there"
+        opened = edgefirst_ros.open(f"{there}/l5kit/{NAME}.zarr")
+        local = edgefirst_ros.open(out / "l5kit")
+        assert (opened[2]["image"] == local[2]["image"]).all()
+        assert len(opened) == len(local)
+    assert isinstance(edgefirst_ros.open(there), edgefirst_ros.EdgeFirstDataset)
+    for name in ("l5kit", "none"):
+        with pytest.raises(DatasetNotFound, match=f"{name}: holds no finished dataset of ncore"):
+            edgefirst_ros.open(f"{there}/{name}", format="ncore")
 
 
 def test_info_says_what_the_command_says(out: Path) -> None:

@@ -167,6 +167,38 @@ def test_a_drive_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         edgefirst_ros.select(tmp_path / "c.parquet", tmp_path / "sub")
 
 
+@pytest.mark.parametrize(
+    ("versions", "types", "said"),
+    [
+        (
+            ("2025.10", "2026.10"),
+            (pl.Float32, pl.Float32),
+            r"schema versions 2025\.10, 2026\.10\): choose one",
+        ),
+        (("", "2026.10"), (pl.Float32, pl.Float32), r"versions none, 2026\.10\): choose one"),
+        (("", ""), (pl.Float32, pl.Float64), "location is in another order in two than in one"),
+        (("2026.10", "2026.10"), (pl.Float32, pl.Float64), ""),
+    ],
+)
+def test_datasets_of_several_versions_do_not_become_one(
+    tmp_path: Path, versions: tuple[str, str], types: tuple[Any, Any], said: str
+) -> None:
+    """Numbers of one would be taken for what they are not; where all mean the same they are joined."""
+    for name, version, kind in zip(("one", "two"), versions, types, strict=True):
+        place = pl.Series([[45.5, -73.5]], dtype=pl.Array(kind, 2))
+        table = pl.DataFrame({"name": [name], "frame": pl.Series([1], dtype=pl.UInt32), "location": place})
+        notes = {"schema_version": version} if version else None
+        foreign(tmp_path / "sets" / name, table, [f"{name}_001.camera.jpeg"], notes)
+    edgefirst_ros.catalog(tmp_path / "sets", tmp_path / "sets" / "c.parquet")
+    if said:
+        with pytest.raises(ConfigError, match=said):
+            edgefirst_ros.select(tmp_path / "sets" / "c.parquet", tmp_path / "sub")
+    else:
+        edgefirst_ros.select(tmp_path / "sets" / "c.parquet", tmp_path / "sub")
+        opened = edgefirst_ros.open(tmp_path / "sub", keys=[])
+        assert [sample["location"].tolist() for sample in opened] == [[45.5, -73.5]] * 2
+
+
 @pytest.mark.parametrize("split", ["drive", "place"])
 def test_no_sample_has_a_neighbour_in_the_other_group(
     fleet: Path, tmp_path: Path, split: Literal["drive", "place"], monkeypatch: pytest.MonkeyPatch

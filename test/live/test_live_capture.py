@@ -30,7 +30,7 @@ from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import disk as disk_module
 from edgefirst_ros.pipeline.delivery import Delivery
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.video.bitstream import is_keyframe
@@ -556,3 +556,16 @@ def test_topics_without_a_use_are_counted_together_beyond_many(tmp_path: Path) -
     assert len(topics.keys() & set(names)) == MAX_UNUSED
     assert topics[OTHER_TOPICS]["skipped"] == 30 * 100
     assert finished.report["totals"]["received"] == 100 * (1 + len(names))
+
+
+def test_what_is_synced_after_a_sample_makes_it_no_later(tmp_path: Path) -> None:
+    now_ns = NOON_NS
+    capture = LiveCapture(build_config({}), tmp_path, HOST, clock_ns=lambda: now_ns)
+    capture.start("d")
+    latencies_ms = []
+    for mark, after_ms in ((Mark(1, NOON_NS, 10), 2000), (Mark(1, NOON_NS, 20), 3000)):
+        now_ns = NOON_NS + after_ms * 1_000_000
+        capture._durable(mark)
+        latencies_ms.append(capture.status().commit_latency_ms)
+    capture.abort()
+    assert latencies_ms == [2000.0, 2000.0]

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -242,6 +243,7 @@ def test_a_device_that_dies_and_returns_is_captured_on(tmp_path: Path) -> None:
             device.popen.kill()
             device.wait()
         await_condition("the end of the connection", lambda: source.connections == 0)
+        threading.Event().wait(0.3)  # what came is taken together with what may follow
         all_came = came() + sum(m.topic == "/imu" for m in back)
         publish(endpoint, lambda: came() == all_came, back)
     (done,) = taking.stop(LIMIT_S)

@@ -123,6 +123,23 @@ def test_at_risk_is_what_was_written_since_the_last_sync_began_that_ended(
     assert commits.at_risk_s == pytest.approx(2.5)
 
 
+def test_a_sample_is_synced_after_half_of_the_interval_and_other_bytes_after_all_of_it(
+    written: Written,
+) -> None:
+    writer = Safe()
+    writer.may_end.release(2)
+    commits = GroupCommit([writer], 1.6, written)
+    written.now = Mark(0, None, 30)
+    commits.wrote()
+    assert not writer.begun_sync.acquire(timeout=1.2)
+    assert writer.begun_sync.acquire(timeout=WAIT_S)
+    until(lambda: commits.durable == written.now)
+    written.now = Mark(1, 100, 60)
+    commits.wrote()
+    assert writer.begun_sync.acquire(timeout=1.4)
+    commits.stop()
+
+
 def test_what_is_left_is_synced_before_the_output_is_completed(written: Written) -> None:
     writer, durable = Safe(), list[Mark]()
     commits = GroupCommit([writer], 1000.0, written, durable.append)

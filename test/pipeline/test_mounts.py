@@ -102,3 +102,11 @@ def test_what_was_forgotten_is_kept_as_far_as_later_times_need_it() -> None:
     here.forget(120 * MS)
     here.note(message(250, turned(10.0)), Role.TF)
     assert degrees(here, 120) == pytest.approx(4.8)
+
+
+def test_transforms_and_frames_that_are_not_known_are_news() -> None:
+    here = swung()
+    points = Measurement("/points", 0, 0, 0, 0, "/lidar", None)  # type: ignore[arg-type]
+    assert not here.is_news(points, Role.LIDAR_POINTS)
+    assert here.is_news(points._replace(frame_id="other"), Role.LIDAR_POINTS)
+    assert here.is_news(message(300, turned(8)), Role.TF)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -59,7 +60,7 @@ class Played:
             expected=expected,
         )
         for name, sent_ms, *datum in sent:
-            run.feed(post.envelope(name, sent_ms, *datum))
+            run.feed(deque([post.envelope(name, sent_ms, *datum)]))
             if len(sessions) == 1:
                 for session, end_ms, following in zip(made[:-1], ends_ms, made[1:], strict=True):
                     session.end_ns = START_NS + round(end_ms * MS)
@@ -188,7 +189,7 @@ def test_once_cut_samples_are_dropped_for_the_reason_given() -> None:
         if number == 50:
             session.cut = "no time left"
             written = len(writer.samples)
-        run.feed(post.envelope("lidar_points", 100 * number))
+        run.feed(deque([post.envelope("lidar_points", 100 * number)]))
     run.drain()
     run.finish()
     session.fanout.join()

@@ -136,6 +136,19 @@ def test_reordering_may_begin_without_a_word(workers: int) -> None:
     assert_all_true(shots, truth, workers)
 
 
+def test_sets_that_change_and_pictures_of_a_stream_that_says_nothing_may_tell_of_another_order() -> None:
+    shots, others = make_clip("h264-p").shots, make_clip("h264-b").shots
+    video, silent = stream(), stream()
+    assert video.learns_from(shots[0].packet)
+    video.push(shots[0].time_ns, shots[0].packet)
+    assert not any(video.learns_from(shot.packet) for shot in shots)
+    assert video.learns_from(others[0].packet)
+    silent.push(others[0].time_ns, VideoPacket("h264", without_vui(others[0].packet.data)))
+    assert silent.learns_from(others[1].packet)
+    video.close()
+    silent.close()
+
+
 def test_a_picture_whose_parts_still_come_is_not_decoded_yet() -> None:
     shots = encode_shots(*recipe("h264-b", **{"x264-params": "slices=2"}), frames=24)
     truth, video = decode_plainly(shots), stream()

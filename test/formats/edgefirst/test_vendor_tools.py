@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.datasets import check
+from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.simulation import DriveOptions  # first_frame is in the preset
 
 CLIENT = REPOSITORY / ".venv-edgefirst" / "bin" / "edgefirst-client"
@@ -93,7 +94,18 @@ def test_options_given_win_over_the_preset(tmp_path: Path) -> None:
 def test_a_program_that_no_format_knows_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["convert", "x.mcap", "-o", str(tmp_path), "--for", "nobody"])
     assert done.exit_code == 2
-    assert "--for: 'nobody' is not known; there are studio" in done.output
+    assert "for: 'nobody' is not known; there are studio" in done.output
+    with pytest.raises(ConfigError, match="'nobody' is not known"):
+        edgefirst_ros.convert("x.mcap", tmp_path, for_="nobody")
+
+
+def test_python_has_the_preset(dataset: tuple[Path, bool], tmp_path: Path) -> None:
+    folder, is_studio = dataset
+    for_ = "studio" if is_studio else ""
+    edgefirst_ros.convert(simulated(OPTIONS).mcap, tmp_path, name="d", page=False, for_=for_)
+    for path in filter(Path.is_file, folder.rglob("*")):
+        if path.suffix != ".json":  # the report says where it was written
+            assert (tmp_path / "edgefirst" / "d" / path.relative_to(folder)).read_bytes() == path.read_bytes()
 
 
 def test_validate_snapshot_wants_the_folder(dataset: tuple[Path, bool]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -17,7 +16,7 @@ from weakref import WeakSet
 from edgefirst_ros.formats.crashsafe.names import refuse_links_in
 from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
-from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing, stored_bytes
+from edgefirst_ros.model.untrusted import PositionedFile, open_regular, read_regular, refusing, stored_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -68,7 +67,7 @@ class Ranges(Protocol):
     size: int
     stored: int
 
-    def read(self, begin: int, length: int) -> bytes:
+    def read(self, begin: int, length: int) -> bytes | memoryview:
         """Bytes from an offset on; fewer at the end of the file.
 
         Raises:
@@ -296,29 +295,12 @@ class LocalRanges:
         return {**self.__dict__, "_open": None}
 
 
-class RangeFile(RawIOBase):
+class RangeFile(PositionedFile):
     """Ranges as a file to read and seek in."""
 
     def __init__(self, ranges: Ranges) -> None:
+        super().__init__(ranges.size)
         self._ranges: Ranges | None = ranges
-        self._size, self._position = ranges.size, 0
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tell(self) -> int:
-        """The offset of the next byte."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        """Go to another offset."""
-        self._position = offset + {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
-        return self._position
 
     def close(self) -> None:
         """Release the ranges, which who reads the directory of an archive may keep for a while."""
@@ -332,7 +314,7 @@ class RangeFile(RawIOBase):
         into = memoryview(buffer).cast("B")
         if self._ranges is None:
             raise ValueError("it is closed")
-        data = self._ranges.read(self._position, len(into))
+        data = self._ranges.read(self.position, len(into))
         into[: len(data)] = data
-        self._position += len(data)
+        self.position += len(data)
         return len(data)

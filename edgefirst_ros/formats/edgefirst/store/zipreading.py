@@ -34,7 +34,7 @@ _ENCRYPTED, _CRC_FOLLOWS = 1, 1 << 3
 _EXTRA_BYTES = 64
 """Read with an entry for its extra field: times, owner and 64-bit sizes, as archivers write them, take 60."""
 
-Read = Callable[[int, int], bytes]
+Read = Callable[[int, int], bytes | memoryview]
 """Gives the bytes of an archive from an offset on, so many at most."""
 
 
@@ -108,14 +108,15 @@ def read_entry(read: Read, entry: ZipEntry, path: object) -> bytes:
     if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
         raise DatasetError(f"{where}: is encrypted, or compressed by an unsupported method: {entry.method}")
     with refusing(where, DatasetError):
-        data = read(*entry_range(entry))
-        local = LOCAL.unpack_from(data)
+        stored = read(*entry_range(entry))
+        local = LOCAL.unpack_from(stored)
         begin = LOCAL.size + local[-2] + local[-1]
-        data = data[begin : begin + entry.packed]
-        if len(data) < entry.packed:
-            data = read(entry.header + begin, entry.packed)
+        stored = stored[begin : begin + entry.packed]
+        if len(stored) < entry.packed:
+            stored = read(entry.header + begin, entry.packed)
         if local[0] == LOCAL_SIGNATURE and entry.method == ZIP_DEFLATED:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, entry.size + 1)
+            stored = zlib.decompressobj(-zlib.MAX_WBITS).decompress(stored, entry.size + 1)
+        data = bytes(stored)
     if local[0] != LOCAL_SIGNATURE or len(data) != entry.size or crc32(data) != entry.crc:
         raise DatasetError(f"{where}: is damaged: its length or CRC-32 is wrong")
     return data
