@@ -1,12 +1,14 @@
 """What a conversion to EdgeFirst cannot do without: its codecs alone, and a plain loop around them.
 
     python benchmarks/convert_floor.py plan RECORDING PLAN [--rate HZ | --keyframes]
-    python benchmarks/convert_floor.py floor|loop RECORDING PLAN FILE
+    python benchmarks/convert_floor.py floor|loop|jpegs RECORDING PLAN FILE
 
 ``plan`` converts once, and notes which messages the samples are of. ``floor`` prints the CPU seconds of every
 codec as JSON: each message in the plan is decoded and encoded once, however many samples it is in, and the
 bytes of every file are written once. ``loop`` is what a script would do with the same libraries in one thread
 for the same files: it is told what belongs together, and has no clocks, accounting, annotations or recovery.
+``jpegs`` writes every picture of the camera and nothing else by libavcodec alone, in one thread, as
+``ffmpeg -q:v 2`` does: decoder, swscale and its own JPEG encoder.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +38,7 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     project,
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
-from edgefirst_ros.formats.edgefirst.prepare.sample import QUALITY
+from edgefirst_ros.formats.edgefirst.prepare.sample import JPEG_QUALITY
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
@@ -54,6 +57,8 @@ Files = Sequence[tuple[str, bytes]]
 """Kind and content."""
 Plan = Sequence[Mapping[str, int]]
 """For each sample, the running numbers of its messages by role."""
+BEST_SCALE = 2
+"""ffmpeg's usual scale of quantisers begins here; smaller files than ours all the same."""
 OPTIONS = EdgeFirstOptions()
 GRID = RangeGrid(*OPTIONS.lidar_image_size, *OPTIONS.lidar_elevation_deg)
 
@@ -150,7 +155,7 @@ def encoded(datum: object, clock: Clock) -> Files:
     ]
     if image.reflectivity is not None:
         gray = image.reflectivity
-        jpeg = clock.of("range images", encode_gray_jpeg, gray, QUALITY)
+        jpeg = clock.of("range images", encode_gray_jpeg, gray, JPEG_QUALITY)
         files.append(("lidar.jpeg", jpeg))
     return files
 
@@ -233,12 +238,44 @@ def loop(recording: Path, plan: Plan, out: Path) -> None:
         raise SystemExit(f"the loop wrote {following} of {len(plan)} samples")
 
 
+def jpegs(recording: Path, out: Path) -> None:
+    """Every picture of the camera."""
+    decoder: av.VideoCodecContext | None = None
+    encoder: av.VideoCodecContext | None = None
+    with out.open("wb", buffering=0) as stream:
+
+        def write(frames: Sequence[av.VideoFrame]) -> None:
+            nonlocal encoder
+            for frame in frames:
+                if encoder is None:
+                    encoder = av.CodecContext.create("mjpeg", "w")
+                    encoder.width, encoder.height, encoder.pix_fmt = frame.width, frame.height, "yuvj420p"
+                    encoder.time_base, encoder.thread_count = Fraction(1, 30), 1
+                    encoder.qmin = encoder.qmax = BEST_SCALE
+                frame.pts = None
+                for packet in encoder.encode(frame.reformat(format="yuvj420p")):
+                    stream.write(packet)
+
+        for message in McapRecording(recording).messages():
+            if "camera" not in message.topic or not isinstance(datum := decode(message).datum, VideoPacket):
+                continue
+            if decoder is None:
+                decoder = av.CodecContext.create("hevc" if datum.codec == "h265" else "h264", "r")
+                decoder.thread_count = 1
+            packet = av.Packet(len(datum.data))
+            packet.update(datum.data)
+            write(decoder.decode(packet))
+        if decoder is not None:
+            write(decoder.decode(None))
+        os.fsync(stream.fileno())
+
+
 def main() -> None:
-    """Do one of the three."""
+    """Do one of the four."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["plan", "floor", "loop"])
+    parser.add_argument("what", choices=["plan", "floor", "loop", "jpegs"])
     parser.add_argument("recording", type=Path)
     parser.add_argument("plan", type=Path)
     parser.add_argument("out", type=Path, nargs="?")
@@ -254,6 +291,8 @@ def main() -> None:
     plan = json.loads(given.plan.read_text())["samples"]
     if given.what == "floor":
         print(json.dumps(floor(given.recording, plan, given.out)))
+    elif given.what == "jpegs":
+        jpegs(given.recording, given.out)
     else:
         loop(given.recording, plan, given.out)
 

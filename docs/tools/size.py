@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17620,
+    "formats": 17630,
     "pipeline": 5680,
     "video": 4120,
     "sources": 4170,
     "report": 4310,
     "cli": 3260,
-    "model": 2870,
+    "model": 2880,
     "nodes": 2390,
     "ego": 2400,
     "timing": 2510,

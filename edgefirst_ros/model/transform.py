@@ -7,8 +7,10 @@ roll about the turned x, which is the same as about fixed x, y and z in this ord
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -164,9 +166,19 @@ def frame_in_base(transforms: Mapping[str, Transform], frame_id: str, base: str)
         step = known.get(frame)
         if step is None:
             return None
-        T_frame_base = rigid(matrix_of(step.rotation_xyzw), step.translation_m) @ T_frame_base
+        T_frame_base = _mount(_MOUNT.pack(*step.rotation_xyzw, *step.translation_m)) @ T_frame_base
         frame = bare(step.parent)
     return None
+
+
+_MOUNT = struct.Struct("7d")
+
+
+@lru_cache(maxsize=256)
+def _mount(packed: bytes) -> Floats:
+    """The (4, 4) transform of a mount, the same in most messages; told by its bits, as 0.0 equals -0.0."""
+    values = _MOUNT.unpack(packed)
+    return rigid(matrix_of(values[:4]), values[4:])
 
 
 def plausible_transform(
@@ -254,12 +266,15 @@ _LOCKED = 1e-7
 
 def matrix_of(xyzw: npt.ArrayLike) -> Floats:
     """The matrices (..., 3, 3) of quaternions (..., 4) of any length; one of length 0 turns nothing."""
-    x, y, z, w = np.moveaxis(_unit(np.asarray(xyzw, np.float64)), -1, 0)
+    unit = _unit(np.asarray(xyzw, np.float64))
+    x, y, z, w = unit.tolist() if unit.ndim == 1 else np.moveaxis(unit, -1, 0)
     rows = (
         (x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)),
         (2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)),
         (2 * (x * z - y * w), 2 * (y * z + x * w), -x * x - y * y + z * z + w * w),
     )
+    if unit.ndim == 1:
+        return np.array(rows)
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 

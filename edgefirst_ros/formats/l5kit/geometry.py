@@ -10,7 +10,9 @@ Floats = npt.NDArray[np.float64]
 
 def moved(transform: Floats, points_m: Floats) -> Floats:
     """Points (..., 3) of the source frame in the target frame, by T_source_target (4, 4)."""
-    result: Floats = points_m @ transform[:3, :3].T + transform[:3, 3]
+    result: Floats = points_m @ transform[:3, :3].T
+    for axis in range(3):  # numpy is quick with long axes
+        result[..., axis] += transform[axis, 3]
     return result
 
 

@@ -162,37 +162,34 @@ def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float)
     A line is fitted to the positions in a window about each time, the shortest in which the direction is
     good, else the one of those tried in which it is best.
     """
-    noise = noise_m(times_s, places_m)
-    columns = np.column_stack(
-        [np.ones_like(times_s), times_s - times_s.mean(), places_m - places_m.mean(axis=0)]
-    )
-    sums = np.concatenate([np.zeros((1, 4, 4)), np.cumsum(columns[:, :, None] * columns[:, None, :], axis=0)])
+    noise, mean_s = noise_m(times_s, places_m), times_s.mean()
+    t, (x, y) = times_s - mean_s, (places_m - places_m.mean(axis=0)).T
+    sums = np.zeros((9, len(t) + 1))
+    np.cumsum([np.ones_like(t), t, t * t, x, y, t * x, t * y, x * x, y * y], axis=1, out=sums[:, 1:])
+    # All windows at once, by row: for few sightings a call of numpy takes longer than what it computes.
+    wider = np.array(_WIDER)[:, None]
+    half_s = max(window_s, 1e-3) * wider / 2 + 1e-9
+    low = np.searchsorted(times_s, times_s - half_s)
+    high = np.searchsorted(times_s, times_s + half_s, "right")
+    count, t, tt, x, y, tx, ty, xx, yy = sums[:, high] - sums[:, low]
+    with np.errstate(divide="ignore", invalid="ignore"):  # of windows with one sighting
+        spread = tt - t**2 / count
+        east, north = (tx - t * x / count) / spread, (ty - t * y / count) / spread
+        off_east, off_north = xx - x**2 / count - east**2 * spread, yy - y**2 / count - north**2 * spread
+        # What does not lie on the line is no noise of one sighting, but a curve or a leap: as uncertain.
+        rest = np.maximum(off_east + off_north, 0.0)
+        off = np.sqrt(rest / np.maximum(2 * count - 4, 1.0)) * (count > 2)
+        speed = np.hypot(east, north)
+        error = np.maximum(noise, off) / np.sqrt(spread) / np.maximum(speed, 1e-9)
+        is_good = (off <= _STRAIGHT * noise) | (wider <= 1)
+        is_good &= (speed >= least_m_s) & (error <= _MOST_RAD) & (count >= 2) & (spread > 0)
     heading, sigma = np.full(len(times_s), np.nan), np.full(len(times_s), np.inf)
     of_s = times_s.copy()
-    for wider in _WIDER:
-        half_s = max(window_s, 1e-3) * wider / 2 + 1e-9
-        low = np.searchsorted(times_s, times_s - half_s)
-        high = np.searchsorted(times_s, times_s + half_s, "right")
-        each = sums[high] - sums[low]
-        count = each[:, 0, 0]
-        spread = each[:, 1, 1] - each[:, 0, 1] ** 2 / count
-        open_ = (sigma > _GOOD_RAD) & (count >= 2) & (spread > 0)
-        if not open_.any():
-            continue
-        each, count, spread = each[open_], count[open_], spread[open_]
-        slope = (each[:, 1, 2:] - each[:, 0, 1, None] * each[:, 0, 2:] / count[:, None]) / spread[:, None]
-        total = each[:, [2, 3], [2, 3]] - each[:, 0, 2:] ** 2 / count[:, None]
-        rest = np.maximum((total - slope**2 * spread[:, None]).sum(axis=1), 0.0)
-        # What does not lie on the line is no noise of one sighting, but a curve or a leap: as uncertain.
-        off = np.sqrt(rest / np.maximum(2 * count - 4, 1.0)) * (count > 2)
-        speed = np.hypot(slope[:, 0], slope[:, 1])
-        error = np.maximum(noise, off) / np.sqrt(spread) / np.maximum(speed, 1e-9)
-        is_straight = (off <= _STRAIGHT * noise) | (wider <= 1)
-        better = is_straight & (speed >= least_m_s) & (error <= _MOST_RAD) & (error < sigma[open_])
-        rows = np.flatnonzero(open_)[better]
-        heading[rows] = np.arctan2(slope[better, 1], slope[better, 0])
-        sigma[rows] = error[better]
-        of_s[rows] = times_s.mean() + each[better, 0, 1] / count[better]
+    for row, good in enumerate(is_good):
+        better = good & (sigma > _GOOD_RAD) & (error[row] < sigma)
+        heading[better] = np.arctan2(north[row, better], east[row, better])
+        sigma[better] = error[row, better]
+        of_s[better] = mean_s + t[row, better] / count[row, better]
     found = np.where(np.isfinite(heading), sigma, np.nan)
     return _turned_on(times_s, heading, found, of_s), found
 

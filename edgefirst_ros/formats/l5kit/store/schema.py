@@ -58,9 +58,10 @@ class AgentLabel(StrEnum):
     @property
     def index(self) -> int:  # type: ignore[override]  # str.index is of no use on a label
         """Position in L5Kit's list."""
-        return list(AgentLabel).index(self)
+        return _PLACES[self]
 
 
+_PLACES: Final = {label: place for place, label in enumerate(AgentLabel)}
 LABELS: Final = (
     *(f"PERCEPTION_LABEL_{label}" for label in list(AgentLabel)[:-1]),
     "AVRESEARCH_LABEL_DONTCARE",

@@ -76,6 +76,8 @@ class PlacedDetections:
 
     def taken(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> PlacedDetections:
         """The rows that ``index`` selects."""
+        if index.dtype == np.bool_ and index.all():
+            return self
         return PlacedDetections(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @classmethod
@@ -101,6 +103,9 @@ class PlacedDetections:
     @classmethod
     def joined(cls, parts: Sequence[PlacedDetections]) -> PlacedDetections:
         """All rows of all parts, in their order; at least one part."""
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(np.concatenate([getattr(p, field.name) for p in parts]) for field in fields(cls)))
 
 

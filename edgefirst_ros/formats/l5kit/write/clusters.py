@@ -57,7 +57,7 @@ def sensor_points(measurement: Measurement, sensor: int, setting: Setting) -> Re
     sensed = cloud.xyz()
     points = moved(T_sensor_base, _rows(sensed, np.isfinite(sensed)).astype(np.float64))
     points = _rows(points, np.abs(points) < _REACH_M)
-    across, along = np.floor(points.T[:2] / _CELL_M).astype(np.int64, order="C")
+    across, along = (np.floor(points[:, axis] / _CELL_M).astype(np.int64) for axis in (0, 1))
     points, most = points[highest(across, along, points[:, 2])], setting.options.points_per_frame
     if len(points) > most:
         points = points[np.arange(most) * len(points) // most]

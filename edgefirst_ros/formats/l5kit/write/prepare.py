@@ -99,7 +99,7 @@ class Lights:
     faces: Records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PreparedFrame:
     """A sample placed in the rig's frame; without ``pose`` no frame is made of it.
 
@@ -123,7 +123,7 @@ class PreparedFrame:
     topics: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def newest_ns(self) -> int:
         """Time of the latest of its clouds and lights, 0 if there are none."""
         times = [cloud.time_ns for cloud in self.clouds.values()]

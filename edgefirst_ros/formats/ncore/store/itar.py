@@ -225,6 +225,8 @@ def read_index(descriptor: int) -> tuple[dict[str, tuple[int, int]], int]:
 
 
 _BATCH = 1 << 20
+_LARGE = 1 << 16
+"""Pieces of so many bytes are not copied to be hashed."""
 
 
 class StreamDigest:
@@ -266,7 +268,15 @@ class StreamDigest:
             self._hashed.result()
 
     def _hash(self, pieces: list[bytes]) -> None:
-        self._md5.update(b"".join(pieces))  # at once: for every small piece it would wait for the interpreter
+        small: list[bytes] = []  # hashed at once: for every one it would wait for the interpreter
+        for piece in pieces:
+            if len(piece) < _LARGE:
+                small.append(piece)
+                continue
+            self._md5.update(b"".join(small))
+            self._md5.update(piece)
+            small.clear()
+        self._md5.update(b"".join(small))
 
 
 _SHALLOW = 3
