@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,7 +132,7 @@ def test_where_the_imu_falls_silent_rotation_goes_on(lost: str) -> None:
     case = Case(imu=ImuErrors(heading_error_rad=0.1))
     trajectory = Trajectory()
     samples = [
-        (time_ns, replace(imu, orientation_xyzw=None) if ns(8) < time_ns < ns(15) else imu)
+        (time_ns, imu._replace(orientation_xyzw=None) if ns(8) < time_ns < ns(15) else imu)
         for time_ns, imu in case.samples()
         if lost == "orientation" or not ns(8) < time_ns < ns(15)
     ]

@@ -94,7 +94,7 @@ def test_one_rotation_always_is_no_orientation() -> None:
     log = case.log()
     stuck = type(log)()
     for time_ns, imu in case.samples():
-        stuck.add_imu(time_ns, replace(imu, orientation_xyzw=(0.0, 0.0, 0.6, 0.8)))
+        stuck.add_imu(time_ns, imu._replace(orientation_xyzw=(0.0, 0.0, 0.6, 0.8)))
     stuck.fixes = log.fixes
     solution = solve(stuck, Vehicle(), None)
     assert not solution.oriented
@@ -302,7 +302,7 @@ def test_an_orientation_of_other_axes_is_not_used() -> None:
     for time_ns, imu in case.samples():
         assert imu.orientation_xyzw is not None
         x, y, z, w = imu.orientation_xyzw
-        log.add_imu(time_ns, replace(imu, orientation_xyzw=(w, -z, y, -x)))
+        log.add_imu(time_ns, imu._replace(orientation_xyzw=(w, -z, y, -x)))
     for fix in case.fixes():
         log.add_fix(*fix)
     found = whole(case, solve(log, Vehicle(), None), TIMES[1:-1])
