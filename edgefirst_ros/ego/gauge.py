@@ -159,13 +159,11 @@ class Gauge:
 
     def _window(self, times: np.ndarray[tuple[int], np.dtype[np.int64]], rows: Floats) -> None:
         steps_s = np.diff(times)[:, None] / 1e9
-        if steps_s.max() > SILENT_NS / 1e9:
-            self._last = self._before = self._fix = None
-            return
         length_s = float(steps_s.sum())
         turned = ((rows[:-1, 4:7] + rows[1:, 4:7]) / 2 * steps_s).sum(axis=0)
         force = rows[:, 7:].mean(axis=0)
-        if not (np.isfinite(turned).all() and np.isfinite(force).all()):
+        is_known = np.isfinite(turned).all() and np.isfinite(force).all()
+        if not is_known or steps_s.max() > SILENT_NS / 1e9:
             self._last = self._before = self._fix = None
             return
         self._weigh(rows[:, 7:])

@@ -558,16 +558,18 @@ def solve(
         proceed: called now and then; False stops, and the result is then no estimate.
     """
     gauge = Gauge()
-    for part in log.measured():
-        gauge.add_fix(*part) if len(part) == 3 else gauge.add_samples(*part)
-        if not proceed():
-            return Motion(vehicle, rig_from_imu_xyzw)
     motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, gauge)
-    motion.oriented, motion.odometer = log.oriented and gauge.oriented, log.odometer
-    for part in log.measured(oriented=motion.oriented):
-        motion.add_fix(*part) if len(part) == 3 else motion.add_samples(*part)
-        if not proceed():
-            return Motion(vehicle, rig_from_imu_xyzw)
+    # What the drive tells of its IMU is known before anything is estimated.
+    motion.oriented, motion.odometer = log.oriented, log.odometer
+    for learner in (gauge, motion):
+        motion.oriented = motion.oriented and gauge.oriented
+        for part in log.measured(oriented=learner is gauge or motion.oriented):
+            if len(part) == 3:
+                learner.add_fix(*part)
+            else:
+                learner.add_samples(*part)
+            if not proceed():
+                return Motion(vehicle, rig_from_imu_xyzw)
     motion.finish()
     motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
     return motion
