@@ -562,8 +562,7 @@ def pairing_rules(
     """How every configured topic but the reference pairs, by its name.
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
-    Of ``others``, cameras that are not the reference, the picture nearest to a selected frame is selected with
-    it, whatever their phases.
+    Of ``others``, cameras that are not the reference, the picture nearest to a selected frame goes with it.
     """
     roles = config.sample_roles
     beside = {
