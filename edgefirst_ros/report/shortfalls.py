@@ -236,7 +236,7 @@ def selected(report: Report, sequence: Sequence, frames: Frames) -> int:
             due.append((stream.last_ns - stream.first_ns) / 1e9 * rate_hz + 1)
     if every_m > 0 and sequence.driven_m is not None:
         due.append(sequence.driven_m / every_m + 1)
-    return max(frames.sample, round(min(due)))
+    return max(frames.sample, int(min(due)))
 
 
 def _samples(report: Report, sequence: Sequence, frames: Frames) -> Iterator[Finding]:
