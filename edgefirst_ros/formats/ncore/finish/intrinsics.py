@@ -10,9 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.model.camera import FISHEYE_MODELS, CameraInfo, Intrinsics, Tile, picture_intrinsics
+from edgefirst_ros.model.camera import (
+    FISHEYE_MODELS,
+    PINHOLE_MODELS,
+    CameraInfo,
+    Intrinsics,
+    Tile,
+    picture_intrinsics,
+)
 
-_PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
 _ANGLES = 20_000
 
 
@@ -103,8 +109,8 @@ def _fault(info: Json | None) -> str:
     if not all(map(math.isfinite, (*info["k"], *info["d"]))) or min(info["k"][:2]) <= 0:
         return _NO_FOCAL
     if info["model"] in FISHEYE_MODELS:
-        return "" if len(info["d"]) <= 4 else f"{info['model']} with {len(info['d'])} coefficients"
-    if info["model"] not in _PINHOLE:
+        return f"{info['model']} with {len(info['d'])} coefficients" if any(info["d"][4:]) else ""
+    if info["model"] not in PINHOLE_MODELS:
         return f"distortion model {info['model']} is not supported"
     if any(info["d"][12:]):
         return "tilted sensor model is not supported"
