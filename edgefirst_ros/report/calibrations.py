@@ -95,8 +95,9 @@ def _misplaced(sensor: Mounted, rig: str) -> str:
     turn, at_m = pose[:3, :3], pose[:3, 3]
     if turn[2, 2] > UP:
         return (
-            f"{who} looks up by its transform, as if {sensor.frame} had x ahead and z up; a picture's frame has "
-            f"z ahead and y down (REP 103): send that, or give its entry {_place(turn @ _OPTICAL, at_m)}"
+            f"{who} looks up by its transform, as if {sensor.frame} had x ahead and z up; a picture's frame "
+            "has z ahead and y down (REP 103): send that one, or give its entry "
+            f"{_place(turn @ _OPTICAL, at_m)}"
         )
     inverse_m = -turn.T @ at_m
     if turn[2, 1] > -ASIDE and turn[1, 2] < -RIGHT and at_m[2] < 0 < inverse_m[2]:

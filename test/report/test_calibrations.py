@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,11 @@ LENS: dict[str, Any] = {
 
 
 def values(
-    xyzw: Any = OPTICAL, at_m: Any = (1.2, 0.1, 1.5), *, settings: Any = None, **lens: Any
+    xyzw: Sequence[float] = OPTICAL,
+    at_m: Sequence[float] = (1.2, 0.1, 1.5),
+    *,
+    settings: dict[str, Any] | None = None,
+    **lens: Any,  # noqa: ANN401 - any field of it
 ) -> dict[str, Any]:
     """A drive with one camera, whose frame is its role's."""
     streams = {"/cam": {**stream("camera", 0, 180, 30.0), "sensor": "cam"}}
@@ -45,13 +50,14 @@ def found(made: dict[str, Any]) -> list[Finding]:
 
 def mended(text: str) -> tuple[list[float], list[float]]:
     """The place that a sentence gives."""
-    place, turn = re.findall(r"\[(.*?)\\]", text)
+    place, turn = re.findall(r"\[(.*?)\]", text)
     return [float(each) for each in place.split(", ")], [float(each) for each in turn.split(", ")]
 
 
-def turned(*rpy_deg: float) -> Any:
+def turned(*rpy_deg: float) -> list[float]:
     """An optical frame on a body that is turned so."""
-    return product(quaternion_of_angles(np.radians(rpy_deg)), np.array(OPTICAL)).tolist()
+    made: list[float] = product(quaternion_of_angles(np.radians(rpy_deg)), np.array(OPTICAL)).tolist()
+    return made
 
 
 @pytest.mark.parametrize("yaw_deg", [0, 90, 180, -37])
@@ -115,7 +121,10 @@ def test_millimetres_are_no_metres(at_m: tuple[float, ...], said: str) -> None:
         ({"focal_px": (4.0, 4.0)}, "as if K were not in pixels"),
         ({"focal_px": (60.0, 60.0), "distortion_model": "equidistant"}, "more than all around"),
         ({"principal_px": (244.0, 318.0)}, "exchanged"),
-        ({"principal_px": (636.0, 488.0)}, "1.01 of 640x480, as if K were of pictures 2.01 times as large"),
+        (
+            {"principal_px": (636.0, 488.0)},
+            "0.99 and 1.02 of 640x480, as if K were of pictures 2.01 times as large",
+        ),
         ({"principal_px": (159.0, 122.0)}, "0.503 times"),
         ({"principal_px": (0.5, 0.5)}, "0.00 and 0.00 of 640x480: mend"),
         ({"principal_px": (-40.0, 240.0)}, "-0.06 and 0.50"),
