@@ -100,9 +100,9 @@ def _misplaced(sensor: Mounted, rig: str) -> str:
             f"{_place(turn @ _OPTICAL, at_m)}"
         )
     inverse_m = -turn.T @ at_m
-    if turn[2, 1] > -ASIDE and turn[1, 2] < -RIGHT and at_m[2] < 0 < inverse_m[2]:
+    if turn[2, 1] > -ASIDE and turn[1, 2] < -RIGHT and at_m[2] < inverse_m[2]:
         return (
-            f"{who} lies on its side below {rig} by its transform, but upright above it by the inverse: "
+            f"{who} lies on its side by its transform, but is upright and higher by the inverse: "
             f"send that one, or give its entry {_place(turn.T, inverse_m)}"
         )
     return ""
