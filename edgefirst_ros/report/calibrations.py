@@ -19,8 +19,8 @@ from edgefirst_ros.report.models import Camera, Report, Sequence, Stream
 from edgefirst_ros.report.page.rig import FARTHEST_M, Mounted, mounted, rig_frame
 from edgefirst_ros.report.shortfalls import MOVES_SHARE
 
-UP, ASIDE = 0.8, 0.5
-"""Cosines: an axis within 37° of the zenith looks up; with less of the other half, no picture's top is up."""
+UP, UPRIGHT = 0.8, 0.9
+"""Cosines to the zenith: of an axis that looks up, within 37°, and of the top of an upright picture."""
 RIGHT = 0.95
 """The inverse of an upright camera's transform looks to the right, whatever its yaw."""
 OFF, MIDDLE, BORDER = 0.15, 0.05, 0.3
@@ -100,9 +100,9 @@ def _misplaced(sensor: Mounted, rig: str) -> str:
             f"{_place(turn @ _OPTICAL, at_m)}"
         )
     inverse_m = -turn.T @ at_m
-    if turn[2, 1] > -ASIDE and turn[1, 2] < -RIGHT and at_m[2] < inverse_m[2]:
+    if turn[2, 1] > -UPRIGHT and turn[1, 2] < -RIGHT and at_m[2] < inverse_m[2]:
         return (
-            f"{who} lies on its side by its transform, but is upright and higher by the inverse: "
+            f"{who} is not upright by its transform, but upright and higher by the inverse: "
             f"send that one, or give its entry {_place(turn.T, inverse_m)}"
         )
     return ""
