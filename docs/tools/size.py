@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17630,
+    "formats": 17650,
     "pipeline": 5710,
     "video": 4120,
     "sources": 4170,

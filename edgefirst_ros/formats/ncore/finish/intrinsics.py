@@ -81,6 +81,21 @@ def camera_model(
     return CameraModel(_attributes(kind, parameters, size, shutter), found.derived, found.assumed)
 
 
+_CHANGED = 0.005
+"""Share of the picture's width by which K changes with another zoom or focus; rounding does less."""
+
+
+def described_change(first: Json | None, newest: Json | None) -> str:
+    """How K changed from one ``camera_info_json`` to another of the same pictures; empty if it did not."""
+    if first is None or newest is None or first["size"] != newest["size"]:
+        return ""
+    most_px = _CHANGED * newest["size"][0]
+    named = zip(("fx", "fy", "cx", "cy"), first["k"], newest["k"], strict=True)
+    return ", ".join(
+        f"{name} {old:.1f} → {new:.1f} px" for name, old, new in named if abs(old - new) > most_px
+    )
+
+
 _NO_FOCAL = "CameraInfo without focal length"
 
 
