@@ -34,8 +34,15 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
 """Names of the distortion model whose distance from the middle grows with the angle."""
-PINHOLE_MODELS = frozenset({"", "plumb_bob", "rational_polynomial", "thin_prism", "none"})
+PINHOLE_MODELS = frozenset({"", "plumb_bob", "rational_polynomial", "thin_prism", "radtan", "none"})
 """Names of those whose distance grows with the angle's tangent."""
+
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("radtan", "radial_tangential", "brown_conrady"), "plumb_bob"),
+    **dict.fromkeys(("equi", "kannala_brandt4"), "equidistant"),
+}
+"""ROS's names of models that Kalibr and librealsense call so, with the same coefficients in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +239,11 @@ def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
         DecodeError: no valid message of this type, width or height 0 (the camera is not calibrated), or
             numbers that are not finite or that no camera has.
     """
+    model = displayed(str(message.distortion_model))
     info = CameraInfo(
         width=int(message.width),
         height=int(message.height),
-        distortion_model=displayed(str(message.distortion_model)),
+        distortion_model=_OTHER_NAMES.get(model.lower().replace(" ", "_").replace("-", "_"), model),
         d=tuple(map(float, message.d)),
         k=_matrix(message.k, 3),
         r=_matrix(message.r, 3),
