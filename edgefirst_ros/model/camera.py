@@ -42,7 +42,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("radtan", "radial_tangential", "brown_conrady"), "plumb_bob"),
     **dict.fromkeys(("equi", "kannala_brandt4"), "equidistant"),
 }
-"""ROS's names of models that Kalibr and librealsense call so, with the same coefficients in the same order."""
+"""ROS's names of models that Kalibr and librealsense call so, with the same coefficients in order."""
 
 
 @dataclass(frozen=True, slots=True)
