@@ -23,7 +23,13 @@ from edgefirst_ros.report.drives import (
 )
 from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
-from edgefirst_ros.report.shortfalls import FEW_SAMPLES, formats_lacking, sequence_findings, shortfalls
+from edgefirst_ros.report.shortfalls import (
+    FEW_SAMPLES,
+    formats_lacking,
+    selected,
+    sequence_findings,
+    shortfalls,
+)
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
 SAID = 3
@@ -187,7 +193,7 @@ def _sentence(loss: Loss, legs: Ordered[Leg], everything: frozenset[str]) -> str
 
 def _chosen(report: Report) -> tuple[int, int]:
     """Reference frames that were selected, and those of them that became samples."""
-    chosen = sum(each.reference_frames - each.skipped for each in report.sequences)
+    chosen = sum(selected(report, each, each) for each in report.sequences)
     return chosen, sum(each.sample for each in report.sequences)
 
 
