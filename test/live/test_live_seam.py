@@ -184,6 +184,17 @@ def test_what_is_split_is_what_is_not(
 
 
 @pytest.mark.long
+def test_over_a_seam_motion_chooses_the_same_frames(tmp_path: Path) -> None:
+    whole = captured(tmp_path / "whole", drive(), formats=("edgefirst",), every_m=3.0)
+    parts = captured(tmp_path / "parts", drive(), [0.25, 0.6], formats=("edgefirst",), every_m=3.0)
+    found = samples(tmp_path / "whole", whole)
+    assert samples(tmp_path / "parts", parts) == found
+    assert len(found) > 10
+    for part in parts:
+        check_sums(part.report)
+
+
+@pytest.mark.long
 def test_without_video_every_cloud_is_in_one_session(tmp_path: Path) -> None:
     """Whether split halfway and shortly before the end, or at the end."""
     what = [m for m in drive() if not m.topic.startswith(("/camera", "/model"))]
