@@ -49,9 +49,12 @@ AWAY_M, TURNED_RAD = 3.0, 0.2
 """Driven so far, or turned by so much, what stands still must be in other cells ..."""
 ENOUGH, LOST_M = 24, 15.0
 """... and after so many pairs of sweeps only turns, within this way, tell anything new."""
-BETTER, TIES, NEARLY = 0.1, 0.01, 0.03
-"""Shares of points: by the first one way must fit a pair better; ways within the second fit alike, and within
-the third nearly so."""
+LEAST_POINTS = 10
+"""Where fewer are not in the same cells as before, as bare ground is, a pair of sweeps tells nothing."""
+BETTER, LEAST_BETTER = 0.1, 3
+"""By this share of them, and at least so many, one way must fit a pair better than another."""
+TIES, NEARLY = 0.01, 0.03
+"""Shares of points: ways within the first fit alike, and within the second nearly so."""
 LEAST_PAIRS, TO_ONE = 8, 8
 """So many pairs must agree, and as many for each that does not: of a sound lidar none in a thousand do."""
 FAR_M, LEAST_FAR = 300.0, 5
@@ -134,16 +137,18 @@ class Ranging:
     next_ns: int = -(1 << 63)
     waiting: deque[Look] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
     _T_sensor_rig: Floats | None = None
+    _toward: Floats = field(default_factory=lambda: np.zeros(3))
+    """Sum of mean directions of points, which are rather below than above."""
     _far: list[bool] = field(default_factory=list)
     _before: tuple[Floats, Booleans, Floats] | None = None
     """Points of a sweep, which of them were at rest against a radar, and where the sensor was."""
     _pairs: int = 0
     _compared: int = 0
-    _hits: Floats = field(default_factory=lambda: np.zeros(len(WAYS) + 1))
-    """Points found again by way, and where they were."""
+    _hits: Floats = field(default_factory=lambda: np.zeros(len(WAYS)))
+    """Points found again by way."""
     _rested: Floats = field(default_factory=lambda: np.zeros(2))
     """Those at rest that are found again where they must be if they stand still, and where they were."""
-    _won: Floats = field(default_factory=lambda: np.zeros((2, len(WAYS) + 1)))
+    _won: Floats = field(default_factory=lambda: np.zeros((2, len(WAYS))))
     """Pairs that fit better by way than as they are, and worse."""
     _looks: int = 0
     _returns: Floats = field(default_factory=lambda: np.zeros(5))
@@ -157,8 +162,10 @@ class Ranging:
         if look is None:
             return
         self._T_sensor_rig = look.T_sensor_rig
+        away_m = np.linalg.norm(look.points, axis=1)
+        self._toward += (look.points / away_m[:, None]).mean(axis=0)
         if len(self._far) < 4 * LEAST_FAR:
-            self._far.append(bool(np.median(np.linalg.norm(look.points, axis=1)) > FAR_M))
+            self._far.append(bool(np.median(away_m) > FAR_M))
         self.waiting.append(look)
 
     def place(self, look: Look, rig: Floats, velocity_m_s: Floats, rate_rad_s: Floats) -> None:
@@ -194,24 +201,26 @@ class Ranging:
         if not tells and away_m < LOST_M:
             return
         self._before = points, rests, place
-        chosen = np.unique(_cells(before), return_index=True)[1]
-        chosen = chosen[:: max(1, len(chosen) // COMPARED)]
-        one = before[chosen]
-        if not tells or away_m > LOST_M or not len(one):
+        if not tells or away_m > LOST_M:
             return
-        turns, own = np.swapaxes(WAYS, 1, 2) @ moved[:3, :3] @ WAYS, np.swapaxes(WAYS, 1, 2) @ moved[:3, 3]
-        expected = np.concatenate([one @ np.swapaxes(turns, 1, 2) + own[:, None], one[None]])
         taken = np.zeros(CELLS**3 + 1, np.bool_)
         taken[_cells(points)] = True
         taken[-1] = False
-        found = taken[_cells(expected)]
-        hits = found.sum(axis=1)
-        self._rested += found[[0, -1]][:, rested[chosen]].sum(axis=1)
-        better = (hits - hits[0]) / len(one)
+        cells, first = np.unique(_cells(before), return_index=True)
+        one, rested, stays = before[first], rested[first], taken[cells]
+        seen = taken[_cells(one @ moved[:3, :3].T + moved[:3, 3])]
+        self._rested += (seen & rested).sum(), (stays & rested).sum()
+        one = one[~stays]
+        one = one[:: max(1, len(one) // COMPARED)]
+        if len(one) < LEAST_POINTS:
+            return
+        turns, own = np.swapaxes(WAYS, 1, 2) @ moved[:3, :3] @ WAYS, np.swapaxes(WAYS, 1, 2) @ moved[:3, 3]
+        hits = taken[_cells(one @ np.swapaxes(turns, 1, 2) + own[:, None])].sum(axis=1)
+        better, least = hits - hits[0], max(LEAST_BETTER, BETTER * len(one))
         self._pairs += 1
         self._compared += len(one)
         self._hits += hits
-        self._won += better > BETTER, better < -BETTER
+        self._won += better >= least, better <= -least
 
     def contradictions(self) -> Iterator[str]:
         """What contradicts the way driven, a sentence each, with what mends it."""
@@ -222,8 +231,8 @@ class Ranging:
                 "coordinates seem to be in cm or mm; have its driver send metres"
             )
         elif (way := self._way()) is not None:
-            near = self._hits[:-1] > self._hits[way] - NEARLY * self._compared
-            mended = self._mended(WAYS[way]) if near.sum() == 1 else "give it its true mount"
+            is_sure = len(self._alike(NEARLY)) == 1
+            mended = self._mended(WAYS[way]) if is_sure else "give it its true mount"
             axes = ", ".join(
                 "-" * (min(row) < 0) + "xyz"[int(np.abs(row).argmax())] for row in WAYS[way].tolist()
             )
@@ -236,9 +245,16 @@ class Ranging:
 
     def _way(self) -> int | None:
         """The likeliest way in which points fit, if as they are they do not."""
-        alike = np.flatnonzero(self._hits[:-1] >= self._hits[:-1].max() - TIES * self._compared)
-        won, lost = self._won[:, alike[0]]
-        return int(alike[0]) if alike[0] and won >= max(LEAST_PAIRS, TO_ONE * lost) else None
+        first = self._alike(TIES)[0]
+        won, lost = self._won[:, first]
+        return first if first and won >= max(LEAST_PAIRS, TO_ONE * lost) else None
+
+    def _alike(self, share: float) -> list[int]:
+        """Ways in which points fit about as well as in the best; with the ground below if there are such."""
+        alike = np.flatnonzero(self._hits >= self._hits.max() - share * self._compared)
+        at = np.eye(4) if self._T_sensor_rig is None else self._T_sensor_rig
+        below = (at[2, :3] @ WAYS[alike] @ self._toward) < 0
+        return [0] if 0 in alike else (alike[below] if below.any() else alike).tolist()
 
     def _mended(self, way: Floats) -> str:
         at = self._T_sensor_rig
