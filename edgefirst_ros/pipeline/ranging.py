@@ -62,7 +62,7 @@ FAR_M, LEAST_FAR = 300.0, 5
 DRIVES_M_S, SLACK_M_S, SLACK = 3.0, 0.4, 0.05
 """Speeds are judged from this on: a radar's steps of speed and angle, and poses, leave so much."""
 LEAST_LOOKS, LEAST_RETURNS = 20, 80
-FITS, HARDLY = 0.3, 0.2
+FITS, HARDLY = 0.3, 0.35
 """Share of the returns that fit if they are taken in the right way, and of these, at most, as they are."""
 RESTING, ALONG = 0.5, 2
 """Share of returns at rest whose speeds leave the way driven out, if as many more are found where what stands
