@@ -35,20 +35,22 @@ Booleans = npt.NDArray[np.bool_]
 
 RANGING = frozenset({Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 """Roles whose clouds the way driven can contradict."""
-LOOK_NS, AROUND_NS, APART_NS = 500_000_000, 250_000_000, 100_000_000
+LOOK_NS, AROUND_NS, APART_NS = 1_000_000_000, 250_000_000, 100_000_000
 """A sensor is looked at once in so long; the rig's velocity is the mean over so long before and after, from
 poses that are no farther apart or away."""
 MOST_WAITING = 16
 """Looks that wait for poses; a live pose comes within ``ego.wait_s``."""
-SWEEP, RETURNS, COMPARED = 8192, 64, 256
+SWEEP, RETURNS, COMPARED = 4096, 64, 256
 """Points of a sweep, returns of a radar, and points of a sweep's cells that are taken, evenly chosen."""
 CELL_M, CELLS, NEAREST_M = 1.0, 80, 2.0
 """What stands still is found in the same cell: poses are off by less, and so are sparse points. Nearer ones
 may be the rig's own."""
 AWAY_M, TURNED_RAD = 3.0, 0.2
 """Driven so far, or turned by so much, what stands still must be in other cells ..."""
-ENOUGH, LOST_M = 24, 15.0
+ENOUGH, LOST_M = 24, 30.0
 """... and after so many pairs of sweeps only turns, within this way, tell anything new."""
+MOST_LOOKS, CREEPS_M_S = 90, 0.3
+"""After so many looks from a rig that is faster a sensor is known: no longer drive takes longer for it."""
 LEAST_POINTS = 10
 """Where fewer are not in the same cells as before, as bare ground is, a pair of sweeps tells nothing."""
 BETTER, LEAST_BETTER = 0.1, 3
@@ -91,10 +93,11 @@ HALF = 180 // STEP_DEG
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Some points (N, 3) of one message, the speeds (N,) of a radar's, and where the sensor is (4, 4)."""
+    """Some points (N, 3) of a message, how far they are, a radar's speeds (N,), and its place (4, 4)."""
 
     time_ns: int
     points: Floats
+    away_m: Floats
     speeds: Floats | None
     T_sensor_rig: Floats
 
@@ -112,12 +115,12 @@ def look_at(measurement: Measurement, place: Floats, *, radar: bool) -> Look | N
     except DecodeError:
         return None
     with np.errstate(invalid="ignore", over="ignore"):
-        away_m = np.sqrt((points * points).sum(axis=1))
+        away_m = np.sqrt(np.einsum("ij,ij->i", points, points))
         kept = np.isfinite(away_m) & (away_m > NEAREST_M)
     if speeds is not None:
         kept &= np.isfinite(speeds)
         speeds = speeds[kept]
-    return Look(measurement.time_ns, points[kept], speeds, place) if kept.any() else None
+    return Look(measurement.time_ns, points[kept], away_m[kept], speeds, place) if kept.any() else None
 
 
 @dataclass(slots=True)
@@ -129,6 +132,7 @@ class Ranging:
         sign: -1 if its speeds are configured to be positive on approach.
         next_ns: when it is to be looked at next.
         waiting: looks that wait for poses.
+        moved: looks from a rig that moved.
     """
 
     topic: str
@@ -136,6 +140,7 @@ class Ranging:
     sign: int = 1
     next_ns: int = -(1 << 63)
     waiting: deque[Look] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
+    moved: int = 0
     _T_sensor_rig: Floats | None = None
     _toward: Floats = field(default_factory=lambda: np.zeros(3))
     """Sum of mean directions of points, which are rather below than above."""
@@ -162,14 +167,14 @@ class Ranging:
         if look is None:
             return
         self._T_sensor_rig = look.T_sensor_rig
-        away_m = np.linalg.norm(look.points, axis=1)
-        self._toward += (look.points / away_m[:, None]).mean(axis=0)
+        self._toward += (1 / look.away_m) @ look.points / len(look.points)
         if len(self._far) < 4 * LEAST_FAR:
-            self._far.append(bool(np.median(away_m) > FAR_M))
+            self._far.append(bool(np.median(look.away_m) > FAR_M))
         self.waiting.append(look)
 
     def place(self, look: Look, rig: Floats, velocity_m_s: Floats, rate_rad_s: Floats) -> None:
         """Judge a look, by where the rig was, and how it moved along and about its own axes."""
+        self.moved += bool(np.linalg.norm(velocity_m_s) > CREEPS_M_S)
         at, rests = look.T_sensor_rig, np.zeros(len(look.points), np.bool_)
         if look.speeds is not None:
             moving = at[:3, :3].T @ (velocity_m_s + np.cross(rate_rad_s, at[:3, 3]))
@@ -338,7 +343,7 @@ class Ranges:
         if (ranging := self._topics.get(entry)) is None:
             is_receding = getattr(getattr(self._config, "ncore", None), "radar_speed_receding_positive", True)
             ranging = self._topics[entry] = Ranging(measurement.topic, entry, 1 if is_receding else -1)
-        if measurement.time_ns >= ranging.next_ns:
+        if measurement.time_ns >= ranging.next_ns and ranging.moved < MOST_LOOKS:
             place = frame_in_base(transforms, measurement.frame_id, self._config.rig_frame)
             if place is not None:
                 ranging.add(
@@ -366,10 +371,12 @@ class Ranges:
 
     def _motion(self, time_ns: int) -> tuple[Floats, Floats, Floats] | None:
         """Where the rig was, its velocity and rate in its axes; None if poses are too far apart."""
-        times = [each.time_ns for each in self._poses]
-        places = [bisect(times, time_ns + off) for off in (-AROUND_NS, 0, AROUND_NS)]
+        places = [
+            bisect(self._poses, time_ns + off, key=lambda each: each.time_ns)
+            for off in (-AROUND_NS, 0, AROUND_NS)
+        ]
         ends = [self._poses[max(0, places[0] - 1)], self._poses[max(0, places[2] - 1)]]
-        if not 0 < places[1] < len(times) or any(
+        if not 0 < places[1] < len(self._poses) or any(
             abs(each.time_ns - time_ns - off) > APART_NS
             for each, off in zip(ends, (-AROUND_NS, AROUND_NS), strict=True)
         ):
