@@ -55,8 +55,9 @@ LEAST_POINTS = 10
 """Where fewer are not in the same cells as before, as bare ground is, a pair of sweeps tells nothing."""
 BETTER, LEAST_BETTER = 0.1, 3
 """By this share of them, and at least so many, one way must fit a pair better than another."""
-TIES, NEARLY = 0.01, 0.03
-"""Shares of points: ways within the first fit alike, and within the second nearly so."""
+TIES, NEARLY, FOUND = 0.01, 0.03, 0.25
+"""Shares of points: ways within the first fit alike, and within the second nearly so. The third is found
+again of what stands still, but not of vehicles side by side, taken for one another."""
 LEAST_PAIRS, TO_ONE = 8, 8
 """So many pairs must agree, and as many for each that does not: of a sound lidar none in a thousand do."""
 FAR_M, LEAST_FAR = 300.0, 5
@@ -85,10 +86,11 @@ def _ways() -> Floats:
 
 WAYS = _ways()
 BACK = next(i for i, way in enumerate(WAYS) if np.array_equal(way, np.diag((-1.0, -1.0, 1.0))))
-YAWS = np.radians([*range(0, 360, STEP_DEG), 0, 180])[:, None]
-"""How a radar may be turned; at last, with speeds in km/h."""
-FACTORS = np.where(np.arange(len(YAWS)) < len(YAWS) - 2, 1.0, KMH)[:, None]
-HALF = 180 // STEP_DEG
+_LEVEL = [(1.0, math.radians(yaw), 1.0) for yaw in range(0, 360, STEP_DEG)]
+_OTHERS = [(side, yaw, by) for side, by in ((1.0, KMH), (-1.0, 1.0)) for yaw in (0.0, math.pi)]
+SIDES, YAWS, FACTORS = np.array([*_LEVEL, *_OTHERS]).T[..., None]
+"""How a radar may be turned, then with speeds in km/h, and with y mirrored."""
+MIRRORED = slice(len(SIDES) - 2, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,8 @@ class Ranging:
     _looks: int = 0
     _returns: Floats = field(default_factory=lambda: np.zeros(5))
     """Of returns: count, those at rest with the sums of their directions, those of speed 0."""
-    _fits: Floats = field(default_factory=lambda: np.zeros((2, len(YAWS), 3)))
-    """Other returns that fit, mirrored or not, by turn, with the sums of their directions."""
+    _fits: Floats = field(default_factory=lambda: np.zeros((len(YAWS), 3)))
+    """Other returns that fit, by turn, with the sums of their directions."""
 
     def add(self, look: Look | None, time_ns: int) -> None:
         """Take a look at a message of that time, whose pose is to come."""
@@ -190,9 +192,8 @@ class Ranging:
         level = np.hypot(points[:, 0], points[:, 1]) / np.linalg.norm(points, axis=1) * np.hypot(*moving[:2])
         self._looks += 1
         self._returns += (len(speeds), *directions[rests].sum(axis=0), float((speeds == 0).sum()))
-        for mirrored, side in enumerate((1, -1)):
-            expected = -FACTORS * level * np.cos(side * azimuth + YAWS - math.atan2(moving[1], moving[0]))
-            self._fits[mirrored] += ((np.abs(expected - speeds) <= FACTORS * slack) & ~rests) @ directions
+        expected = -FACTORS * level * np.cos(SIDES * azimuth + YAWS - math.atan2(moving[1], moving[0]))
+        self._fits += ((np.abs(expected - speeds) <= FACTORS * slack) & ~rests) @ directions
 
     def _points(self, points: Floats, rests: Booleans, place: Floats) -> None:
         if self._before is None:
@@ -249,10 +250,11 @@ class Ranging:
         yield from self._wrong_speeds(name)
 
     def _way(self) -> int | None:
-        """The likeliest way in which points fit, if as they are they do not."""
+        """The likeliest way in which points fit, if as they are they do not; a radar's are too few to say."""
         first = self._alike(TIES)[0]
         won, lost = self._won[:, first]
-        return first if first and won >= max(LEAST_PAIRS, TO_ONE * lost) else None
+        is_found = self._hits[first] >= FOUND * self._compared and not self._looks
+        return first if first and is_found and won >= max(LEAST_PAIRS, TO_ONE * lost) else None
 
     def _alike(self, share: float) -> list[int]:
         """Ways in which points fit about as well as in the best; with the ground below if there are such."""
@@ -272,7 +274,7 @@ class Ranging:
         count, rests, *toward, zeros = self._returns.tolist()
         if self._looks < LEAST_LOOKS or count < LEAST_RETURNS:
             return
-        fits, as_sent = self._fits[..., 0], float(self._fits[0, 0, 0])
+        fits, as_sent = self._fits[:, 0], float(self._fits[0, 0])
         if zeros >= 0.99 * count:
             yield f"the speeds of {name} are 0, though the rig drives: its driver does not send them"
         elif (
@@ -287,8 +289,8 @@ class Ranging:
                 "radar; have its driver send these"
             )
             return
-        mirrored, best = divmod(int(fits.argmax()), len(YAWS))
-        most, *toward = self._fits[mirrored, best].tolist()
+        best = int(fits[: MIRRORED.start].argmax())
+        most, *toward = self._fits[best].tolist()
         is_back = bool(YAWS[best, 0] == math.pi)
         if (
             most < FITS * count
@@ -306,13 +308,15 @@ class Ranging:
                 f"{share} speeds are reversed{rest}; set ncore.radar_speed_receding_positive: "
                 f"{str(self.sign < 0).lower()}, or turn its mount if it looks the other way"
             )
-        elif mirrored and best in {0, HALF}:
-            yield f"{share} its y is{' and its speeds are' * (best > 0)} reversed{rest}; correct its driver"
-        elif self._way() is None:
+        else:
             c, s = math.cos(YAWS[best, 0]), math.sin(YAWS[best, 0])
             way = np.array(((c, -s, 0.0), (s, c, 0.0), (0.0, 0.0, 1.0)))
             about = round(math.degrees(math.atan2(s, c)))
-            yield f"{share} it is turned by about {about}°{rest}; {self._mended(way)}"
+            others = ", else correct its driver" * bool(fits[MIRRORED].max() > (1 - HARDLY / 2) * most)
+            yield (
+                f"{share} it is turned by about {about}°{' or its y reversed' if others else ''}{rest}; "
+                f"{self._mended(way)}{others}"
+            )
 
 
 def _cells(points: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
