@@ -58,7 +58,7 @@ BETTER, LEAST_BETTER = 0.1, 3
 TIES, NEARLY, FOUND = 0.01, 0.03, 0.25
 """Shares of points: ways within the first fit alike, and within the second nearly so. The third is found
 again of what stands still, but not of vehicles side by side, taken for one another."""
-LEAST_PAIRS, TO_ONE = 8, 8
+LEAST_PAIRS, TO_ONE = 8, 4
 """So many pairs must agree, and as many for each that does not: of a sound lidar none in a thousand do."""
 FAR_M, LEAST_FAR = 300.0, 5
 """No lidar or radar has half of its points farther, look after look."""
@@ -267,7 +267,9 @@ class Ranging:
         at = self._T_sensor_rig
         if np.linalg.det(way) < 0 or at is None:
             return "such axes are left-handed: correct its driver"
-        xyzw, xyz_m = quaternion_of(at[:3, :3] @ way).round(5).tolist(), at[:3, 3].round(3).tolist()
+        xyzw, xyz_m = (
+            (part + 0.0).tolist() for part in (quaternion_of(at[:3, :3] @ way).round(5), at[:3, 3].round(3))
+        )
         return f"if it is mounted so, give topics.{self.entry} xyz_m: {xyz_m}, rotation_xyzw: {xyzw}"
 
     def _wrong_speeds(self, name: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -198,7 +199,7 @@ def test_a_configured_sign_of_speeds_is_the_one_that_counts() -> None:
 
 
 OPTIONS = DriveOptions(
-    seconds=26,
+    seconds=44,
     fps=2,
     width=144,
     height=48,
@@ -208,7 +209,7 @@ OPTIONS = DriveOptions(
     host=HOST,
     more=(
         MoreSensor("camera", "camera/jpeg", "camera_optical", hz=2.0, width=144, height=48),
-        MoreSensor("lidar", "lidar/points", "lidar", (0.5, 0.0, 1.9), hz=2.0, points=12_000),
+        MoreSensor("lidar", "lidar/points", "lidar", (0.5, 0.0, 1.9), hz=2.0, points=16_000),
         MoreSensor("radar", "radar/targets", "radar", (3.5, 0.0, 0.5), hz=4.0),
         MoreSensor("imu", "imu", "imu", hz=25.0),
         MoreSensor("gps", "gps", "gps", hz=5.0),
@@ -228,7 +229,7 @@ def said(report: dict[str, Any]) -> Iterator[str]:
     return (text.partition(": ")[2] for text in found)
 
 
-def test_a_drive_with_a_wrong_mount_is_fair_and_says_so_live_as_well(tmp_path: Any) -> None:  # noqa: ANN401
+def test_a_drive_with_a_wrong_mount_is_fair_and_says_so_live_as_well(tmp_path: Path) -> None:
     recording = simulated(OPTIONS).mcap
     config = build_config(TURNED | {"ego": {"smoothing": "lag"}, "overload": {"latency_s": 0}, "prefix": ""})
     mounted, speeds = said(convert([recording], tmp_path / "off", config).report)
@@ -240,5 +241,4 @@ def test_a_drive_with_a_wrong_mount_is_fair_and_says_so_live_as_well(tmp_path: A
         live.put(message)
     (session,) = live.stop(60)
     assert [*said(session.report)] == [mounted, speeds]
-    print(judge(parsed(convert([recording], tmp_path / "right", build_config({})).report)))
     assert not [*said(convert([recording], tmp_path / "right", build_config({})).report)]
