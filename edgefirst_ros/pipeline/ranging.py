@@ -131,7 +131,7 @@ class Ranging:
 
     Attributes:
         topic: as the source calls it; entry as the configuration does.
-        sign: -1 if its speeds are configured to be positive on approach.
+        receding: whether formats are told that a radar's speeds are positive for what recedes, by option.
         next_ns: when it is to be looked at next.
         waiting: looks that wait for poses.
         moved: looks from a rig that moved.
@@ -139,7 +139,7 @@ class Ranging:
 
     topic: str
     entry: str
-    sign: int = 1
+    receding: Mapping[str, bool]
     next_ns: int = -(1 << 63)
     waiting: deque[Look] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
     moved: int = 0
@@ -183,7 +183,8 @@ class Ranging:
             slack = SLACK_M_S + SLACK * float(np.linalg.norm(moving))
             rests = np.abs(look.speeds) <= slack
             if np.linalg.norm(moving) > DRIVES_M_S:
-                self._speeds(look.points, self.sign * look.speeds, rests, moving, slack)
+                sign = 1 if all(self.receding.values()) else -1
+                self._speeds(look.points, sign * look.speeds, rests, moving, slack)
         self._points(look.points, rests, rig @ at)
 
     def _speeds(self, points: Floats, speeds: Floats, rests: Booleans, moving: Floats, slack: float) -> None:
@@ -306,9 +307,11 @@ class Ranging:
         if FACTORS[best, 0] == KMH:
             yield f"{share} speeds are in km/h{' and reversed' * is_back}{rest}; have its driver send m/s"
         elif is_back and self._hits[BACK] <= ALONG * self._hits[0]:
+            is_told = str(not all(self.receding.values())).lower()
+            mended = " and ".join(f"set {option}: {is_told}" for option in self.receding)
             yield (
-                f"{share} speeds are reversed{rest}; set ncore.radar_speed_receding_positive: "
-                f"{str(self.sign < 0).lower()}, or turn its mount if it looks the other way"
+                f"{share} speeds are reversed{rest}; {mended or 'have its driver reverse them'}, or turn its "
+                "mount if it looks the other way"
             )
         else:
             c, s = math.cos(YAWS[best, 0]), math.sin(YAWS[best, 0])
@@ -337,6 +340,9 @@ class Ranges:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        formats = [each for each in config.chosen_formats if each.receding]
+        options = {f"{each.name}.{each.receding}": (config.options(each), each.receding) for each in formats}
+        self._receding = {name: bool(getattr(*option)) for name, option in options.items()}
         self._topics: dict[str, Ranging] = {}
         """By configured entry."""
         self._poses: deque[EgoPose] = deque(maxlen=256)
@@ -347,8 +353,7 @@ class Ranges:
         if role not in RANGING or measurement.mounted:
             return
         if (ranging := self._topics.get(entry)) is None:
-            is_receding = getattr(getattr(self._config, "ncore", None), "radar_speed_receding_positive", True)
-            ranging = self._topics[entry] = Ranging(measurement.topic, entry, 1 if is_receding else -1)
+            ranging = self._topics[entry] = Ranging(measurement.topic, entry, self._receding)
         if measurement.time_ns >= ranging.next_ns and ranging.moved < MOST_LOOKS:
             place = frame_in_base(transforms, measurement.frame_id, self._config.rig_frame)
             if place is not None:

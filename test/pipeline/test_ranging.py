@@ -72,7 +72,7 @@ class Drive:
         arm = np.array((1.0, 0.5, 1.8))
         x, y, z, w = (self.told or self.at).as_quat().tolist()
         placed = {"s": Transform("base_link", "s", (1.0, 0.5, 1.8), (x, y, z, w))}
-        ranges = Ranges(build_config(config))
+        ranges = Ranges(build_config({"formats": ["ncore"], **config}))
         spots = np.repeat(rng.uniform(-300, 300, (3000, 2)), 6, axis=0)
         posts = np.column_stack([spots, np.tile(np.linspace(0, 4, 6), 3000)])
         place, yaw, step_s = np.zeros(3), 0.3, 0.05
@@ -191,11 +191,13 @@ def test_nothing_is_said_of_a_sound_sensor(drive: Drive) -> None:
 
 
 def test_a_configured_sign_of_speeds_is_the_one_that_counts() -> None:
-    assert not Drive(**RADAR, change=scaled(of_speeds=-1)).found(
-        ncore={"radar_speed_receding_positive": False}
-    )
-    (found,) = Drive(**RADAR).found(ncore={"radar_speed_receding_positive": False})
-    assert "radar_speed_receding_positive: true" in found
+    approaching = scaled(of_speeds=-1)
+    told = {"radar_speed_receding_positive": False}
+    assert not Drive(**RADAR, change=approaching).found(ncore=told)
+    (found,) = Drive(**RADAR).found(ncore=told)
+    assert "set ncore.radar_speed_receding_positive: true, or" in found
+    (found,) = Drive(**RADAR, change=approaching).found(formats=["edgefirst"])
+    assert "have its driver reverse them" in found
 
 
 OPTIONS = DriveOptions(
@@ -216,6 +218,7 @@ OPTIONS = DriveOptions(
     ),
 )
 TURNED = {
+    "formats": ["edgefirst", "ncore"],
     "topics": {"lidar_points": {"xyz_m": [0.5, 0.0, 1.9], "rpy_deg": [0, 0, 180]}},
     "ncore": {"radar_speed_receding_positive": False},
 }
