@@ -95,16 +95,16 @@ MIRRORED = slice(len(SIDES) - 2, None)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Some points (N, 3) of a message, how far they are, a radar's speeds (N,), and its place (4, 4)."""
+    """Some points (N, 3) of a message, how far they are, a radar's speeds (N,), and its place if known."""
 
     time_ns: int
     points: Floats
     away_m: Floats
     speeds: Floats | None
-    T_sensor_rig: Floats
+    T_sensor_rig: Floats | None
 
 
-def look_at(measurement: Measurement, place: Floats, *, radar: bool) -> Look | None:
+def look_at(measurement: Measurement, place: Floats | None, *, radar: bool) -> Look | None:
     """A look at a cloud; None if it has nothing to look at."""
     cloud = measurement.datum
     if not isinstance(cloud, PointCloud) or not cloud.has("x", "y", "z"):
@@ -143,7 +143,7 @@ class Ranging:
     next_ns: int = -(1 << 63)
     waiting: deque[Look] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
     moved: int = 0
-    _T_sensor_rig: Floats | None = None
+    _T_sensor_rig: Floats = field(default_factory=lambda: np.eye(4))
     _toward: Floats = field(default_factory=lambda: np.zeros(3))
     """Sum of mean directions of points, which are rather below than above."""
     _far: list[bool] = field(default_factory=list)
@@ -163,21 +163,19 @@ class Ranging:
     _fits: Floats = field(default_factory=lambda: np.zeros((len(YAWS), 3)))
     """Other returns that fit, by turn, with the sums of their directions."""
 
-    def add(self, look: Look | None, time_ns: int) -> None:
-        """Take a look at a message of that time, whose pose is to come."""
-        self.next_ns = time_ns + LOOK_NS
-        if look is None:
-            return
-        self._T_sensor_rig = look.T_sensor_rig
-        self._toward += (1 / look.away_m) @ look.points / len(look.points)
+    def add(self, look: Look) -> None:
+        """Take a look whose pose is to come; of a sensor that is nowhere only distances are judged."""
         if len(self._far) < 4 * LEAST_FAR:
             self._far.append(bool(np.median(look.away_m) > FAR_M))
-        self.waiting.append(look)
+        if look.T_sensor_rig is not None:
+            self._T_sensor_rig = look.T_sensor_rig
+            self._toward += (1 / look.away_m) @ look.points / len(look.points)
+            self.waiting.append(look)
 
     def place(self, look: Look, rig: Floats, velocity_m_s: Floats, rate_rad_s: Floats) -> None:
         """Judge a look, by where the rig was, and how it moved along and about its own axes."""
         self.moved += bool(np.linalg.norm(velocity_m_s) > CREEPS_M_S)
-        at, rests = look.T_sensor_rig, np.zeros(len(look.points), np.bool_)
+        at, rests = self._T_sensor_rig, np.zeros(len(look.points), np.bool_)
         if look.speeds is not None:
             moving = at[:3, :3].T @ (velocity_m_s + np.cross(rate_rad_s, at[:3, 3]))
             slack = SLACK_M_S + SLACK * float(np.linalg.norm(moving))
@@ -260,14 +258,13 @@ class Ranging:
     def _alike(self, share: float) -> list[int]:
         """Ways in which points fit about as well as in the best; with the ground below if there are such."""
         alike = np.flatnonzero(self._hits >= self._hits.max() - share * self._compared)
-        at = np.eye(4) if self._T_sensor_rig is None else self._T_sensor_rig
-        below = (at[2, :3] @ WAYS[alike] @ self._toward) < 0
+        below = (self._T_sensor_rig[2, :3] @ WAYS[alike] @ self._toward) < 0
         return [0] if 0 in alike else (alike[below] if below.any() else alike).tolist()
 
     def _mended(self, way: Floats) -> str:
-        at = self._T_sensor_rig
-        if np.linalg.det(way) < 0 or at is None:
+        if np.linalg.det(way) < 0:
             return "such axes are left-handed: correct its driver"
+        at = self._T_sensor_rig
         xyzw, xyz_m = (
             (part + 0.0).tolist() for part in (quaternion_of(at[:3, :3] @ way).round(5), at[:3, 3].round(3))
         )
@@ -354,12 +351,12 @@ class Ranges:
             return
         if (ranging := self._topics.get(entry)) is None:
             ranging = self._topics[entry] = Ranging(measurement.topic, entry, self._receding)
-        if measurement.time_ns >= ranging.next_ns and ranging.moved < MOST_LOOKS:
-            place = frame_in_base(transforms, measurement.frame_id, self._config.rig_frame)
-            if place is not None:
-                ranging.add(
-                    look_at(measurement, place, radar=role is Role.RADAR_TARGETS), measurement.time_ns
-                )
+        if measurement.time_ns < ranging.next_ns or ranging.moved >= MOST_LOOKS:
+            return
+        ranging.next_ns = measurement.time_ns + LOOK_NS
+        place = frame_in_base(transforms, measurement.frame_id, self._config.rig_frame)
+        if (look := look_at(measurement, place, radar=role is Role.RADAR_TARGETS)) is not None:
+            ranging.add(look)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """What contradicts the way driven, by entry."""

@@ -64,6 +64,7 @@ class Drive:
     only: tuple[float, ...] = ()
     """Nothing but vehicles, so much faster than the rig, beside each other ahead; no posts, no ground."""
     narrow: bool = False
+    is_placed: bool = True
     seed: int = 0
 
     def found(self, **config: object) -> list[str]:
@@ -71,16 +72,16 @@ class Drive:
         rng = np.random.default_rng(self.seed)
         arm = np.array((1.0, 0.5, 1.8))
         x, y, z, w = (self.told or self.at).as_quat().tolist()
-        placed = {"s": Transform("base_link", "s", (1.0, 0.5, 1.8), (x, y, z, w))}
+        placed = {"s" if self.is_placed else "t": Transform("base_link", "s", (1.0, 0.5, 1.8), (x, y, z, w))}
         ranges = Ranges(build_config({"formats": ["ncore"], **config}))
-        spots = np.repeat(rng.uniform(-300, 300, (3000, 2)), 6, axis=0)
-        posts = np.column_stack([spots, np.tile(np.linspace(0, 4, 6), 3000)])
+        spots = np.repeat(rng.uniform(-200, 300, (2000, 2)), 6, axis=0)
+        posts = np.column_stack([spots, np.tile(np.linspace(0, 4, 6), 2000)])
         place, yaw, step_s = np.zeros(3), 0.3, 0.05
         for tick in range(round(self.seconds / step_s)):
             rate = 0.25 * math.sin(tick * step_s / 3) * (self.m_s != 0)
             turn = Rotation.from_euler("z", yaw)
             velocity = turn.apply((self.m_s, 0.0, 0.0))
-            if tick % 10 == 0:
+            if tick % 20 == 0:
                 sensor, eye = turn * self.at, place + turn.apply(arm)
                 moving = velocity + turn.apply(np.cross((0.0, 0.0, rate), arm))
                 seen, theirs = posts, np.zeros((len(posts), 3))
@@ -89,7 +90,7 @@ class Drive:
                     seen = seen + rng.uniform(-1, 1, seen.shape)
                     theirs = velocity + turn.apply([(faster, 0.0, 0.0) for faster in self.only] * 9)
                 arms = seen - eye
-                ground = rng.uniform((-30, -30, 0), (30, 30, 0), (5000, 3)) * (not self.only) + place - eye
+                ground = rng.uniform((-30, -30, 0), (30, 30, 0), (3000, 3)) * (not self.only) + place - eye
                 away = np.linalg.norm(arms, axis=1)
                 lidar = self.role == "lidar_points"
                 points = sensor.inv().apply(np.concatenate([arms, ground]) if lidar else arms)
@@ -138,6 +139,7 @@ WRONG: dict[str, tuple[Drive, str]] = {
     ),
     "centimetres": (Drive(change=scaled(100)), "cm or mm"),
     "millimetres": (Drive(change=scaled(1000)), "cm or mm"),
+    "centimetres, from nowhere": (Drive(change=scaled(100), is_placed=False), "cm or mm"),
     "approach is positive": (
         Drive(**RADAR, change=scaled(of_speeds=-1)),
         "ncore.radar_speed_receding_positive: false",
