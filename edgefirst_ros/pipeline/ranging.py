@@ -58,7 +58,9 @@ BETTER, LEAST_BETTER = 0.1, 3
 TIES, NEARLY, FOUND = 0.01, 0.03, 0.25
 """Shares of points: ways within the first fit alike, and within the second nearly so. The third is found
 again of what stands still, but not of vehicles side by side, taken for one another."""
-LEAST_PAIRS, TO_ONE = 8, 4
+MORE = 1.6
+"""Times as many are found if a lidar is wrong, twice at least; of a sound one by chance 1.3."""
+LEAST_PAIRS, TO_ONE = 8, 6
 """So many pairs must agree, and as many for each that does not: of a sound lidar none in a thousand do."""
 FAR_M, LEAST_FAR = 300.0, 5
 """No lidar or radar has half of its points farther, look after look."""
@@ -252,7 +254,7 @@ class Ranging:
         """The likeliest way in which points fit, if as they are they do not; a radar's are too few to say."""
         first = self._alike(TIES)[0]
         won, lost = self._won[:, first]
-        is_found = self._hits[first] >= FOUND * self._compared and not self._looks
+        is_found = self._hits[first] >= max(FOUND * self._compared, MORE * self._hits[0]) and not self._looks
         return first if first and is_found and won >= max(LEAST_PAIRS, TO_ONE * lost) else None
 
     def _alike(self, share: float) -> list[int]:
@@ -323,7 +325,8 @@ class Ranging:
 
 def _cells(points: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """The number of each point's cell, that of none if it is too far."""
-    cells = np.floor(np.clip(points, -CELLS, CELLS) / CELL_M).astype(np.int64) + CELLS // 2
+    # A flat scan is in the middle of its cells.
+    cells = np.rint(np.clip(points, -CELLS, CELLS) / CELL_M).astype(np.int64) + CELLS // 2
     inside = ((cells >= 0) & (cells < CELLS)).all(axis=-1)
     return np.where(inside, cells @ np.array((CELLS * CELLS, CELLS, 1)), CELLS**3)
 
