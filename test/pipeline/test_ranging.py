@@ -76,6 +76,8 @@ class Drive:
         ranges = Ranges(build_config({"formats": ["ncore"], **config}))
         spots = np.repeat(rng.uniform(-200, 300, (2000, 2)), 6, axis=0)
         posts = np.column_stack([spots, np.tile(np.linspace(0, 4, 6), 2000)])
+        # As rings of a spinning lidar are, the same in every sweep.
+        ground = rng.uniform((-30, -30, 0), (30, 30, 0), (0 if self.only else 3000, 3))
         place, yaw, step_s = np.zeros(3), 0.3, 0.05
         for tick in range(round(self.seconds / step_s)):
             rate = 0.25 * math.sin(tick * step_s / 3) * (self.m_s != 0)
@@ -90,10 +92,11 @@ class Drive:
                     seen = seen + rng.uniform(-1, 1, seen.shape)
                     theirs = velocity + turn.apply([(faster, 0.0, 0.0) for faster in self.only] * 9)
                 arms = seen - eye
-                ground = rng.uniform((-30, -30, 0), (30, 30, 0), (3000, 3)) * (not self.only) + place - eye
                 away = np.linalg.norm(arms, axis=1)
                 lidar = self.role == "lidar_points"
-                points = sensor.inv().apply(np.concatenate([arms, ground]) if lidar else arms)
+                points = sensor.inv().apply(
+                    np.concatenate([arms, turn.apply(ground - arm)]) if lidar else arms
+                )
                 ahead = np.abs(np.arctan2(points[:, 1], points[:, 0])) < (0.15 if self.narrow else 1.0)
                 kept = np.linalg.norm(points, axis=1) < 45 if lidar else (away < 45) & (away > 3) & ahead
                 rays = arms / away[:, None]
