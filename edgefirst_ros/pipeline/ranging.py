@@ -61,7 +61,7 @@ again of what stands still, but not of vehicles side by side, taken for one anot
 MORE = 1.6
 """Times as many are found if a lidar is wrong, twice at least; of a sound one by chance 1.3."""
 LEAST_PAIRS, TO_ONE = 8, 6
-"""So many pairs must agree, and as many for each that does not: of a sound lidar none in a thousand do."""
+"""So many pairs must agree, and as many for each that does not: in 120 drives of sound lidars none did."""
 FAR_M, LEAST_FAR = 300.0, 5
 """No lidar or radar has half of its points farther, look after look."""
 DRIVES_M_S, SLACK_M_S, SLACK = 3.0, 0.4, 0.05
