@@ -28,7 +28,7 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 17650,
-    "pipeline": 5710,
+    "pipeline": 6030,
     "video": 4120,
     "sources": 4170,
     "report": 4450,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 343, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -124,6 +124,7 @@ class Code(StrEnum):
     POSE_UNKNOWN = "pose_unknown"
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
+    CONTRADICTS_MOTION = "contradicts_motion"
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"
     CAMERA_INFO = "camera_info"

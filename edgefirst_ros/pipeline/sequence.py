@@ -376,6 +376,7 @@ class SequenceRun:
             self._settle_fixes(self._context.navigate(envelope.measurement))
         else:
             if role is not Role.CAMERA:
+                emission.range(envelope)
                 emission.measurement(envelope)
             elif not envelope.instead:
                 self._context.picture = envelope.whole_size or self._context.picture

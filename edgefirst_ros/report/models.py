@@ -135,6 +135,8 @@ class Stream(_Part):
     profile: Profile | None = None
     is_watched: bool = False
     """Whether a repetition of its messages would have been noticed."""
+    contradictions: Annotated[list[Name], Field(max_length=16)] = []
+    """What of them contradicts the way driven."""
 
     @property
     def rate_hz(self) -> float | None:
