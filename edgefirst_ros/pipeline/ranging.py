@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import permutations, product
 
 import numpy as np
-import numpy.typing as npt
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import DecodeError
@@ -30,8 +29,6 @@ from edgefirst_ros.model.transform import (
     quaternion_of,
     rigid,
 )
-
-Booleans = npt.NDArray[np.bool_]
 
 RANGING = frozenset({Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 """Roles whose clouds the way driven can contradict."""
@@ -69,9 +66,8 @@ DRIVES_M_S, SLACK_M_S, SLACK = 3.0, 0.4, 0.05
 LEAST_LOOKS, LEAST_RETURNS = 20, 80
 FITS, HARDLY = 0.3, 0.35
 """Share of the returns that fit if they are taken in the right way, and of these, at most, as they are."""
-RESTING, ALONG = 0.5, 2
-"""Share of returns at rest whose speeds leave the way driven out, if as many more are found where what stands
-still must be than where they were."""
+ALONG = 2
+"""Times as many points of a radar are found if it looks the other way: its mount is wrong, not its speeds."""
 WIDE = 0.97
 """Length of the mean direction of returns 14° about it: a truck ahead may drive at any speed."""
 KMH = 3.6
@@ -149,19 +145,18 @@ class Ranging:
     _toward: Floats = field(default_factory=lambda: np.zeros(3))
     """Sum of mean directions of points, which are rather below than above."""
     _far: list[bool] = field(default_factory=list)
-    _before: tuple[Floats, Booleans, Floats] | None = None
-    """Points of a sweep, which of them were at rest against a radar, and where the sensor was."""
+    _before: tuple[Floats, Floats] | None = None
+    """Points of a sweep, and where the sensor was."""
     _pairs: int = 0
     _compared: int = 0
     _hits: Floats = field(default_factory=lambda: np.zeros(len(WAYS)))
     """Points found again by way."""
-    _rested: Floats = field(default_factory=lambda: np.zeros(2))
-    """Those at rest that are found again where they must be if they stand still, and where they were."""
     _won: Floats = field(default_factory=lambda: np.zeros((2, len(WAYS))))
     """Pairs that fit better by way than as they are, and worse."""
     _looks: int = 0
-    _returns: Floats = field(default_factory=lambda: np.zeros(5))
-    """Of returns: count, those at rest with the sums of their directions, those of speed 0."""
+    _returns: int = 0
+    _zeros: int = 0
+    """Returns of speed 0."""
     _fits: Floats = field(default_factory=lambda: np.zeros((len(YAWS), 3)))
     """Other returns that fit, by turn, with the sums of their directions."""
 
@@ -177,47 +172,44 @@ class Ranging:
     def place(self, look: Look, rig: Floats, velocity_m_s: Floats, rate_rad_s: Floats) -> None:
         """Judge a look, by where the rig was, and how it moved along and about its own axes."""
         self.moved += bool(np.linalg.norm(velocity_m_s) > CREEPS_M_S)
-        at, rests = self._T_sensor_rig, np.zeros(len(look.points), np.bool_)
-        if look.speeds is not None:
-            moving = at[:3, :3].T @ (velocity_m_s + np.cross(rate_rad_s, at[:3, 3]))
-            slack = SLACK_M_S + SLACK * float(np.linalg.norm(moving))
-            rests = np.abs(look.speeds) <= slack
-            if np.linalg.norm(moving) > DRIVES_M_S:
-                sign = 1 if all(self.receding.values()) else -1
-                self._speeds(look.points, sign * look.speeds, rests, moving, slack)
-        self._points(look.points, rests, rig @ at)
+        at = self._T_sensor_rig
+        moving = at[:3, :3].T @ (velocity_m_s + np.cross(rate_rad_s, at[:3, 3]))
+        if look.speeds is not None and np.linalg.norm(moving) > DRIVES_M_S:
+            sign = 1 if all(self.receding.values()) else -1
+            self._speeds(look.points, sign * look.speeds, moving)
+        self._points(look.points, rig @ at)
 
-    def _speeds(self, points: Floats, speeds: Floats, rests: Booleans, moving: Floats, slack: float) -> None:
+    def _speeds(self, points: Floats, speeds: Floats, moving: Floats) -> None:
+        slack = SLACK_M_S + SLACK * float(np.linalg.norm(moving))
         azimuth = np.arctan2(points[:, 1], points[:, 0])
         directions = np.stack([np.ones_like(azimuth), np.cos(azimuth), np.sin(azimuth)], axis=1)
         level = np.hypot(points[:, 0], points[:, 1]) / np.linalg.norm(points, axis=1) * np.hypot(*moving[:2])
         self._looks += 1
-        self._returns += (len(speeds), *directions[rests].sum(axis=0), float((speeds == 0).sum()))
+        self._returns += len(speeds)
+        self._zeros += int((speeds == 0).sum())
         expected = -FACTORS * level * np.cos(SIDES * azimuth + YAWS - math.atan2(moving[1], moving[0]))
-        self._fits += ((np.abs(expected - speeds) <= FACTORS * slack) & ~rests) @ directions
+        tells = np.abs(speeds) > slack
+        self._fits += ((np.abs(expected - speeds) <= FACTORS * slack) & tells) @ directions
 
-    def _points(self, points: Floats, rests: Booleans, place: Floats) -> None:
+    def _points(self, points: Floats, place: Floats) -> None:
         if self._before is None:
-            self._before = points, rests, place
+            self._before = points, place
             return
-        before, rested, then = self._before
+        before, then = self._before
         moved = np.linalg.inv(place) @ then
         turned_rad = math.acos(max(-1.0, min(1.0, (float(np.trace(moved[:3, :3])) - 1) / 2)))
         away_m = float(np.linalg.norm(moved[:3, 3]))
         tells = turned_rad > TURNED_RAD or (away_m > AWAY_M and self._pairs < ENOUGH)
         if not tells and away_m < LOST_M:
             return
-        self._before = points, rests, place
+        self._before = points, place
         if not tells or away_m > LOST_M:
             return
         taken = np.zeros(CELLS**3 + 1, np.bool_)
         taken[_cells(points)] = True
         taken[-1] = False
         cells, first = np.unique(_cells(before), return_index=True)
-        one, rested, stays = before[first], rested[first], taken[cells]
-        seen = taken[_cells(one @ moved[:3, :3].T + moved[:3, 3])]
-        self._rested += (seen & rested).sum(), (stays & rested).sum()
-        one = one[~stays]
+        one = before[first][~taken[cells]]
         one = one[:: max(1, len(one) // COMPARED)]
         if len(one) < LEAST_POINTS:
             return
@@ -273,23 +265,11 @@ class Ranging:
         return f"if it is mounted so, give topics.{self.entry} xyz_m: {xyz_m}, rotation_xyzw: {xyzw}"
 
     def _wrong_speeds(self, name: str) -> Iterator[str]:
-        count, rests, *toward, zeros = self._returns.tolist()
+        count, fits, as_sent = self._returns, self._fits[:, 0], float(self._fits[0, 0])
         if self._looks < LEAST_LOOKS or count < LEAST_RETURNS:
             return
-        fits, as_sent = self._fits[:, 0], float(self._fits[0, 0])
-        if zeros >= 0.99 * count:
+        if self._zeros >= 0.99 * count:
             yield f"the speeds of {name} are 0, though the rig drives: its driver does not send them"
-        elif (
-            rests >= RESTING * count
-            and as_sent <= HARDLY * rests
-            and math.hypot(*toward) < WIDE * rests
-            and self._rested[0] > ALONG * self._rested[1]
-        ):
-            yield (
-                f"the speeds of {name} are over ground: {rests / count:.0%} of the returns are at rest, "
-                f"{as_sent / count:.0%} move as seen from the rig. Datasets ask for speeds relative to the "
-                "radar; have its driver send these"
-            )
             return
         best = int(fits[: MIRRORED.start].argmax())
         most, *toward = self._fits[best].tolist()

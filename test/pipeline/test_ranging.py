@@ -31,23 +31,23 @@ from edgefirst_ros.sources.mcap import McapRecording
 
 Floats = npt.NDArray[np.float64]
 Changed = tuple[Floats, Floats]
-Change = Callable[[Floats, Floats, Floats], Changed]
-"""What a driver makes of points (N, 3), speeds (N,) and their velocities over ground along the rays."""
+Change = Callable[[Floats, Floats], Changed]
+"""What a driver makes of points (N, 3) and speeds (N,)."""
 S = 1_000_000_000
 LEVEL = Rotation.identity()
 
 
-def as_is(points: Floats, speeds: Floats, _: Floats) -> Changed:
+def as_is(points: Floats, speeds: Floats) -> Changed:
     return points, speeds
 
 
 def exchanged(*rows: tuple[int, int, int]) -> Change:
     """True x, y, z by the rows of what is sent."""
-    return lambda points, speeds, _: (points @ np.array(rows), speeds)
+    return lambda points, speeds: (points @ np.array(rows), speeds)
 
 
 def scaled(of_points: float = 1.0, of_speeds: float = 1.0) -> Change:
-    return lambda points, speeds, _: (points * of_points, speeds * of_speeds)
+    return lambda points, speeds: (points * of_points, speeds * of_speeds)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Drive:
                 rays = arms / away[:, None]
                 over = np.zeros(len(points)) if lidar else (theirs * rays).sum(axis=1)
                 speeds = over if lidar else over - rays @ moving + rng.normal(0, 0.1, len(rays))
-                sent, told = self.change(points[kept], speeds[kept], over[kept])
+                sent, told = self.change(points[kept], speeds[kept])
                 columns = dict(zip("xyz", sent.T, strict=True)) | ({} if lidar else {"speed": told})
                 ranges.look(self.role, measurement(tick, cloud_of(columns)), placed)
             a, b, c, d = turn.as_quat().tolist()
@@ -150,7 +150,6 @@ WRONG: dict[str, tuple[Drive, str]] = {
     "km/h": (Drive(**RADAR, change=scaled(of_speeds=3.6)), "in km/h, "),
     "km/h, approach is positive": (Drive(**RADAR, change=scaled(of_speeds=-3.6)), "in km/h and reversed, "),
     "no speeds": (Drive(**RADAR, change=scaled(of_speeds=0)), "does not send them"),
-    "speeds over ground": (Drive(**RADAR, change=lambda p, _, over: (p, over + 0.05)), "over ground"),
     "radar turned": (Drive(**RADAR, told=Rotation.from_euler("z", -90, degrees=True)), "turned by about 90°"),
     "corner radar told the other way round": (
         Drive(**RADAR, at=ASIDE, told=ASIDE.inv()),
