@@ -338,6 +338,7 @@ class LiveCapture:
                 self._ended_by(error)
         self._open = False
         self._tail.wait()
+        self._names.release()
         if self._timer is not None:
             self._timer.cancel()
 

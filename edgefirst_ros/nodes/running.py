@@ -12,13 +12,15 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
 import rclpy
+from lifecycle_msgs.srv import ChangeState
 from pydantic import BaseModel, ValidationError
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor, TimeoutException
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -171,6 +173,29 @@ def reporting_errors(transition: Transition[AnyNode]) -> Transition[AnyNode]:
             raise
 
     return wrapped
+
+
+def answer_impossible_transitions(node: Any) -> None:  # noqa: ANN401 - rclpy's lifecycle node, untyped
+    """Make a request for a transition that the node's state does not have fail, as it does with rclcpp.
+
+    rclpy raises an error, which would end the node and its session: a lifecycle manager needs only to
+    configure a node that has configured itself.
+    """
+
+    def answering(change: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:  # noqa: ANN401
+        try:
+            return change(request, response)
+        except rclpy_implementation.RCLError:
+            wanted = request.transition.label or f"transition {request.transition.id}"
+            node.get_logger().warning(
+                f"{wanted} is impossible now: it was not made; see `ros2 lifecycle list`"
+            )
+            response.success = False
+            return response
+
+    for service in node.services:
+        if service.srv_type is ChangeState:
+            service.callback = partial(answering, service.callback)
 
 
 _TYPES = {kind: Parameter.Type[kind.replace(" ", "_").upper()] for kind in get_args(Kind)}
