@@ -58,7 +58,11 @@ class RecordingResult:
     def warnings(self) -> list[str]:
         """Warnings for the capture report."""
         lost = sum(self.not_recorded.values())
-        why = f": {self.failure}" if self.failure else ", because the disk or the computer is too slow"
+        why = (
+            f": {self.failure}"
+            if self.failure
+            else ", because the disk is full or slow, or the computer is slow"
+        )
         found = [f"recording: {lost:,} messages were not recorded{why}"] if lost else []
         return found or ([f"recording: {self.failure}"] if self.failure else [])
 

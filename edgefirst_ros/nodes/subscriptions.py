@@ -36,7 +36,7 @@ from edgefirst_ros.nodes.discovery import (
     unused_subscriptions,
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
-from edgefirst_ros.nodes.receiving import Inlet, ReceiveClock, Taken, deliver_arrived
+from edgefirst_ros.nodes.receiving import Arrivals, Inlet, ReceiveClock, Taken
 from edgefirst_ros.sources.session import recorded_topics
 
 CLOCK_UPDATES = 3
@@ -120,6 +120,7 @@ class Subscriptions:
         self._subscriptions: dict[WantedSubscription, Any] = {}
         self._unused: dict[WantedSubscription, Any] = {}
         self._inlets: dict[Subscription, Inlet] = {}
+        self._arrivals = Arrivals()
         self._twice: dict[tuple[str, str], deque[tuple[int, bytes]]] = {}
         """Topics and types with two subscriptions, and what came of them lately."""
         self._logged: set[tuple[str, str]] = set()
@@ -134,7 +135,7 @@ class Subscriptions:
         if self._simulated_ns() is not None:
             self._group.is_awaited = True
             return False
-        deliver_arrived(self._inlets.values())
+        self._arrivals.deliver(self._inlets.values())
         self._group.is_awaited = time.monotonic() - self._newest_s > IDLE_S
         return not self._group.is_awaited
 
@@ -351,7 +352,7 @@ class Subscriptions:
         return False
 
     def _unsubscribe(self, subscription: Subscription) -> None:
-        del self._inlets[subscription]
+        self._arrivals.end(self._inlets.pop(subscription))
         self._node.destroy_subscription(subscription)
 
     def _warn(self, topic: str, problem: str) -> None:
