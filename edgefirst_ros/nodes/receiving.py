@@ -15,7 +15,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
 
 BATCH_MESSAGES, BATCH_BYTES = 1000, 64_000_000
-"""So many messages, or bytes, are delivered at once, in some hundredths of a second; timers and services follow."""
+"""So many messages, or bytes, are delivered at once, in some hundredths of a second; then timers run."""
 
 Taken = tuple[bytes, Mapping[str, int]]
 """A message's bytes, and what the middleware says about it (rclpy's message info)."""

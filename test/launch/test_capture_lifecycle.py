@@ -39,6 +39,22 @@ def test_a_session_lasts_from_activation_to_deactivation(graph: Graph, tmp_path:
     assert len(reports(tmp_path / "out")) == 2
 
 
+def test_an_impossible_transition_fails_and_the_node_goes_on(graph: Graph, tmp_path: Path) -> None:
+    """A lifecycle manager configures a node that has configured itself, and two operators both stop it."""
+    node = graph.capture(tmp_path / "out")
+    assert not graph.change("activate")
+    graph.activate()
+    for transition in ("configure", "activate", "cleanup", "unconfigured_shutdown"):
+        assert not graph.change(transition)
+    assert (graph.state(), node.code) == ("active", None)
+    assert graph.change("deactivate")
+    assert not graph.change("deactivate")
+    (report,) = reports(tmp_path / "out")
+    assert report["ended"] == "stopped"
+    assert "Traceback" not in node.text
+    assert node.text.count("is impossible now") == 6
+
+
 def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
     from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
 
