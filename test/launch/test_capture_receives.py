@@ -218,7 +218,7 @@ def test_a_node_that_stood_still_drops_nothing_as_late(graph: Graph, tmp_path: P
         imu.publish(moved)
         if turn % 20 == 0:
             points.publish(PointCloud2(header=moved.header))
-        graph.spin(0.005)
+        time.sleep(0.005)
     graph.spin(1.0)
     assert graph.change("deactivate")
     report = json.loads((tmp_path / "out/edgefirst/monday/capture_report.json").read_text())
