@@ -33,12 +33,14 @@ from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, sentences, u
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
 from edgefirst_ros.nodes.parameters import (
+    QOS_OVERRIDE,
     Kind,
     ParameterSpec,
     Value,
     check_parameter_files,
     converted,
     nest,
+    qos_faults,
     specify,
 )
 from edgefirst_ros.nodes.receiving import allowed_bytes, start_failure_help
@@ -229,6 +231,7 @@ class NodeParameters(Generic[Options]):
             node.get_logger().info(f"ignored, another node's parameters: {', '.join(foreign)}")
         self.given = [name for name in given if name not in foreign]
         """Names of the parameters that were given at start, without another node's."""
+        self._qos = [name for name in node.get_parameters_by_prefix("") if name.startswith(QOS_OVERRIDE)]
         self._specs = [*own, *specify(Config, self.given)]
         for spec in self._specs:
             self._declare(spec)
@@ -241,6 +244,7 @@ class NodeParameters(Generic[Options]):
             ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values())
+        faults += qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config

@@ -122,12 +122,15 @@ def test_a_session_that_begins_paused_and_is_never_resumed_writes_nothing(
 
 def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -> None:
     node = graph.capture(
-        tmp_path / "out", "jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"
+        tmp_path / "out",
+        *("jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"),
+        "qos_overrides./imu.subscription.depth:=0",
     )
     status = graph.status()
     assert not graph.change("configure")
     assert graph.state() == "unconfigured"
-    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz"):
+    overridden = "qos_overrides./imu.subscription.depth"
+    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz", overridden):
         assert f"{name}: " in node.text
     graph.wait("an error in the status", lambda: status().get("level") == "2")
     assert "jpeg_quality" in status()["message"]
@@ -135,6 +138,7 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     assert graph.set("rate_hz", 0.0) == (True, "")
     assert graph.set("every_n", 2) == (True, "")
     assert graph.set("jpeg_quality", 90) == (True, "")
+    assert graph.set(overridden, 5) == (True, "")
     # A name that means nothing cannot be taken back, so it alone is left.
     assert not graph.change("configure")
     assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")
