@@ -93,7 +93,11 @@ ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
 #!{python}
+import signal
 import sys
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the node has its own: no traceback of an import
 
 from {package}.nodes.{node} import main
 

@@ -24,6 +24,7 @@ from launch_ros.actions import LifecycleNode
 sys.path.append(str(Path(__file__).parent))  # launch runs this file without putting its folder there
 from edgefirst_launch import (
     SHIPPED,
+    SIGNALLED,
     arguments,
     common_arguments,
     config_file,
@@ -110,7 +111,7 @@ def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
 
 def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
     """End the launch when the node ends, with an error if the node failed and is not respawned."""
-    if context.is_shutdown and event.returncode:
+    if context.is_shutdown and event.returncode and event.returncode not in SIGNALLED:
         output = LaunchConfiguration("output").perform(context)
         raise RuntimeError(
             f"capture ended with exit code {event.returncode}, its session may be incomplete (see its log); "

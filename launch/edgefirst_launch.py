@@ -6,6 +6,7 @@ Only launch, ament and the standard library are imported: the Python of `ros2` l
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ SAID: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
 )
 """What the nodes say of their parameters, and the configuration of its options."""
 TYPES: Mapping[str, type] = {"bool": bool, "double": float, "string": str}
+SIGNALLED = {-signal.SIGINT, -signal.SIGTERM}
+"""Exit codes of a node that had not begun yet: once it has, it handles these signals."""
 PREVIEWS = ("image/compressed", "lidar", "radar")
 
 

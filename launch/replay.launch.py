@@ -14,7 +14,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 sys.path.append(str(Path(__file__).parent))  # launch runs this file without putting its folder there
-from edgefirst_launch import arguments, common_arguments, config_file, given_parameters, rviz
+from edgefirst_launch import SIGNALLED, arguments, common_arguments, config_file, given_parameters, rviz
 
 INTERRUPTED = 130
 """Exit code of a replay that was interrupted and completed what it had read."""
@@ -30,7 +30,7 @@ ARGUMENTS = (
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
     """End the launch when the node ends, with an error if the node failed."""
-    if context.is_shutdown and event.returncode not in {0, INTERRUPTED}:
+    if context.is_shutdown and event.returncode not in {0, INTERRUPTED, *SIGNALLED}:
         output = LaunchConfiguration("output").perform(context)
         raise RuntimeError(
             f"replay ended with exit code {event.returncode}, its dataset may be incomplete (see its log); "

@@ -27,18 +27,18 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17650,
+    "formats": 17660,
     "pipeline": 6030,
     "video": 4120,
     "sources": 4170,
-    "report": 4450,
+    "report": 4460,
     "cli": 3260,
     "model": 2900,
-    "nodes": 2390,
+    "nodes": 2500,
     "ego": 2400,
     "timing": 2530,
     "simulation": 2415,
-    "live": 1770,
+    "live": 1790,
     "fleet": 2570,
     "offline": 1870,
     "config": 1800,

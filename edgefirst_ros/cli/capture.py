@@ -397,9 +397,9 @@ def _look_for_others(
 
 def _folders(output: Path, config: Config) -> list[Path]:
     """The folders that a capture makes and that are not there yet, the innermost first."""
-    from edgefirst_ros.live.recorder import FOLDER
+    from edgefirst_ros.formats.datasets import RECORDINGS
 
-    inner = [output / name for name in (FOLDER, *config.formats)]
+    inner = [output / name for name in (RECORDINGS, *config.formats)]
     return [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
 
 

@@ -27,6 +27,9 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, REPORT, page_path, read_object
 
+RECORDINGS = "recordings"
+"""Where in an output folder the recordings of live sessions lie."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
@@ -56,7 +59,12 @@ def find(path: Path, *more: Path) -> list[tuple[Format[Any], Path]]:
         found += [(each, dataset) for dataset in sorted(further) if _real(dataset) not in there]
     if not found:
         known = ", ".join(FORMATS)
-        raise DatasetNotFound(f"{path}: holds no dataset of a known format ({known}), finished or not")
+        # A capture that is killed in its first seconds may have recorded what no format had written yet.
+        recordings = path / RECORDINGS
+        advice = f"; edgefirst-ros convert {recordings} makes one" if any(recordings.glob("*.mcap")) else ""
+        raise DatasetNotFound(
+            f"{path}: holds no dataset of a known format ({known}), finished or not{advice}"
+        )
     return found
 
 

@@ -11,8 +11,9 @@ from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.formats.crashsafe.sync import LOST
+from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.live.queue import LiveQueue
-from edgefirst_ros.live.recorder import FOLDER, LiveRecording, PendingRecording
+from edgefirst_ros.live.recorder import LiveRecording, PendingRecording
 from edgefirst_ros.live.session import (
     Finished,
     Pause,
@@ -116,7 +117,7 @@ class LiveCapture:
         self._commit_latency_ms: float | None = None
         self._durable_ns: int | None = None
         self._beside_bytes = beside_bytes
-        subfolders = (*config.formats, FOLDER) if config.record else config.formats
+        subfolders = (*config.formats, RECORDINGS) if config.record else config.formats
         self._disk = Disk(output, config, subfolders, self._finish_bytes, self._out_of_space)
         self._recording = LiveRecording(config, output, offered, self._disk)
         self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put)
@@ -338,6 +339,7 @@ class LiveCapture:
                 self._ended_by(error)
         self._open = False
         self._tail.wait()
+        self._names.release()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -18,6 +18,7 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import OTHER_TOPICS
 from edgefirst_ros.formats.crashsafe.names import refuse_links
+from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.live.recordingfile import Latched, RecordingFile
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.sample import Calibration, RawMessage
@@ -26,7 +27,6 @@ from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.sources.session import REPEATED, RecordedSession, Seam, resumed_message
 
-FOLDER = "recordings"
 SYNC_EVERY_S = 1.0
 """The most that a power cut can lose."""
 LOOK_EVERY_S = 0.1
@@ -58,7 +58,11 @@ class RecordingResult:
     def warnings(self) -> list[str]:
         """Warnings for the capture report."""
         lost = sum(self.not_recorded.values())
-        why = f": {self.failure}" if self.failure else ", because the disk or the computer is too slow"
+        why = (
+            f": {self.failure}"
+            if self.failure
+            else ", because the disk is full or slow, or the computer is slow"
+        )
         found = [f"recording: {lost:,} messages were not recorded{why}"] if lost else []
         return found or ([f"recording: {self.failure}"] if self.failure else [])
 
@@ -410,7 +414,7 @@ class LiveRecording:
     ) -> None:
         self._config = config
         self._disk = disk
-        self._folder = output / FOLDER
+        self._folder = output / RECORDINGS
         refuse_links(output, self._folder)
         self._offered = offered
         self._latched = Latched(config)
@@ -504,7 +508,7 @@ def live_settings(config: Config) -> dict[str, Any]:
 def recording_report(recorded: RecordingResult) -> dict[str, Any]:
     """The recording's part of the capture report."""
     return {
-        "file": f"{FOLDER}/{recorded.path.name}",
+        "file": f"{RECORDINGS}/{recorded.path.name}",
         "messages": recorded.messages,
         "bytes": recorded.bytes,
         "not_recorded": dict(sorted(recorded.not_recorded.items())),

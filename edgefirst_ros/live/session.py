@@ -5,8 +5,12 @@ A paused live session: nothing is written, every message is counted, calibration
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -51,6 +55,7 @@ class SessionNames:
         self._dataset = dataset
         self._sequence = sequence
         self._taken: set[str] = set()
+        self._held: list[socket.socket] = []
         self.sequence = ""
         """Name of the first sequence of the newest session."""
 
@@ -69,6 +74,30 @@ class SessionNames:
     def notes(self) -> list[str]:
         """Notes on given names that had to be changed."""
         return [*renaming("name", self._dataset), *renaming("session name", self._sequence)]
+
+    def hold(self, datasets: Iterable[Path]) -> None:
+        """Keep a new session's datasets from other processes, until ``release`` or the next session.
+
+        A format takes its dataset with its first sample, but another process may begin within the same
+        second, under the same name. An address in Linux' abstract namespace ends with its process and leaves
+        nothing on disk; elsewhere nothing is held.
+
+        Raises:
+            OutputBusy: another process of this machine has begun one of them.
+        """
+        self.release()
+        for path in datasets if sys.platform == "linux" else ():
+            self._held.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            try:
+                self._held[-1].bind(b"\0edgefirst_ros/" + sha256(os.fsencode(path.resolve())).digest())
+            except OSError as error:
+                self.release()
+                raise OutputBusy(f"{path}: another capture has begun a session of this name") from error
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        while self._held:
+            self._held.pop().close()
 
     def claim(self, dataset: str, sequence: str) -> None:
         """Mark names as used."""
@@ -177,6 +206,7 @@ def begin_session(
     while True:
         dataset, sequence = next(candidates)
         try:
+            names.hold(output / each / dataset for each in config.formats)
             # A session without samples leaves only its report, which must not be overwritten either.
             report = report_path(config, output, dataset)
             if report.exists():
@@ -194,12 +224,14 @@ def begin_session(
             break
         except (OutputBusy, OutputExists):
             if names.given:
+                names.release()
                 raise
     names.claim(dataset, sequence)
     job.pipeline.notes += names.notes
     try:
         job.pipeline.begin_source(None, names.host, sequence, calibration=known, after=before)
     except BaseException:
+        names.release()
         job.abort()
         raise
     recording.begin(job.dataset, sequence, names.host, known, None if after is None else after[1])

@@ -21,17 +21,23 @@ from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.model.sample import RawMessage, Sample
-from edgefirst_ros.nodes.diagnostics import CaptureView, Level, LogThrottle, diagnose, log
+from edgefirst_ros.nodes.diagnostics import UNKNOWN, CaptureView, Level, LogThrottle, diagnose, log
 from edgefirst_ros.nodes.discovery import SubscriptionPlan
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import NO_BOND, Bond, SplitPublisher, StatusPublisher, bond_status_class
 from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
-from edgefirst_ros.nodes.running import USAGE, NodeParameters, reporting_errors, run
+from edgefirst_ros.nodes.running import (
+    USAGE,
+    NodeParameters,
+    answer_impossible_transitions,
+    reporting_errors,
+    run,
+)
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
 DIAGNOSE_EVERY_S = 1.0
-NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, 0, {}, (), "")
+NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, UNKNOWN, {}, (), "")
 
 
 class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
@@ -77,6 +83,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         }
         for name, action in actions.items():
             self.create_service(Trigger, f"~/{name}", self._service(action))
+        answer_impossible_transitions(self)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)

@@ -40,6 +40,10 @@ class Diagnostic:
     values: tuple[tuple[str, str], ...] = ()
 
 
+UNKNOWN = -1
+"""Free space of a disk that has not been looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureView:
     """Everything that a capture's diagnostics are made from.
@@ -212,6 +216,8 @@ def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
 
 def _disk(view: CaptureView) -> Diagnostic:
     status, left = view.status, view.status.minutes_left
+    if status.free_bytes == UNKNOWN:
+        return Diagnostic(Level.OK, "disk", "unknown until the node is active")
     values = (
         ("free", f"{status.free_bytes / 1e6:.0f} MB"),
         ("usable", f"{max(0, status.spare_bytes) / 1e6:.0f} MB"),

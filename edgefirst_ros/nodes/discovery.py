@@ -177,7 +177,7 @@ class TopicMatch:
     announced: bool
     """Whether the topic has a publisher."""
     problem: str = ""
-    """Why it is not subscribed to although it is published; else empty."""
+    """Why some or all of it is not received although it is published; else empty."""
     canonical: str = ""
     """The topic's name in the pipeline."""
     latched: bool = False
@@ -224,17 +224,28 @@ def history_depth(rule: TopicRule, kind: str) -> int:
     return min(DEPTH_MOST, max(least, math.ceil(min(STALL_S * rule.expected_hz, DEPTH_MOST))))
 
 
-def choose_prefix(config: Config, published: Iterable[str], namespace: str) -> tuple[str, str]:
+def bare_names(config: Config, namespace: str, resolve: Callable[[str], str]) -> set[str]:
+    """Names in the graph of the configured topics without prefix, as they are remapped."""
+    names = (name for rule in config.topics.values() for name in rule.plain_names)
+    return {resolve(wire_names(name, "", namespace)[0]) for name in names if not name.startswith("/")}
+
+
+def choose_prefix(
+    config: Config, published: Iterable[str], namespace: str, resolve: Callable[[str], str] = str
+) -> tuple[str, str]:
     """The device's prefix within the node's namespace, and a problem if it is ambiguous.
 
     Names without prefix win over any prefix: the same graph may hold another device's topics.
     """
     if config.prefix is not None:
         return config.prefix.strip("/"), ""
+    bare = bare_names(config, namespace, resolve)
     inside = namespace.rstrip("/") + "/"
     votes: Counter[str] = Counter()
     for topic in published:
-        if not topic.startswith(inside):
+        if topic in bare:
+            votes[""] += 1
+        if topic in bare or not topic.startswith(inside):
             continue
         name = "/" + topic.removeprefix(inside)
         for rule in config.topics.values():

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from edgefirst_ros.model.untrusted import visible
-from edgefirst_ros.nodes.parameters import specify
+from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, specify
 
 TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 """A topic name: absolute, relative to the node's namespace, or private."""
@@ -146,7 +146,7 @@ READ_ONLY = frozenset({"look_every_s", "autostart"})
 """Parameters that are read once, when the node is created."""
 LIVE = frozenset({"preview", "stop_within_s"})
 """Parameters that may change while a session is in progress."""
-OTHERS = ("use_sim_time", "start_type_description_service", "qos_overrides.")
+OTHERS = ("use_sim_time", "start_type_description_service", QOS_OVERRIDE)
 """Parameters that rclpy declares itself."""
 
 INDENT, WIDTH = " " * 6, 100

@@ -99,6 +99,36 @@ def converted(spec: ParameterSpec, value: object) -> Value | None:
     return None if None in scalars else scalars  # type: ignore[return-value]
 
 
+QOS_OVERRIDE = "qos_overrides."
+_OVERRIDE = re.compile(r"qos_overrides\./[^.]+\.subscription\.(\w+)")
+_QOS: Mapping[str, tuple[str, ...]] = {
+    "reliability": ("reliable", "best_effort", "best_available", "system_default"),
+    "durability": ("volatile", "transient_local", "best_available", "system_default"),
+    "history": ("keep_last", "keep_all", "system_default"),
+    "depth": (),
+}
+"""The policies that can be overridden for a subscription, and their values; of depth, numbers from 1."""
+
+
+def qos_faults(given: Mapping[str, object]) -> Iterator[str]:
+    """What is wrong with parameters that override the quality of service of subscriptions.
+
+    rclpy ignores names that mean nothing, and refuses values when it subscribes, which costs the topic.
+    """
+    for name, value in sorted(given.items()):
+        found = _OVERRIDE.fullmatch(name)
+        values = _QOS.get(found[1]) if found is not None else None
+        if ".publisher." in name:
+            continue
+        if values is None:
+            expected = f"{QOS_OVERRIDE}/FULL/TOPIC.subscription.POLICY, one of {', '.join(_QOS)}"
+            yield f"{name}: means nothing; expected {expected}"
+        elif values and value not in values:
+            yield f"{name}: {value!r}; expected one of {', '.join(values)}"
+        elif not values and (type(value) is not int or value < 1):
+            yield f"{name}: {value!r}; expected a number from 1"
+
+
 def _scalar(kind: str, value: object) -> bool | int | float | str | None:
     if kind == "bool":
         return value if isinstance(value, bool) else None

@@ -8,15 +8,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
 
-BATCH_MESSAGES, BATCH_BYTES = 100, 64_000_000
-"""A batch ends at so many messages of one topic, or bytes of all: a fast topic keeps nothing else waiting."""
+BATCH_MESSAGES, BATCH_BYTES = 1000, 64_000_000
+"""So many messages, or bytes, are delivered at once, in some hundredths of a second; then timers run."""
 
 Taken = tuple[bytes, Mapping[str, int]]
 """A message's bytes, and what the middleware says about it (rclpy's message info)."""
@@ -30,29 +29,56 @@ class Inlet(NamedTuple):
     deliver: Callable[[bytes, Mapping[str, int]], None]
 
 
-def deliver_arrived(inlets: Iterable[Inlet]) -> None:
-    """Deliver what has arrived, in the order of the middleware's receive times and of each topic as taken.
+class Arrivals:
+    """Delivers what has arrived on several subscriptions in one order; each topic keeps its own.
 
-    Messages are taken in turns, one of each subscription, because receive times may not tell their order:
-    Cyclone DDS gives the time when a message is taken, and others may give 0.
+    After the node stood still, seconds of all topics wait. Were the topics delivered one by one, or in turns,
+    a slow one would be far ahead of a fast one, most of which would come too late for the pipeline. The order
+    is that of the middleware's receive times. Cyclone DDS gives the time when a message is taken; then it is
+    that of the publish times, and the time of receipt is that of delivery.
     """
-    waiting: list[tuple[Inlet, list[tuple[int, int, Inlet, Taken]]]] = [(inlet, []) for inlet in inlets]
-    batch = [messages for _, messages in waiting]
-    size = 0
-    for turn in range(BATCH_MESSAGES):
-        left = []
-        for inlet, messages in waiting:
-            taken = inlet.take()
-            if taken is not None:
-                data, info = taken
-                size += len(data)
-                messages.append((info["received_timestamp"], turn, inlet, taken))
-                left.append((inlet, messages))
-        if not left or size > BATCH_BYTES:
-            break
-        waiting = left
-    for _, _, inlet, taken in heapq.merge(*filter(None, batch), key=itemgetter(0, 1)):
-        inlet.deliver(*taken)
+
+    def __init__(self) -> None:
+        self._next: dict[Inlet, tuple[int, Taken]] = {}
+        """What has been taken and not delivered, as others come first, and what it is ordered by."""
+
+    def deliver(self, inlets: Iterable[Inlet]) -> None:
+        """Deliver what has arrived, up to a limit."""
+        begin_ns = time.time_ns()
+        heap: list[tuple[int, int, int, Inlet, Taken]] = []
+        for number, inlet in enumerate(inlets):
+            first = self._next.pop(inlet, None) or _take(inlet, begin_ns)
+            if first is not None:
+                heap.append((first[0], 0, number, inlet, first[1]))
+        heapq.heapify(heap)
+        count = size = 0
+        while heap and count < BATCH_MESSAGES and size <= BATCH_BYTES:
+            _, turn, number, inlet, taken = heap[0]
+            inlet.deliver(*taken)
+            count, size = count + 1, size + len(taken[0])
+            following = _take(inlet, begin_ns)
+            if following is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (following[0], turn + 1, number, inlet, following[1]))
+        self._next = {inlet: (order, taken) for order, _, _, inlet, taken in heap}
+
+    def end(self, inlet: Inlet) -> None:
+        """Deliver what has been taken of a subscription that ends."""
+        if inlet in self._next:
+            inlet.deliver(*self._next.pop(inlet)[1])
+
+
+def _take(inlet: Inlet, begin_ns: int) -> tuple[int, Taken] | None:
+    """The next message and what it is ordered by."""
+    taken = inlet.take()
+    if taken is None:
+        return None
+    data, info = taken
+    received_ns, published_ns = info["received_timestamp"], info.get("source_timestamp", 0)
+    if published_ns and received_ns >= begin_ns:
+        return published_ns, (data, {**info, "received_timestamp": 0})
+    return received_ns, taken
 
 
 SANE_NS = 60_000_000_000

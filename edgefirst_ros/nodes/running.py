@@ -12,13 +12,15 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
 import rclpy
+from lifecycle_msgs.srv import ChangeState
 from pydantic import BaseModel, ValidationError
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor, TimeoutException
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -31,12 +33,14 @@ from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, sentences, u
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
 from edgefirst_ros.nodes.parameters import (
+    QOS_OVERRIDE,
     Kind,
     ParameterSpec,
     Value,
     check_parameter_files,
     converted,
     nest,
+    qos_faults,
     specify,
 )
 from edgefirst_ros.nodes.receiving import allowed_bytes, start_failure_help
@@ -173,6 +177,29 @@ def reporting_errors(transition: Transition[AnyNode]) -> Transition[AnyNode]:
     return wrapped
 
 
+def answer_impossible_transitions(node: Any) -> None:  # noqa: ANN401 - rclpy's lifecycle node, untyped
+    """Make a request for a transition that the node's state does not have fail, as it does with rclcpp.
+
+    rclpy raises an error, which would end the node and its session: a lifecycle manager needs only to
+    configure a node that has configured itself.
+    """
+
+    def answering(change: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:  # noqa: ANN401
+        try:
+            return change(request, response)
+        except rclpy_implementation.RCLError:
+            wanted = request.transition.label or f"transition {request.transition.id}"
+            node.get_logger().warning(
+                f"{wanted} is impossible now: it was not made; see `ros2 lifecycle list`"
+            )
+            response.success = False
+            return response
+
+    for service in node.services:
+        if service.srv_type is ChangeState:
+            service.callback = partial(answering, service.callback)
+
+
 _TYPES = {kind: Parameter.Type[kind.replace(" ", "_").upper()] for kind in get_args(Kind)}
 
 Options = TypeVar("Options", bound=BaseModel)
@@ -204,6 +231,7 @@ class NodeParameters(Generic[Options]):
             node.get_logger().info(f"ignored, another node's parameters: {', '.join(foreign)}")
         self.given = [name for name in given if name not in foreign]
         """Names of the parameters that were given at start, without another node's."""
+        self._qos = [name for name in node.get_parameters_by_prefix("") if name.startswith(QOS_OVERRIDE)]
         self._specs = [*own, *specify(Config, self.given)]
         for spec in self._specs:
             self._declare(spec)
@@ -216,6 +244,7 @@ class NodeParameters(Generic[Options]):
             ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values())
+        faults += qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config

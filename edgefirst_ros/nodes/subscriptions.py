@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import (
     QoSCompatibility,
@@ -23,15 +26,17 @@ from edgefirst_ros.config.topics import CONTEXT_ROLES, TF
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.diagnostics import Level, log
 from edgefirst_ros.nodes.discovery import (
+    DEPTH_SMALL,
     SubscriptionPlan,
     TopicMatch,
     WantedSubscription,
+    bare_names,
     choose_prefix,
     plan_subscriptions,
     unused_subscriptions,
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
-from edgefirst_ros.nodes.receiving import Inlet, ReceiveClock, Taken, deliver_arrived
+from edgefirst_ros.nodes.receiving import Arrivals, Inlet, ReceiveClock, Taken
 from edgefirst_ros.sources.session import recorded_topics
 
 CLOCK_UPDATES = 3
@@ -115,6 +120,9 @@ class Subscriptions:
         self._subscriptions: dict[WantedSubscription, Any] = {}
         self._unused: dict[WantedSubscription, Any] = {}
         self._inlets: dict[Subscription, Inlet] = {}
+        self._arrivals = Arrivals()
+        self._twice: dict[tuple[str, str], deque[tuple[int, bytes]]] = {}
+        """Topics and types with two subscriptions, and what came of them lately."""
         self._logged: set[tuple[str, str]] = set()
         self._several_since: dict[str, tuple[list[str], float]] = {}
 
@@ -127,7 +135,7 @@ class Subscriptions:
         if self._simulated_ns() is not None:
             self._group.is_awaited = True
             return False
-        deliver_arrived(self._inlets.values())
+        self._arrivals.deliver(self._inlets.values())
         self._group.is_awaited = time.monotonic() - self._newest_s > IDLE_S
         return not self._group.is_awaited
 
@@ -136,22 +144,23 @@ class Subscriptions:
         node = self._node
         rules = self._config.topics.values()
         names = [name for rule in rules for name in rule.names]
-        plain = [name for rule in rules for name in rule.plain_names]
+        resolve, space = node.resolve_topic_name, node.get_namespace()
+        plain = {name for rule in rules for name in rule.plain_names}
+        plain |= bare_names(self._config, space, resolve)
         published = self._graph.published(plain, patterns=any(map(is_pattern, names)))
-        prefix, unclear = choose_prefix(self._config, published, node.get_namespace())
+        prefix, unclear = choose_prefix(self._config, published, space, resolve)
         wanted = plan_subscriptions(
             self._config,
             prefix,
-            node.get_namespace(),
+            space,
             offers=self._graph.offers,
             installed=self._graph.is_installed,
-            resolve=node.resolve_topic_name,
+            resolve=resolve,
             held=self._subscriptions.keys(),
             unlisted=self._unlisted,
             published=published,
             before={each.entry: each.fitting for each in self.plan.matches},
         )
-        self.plan = SubscriptionPlan(wanted.prefix, wanted.subscriptions, wanted.matches, unclear)
         for gone in self._subscriptions.keys() - wanted.subscriptions:
             self._unsubscribe(self._subscriptions.pop(gone))
         for new in sorted(wanted.subscriptions - self._subscriptions.keys(), key=lambda w: (w.topic, w.type)):
@@ -159,11 +168,17 @@ class Subscriptions:
                 self._subscriptions[new] = self._subscribe(new)
             except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
                 self._warn(new.topic, f"cannot be subscribed to as {new.type}: {error}")
-        self.other_topics = self._find_other_topics(wanted.matches)
-        self.several = self._find_several(wanted.matches)
+        twice = Counter((each.topic, each.type) for each in self._subscriptions)
+        self._twice = {
+            of: self._twice.get(of, deque(maxlen=DEPTH_SMALL)) for of, count in twice.items() if count > 1
+        }
+        matches = tuple(replace(m, problem=m.problem or self._incompatible(m.topic)) for m in wanted.matches)
+        self.plan = SubscriptionPlan(wanted.prefix, wanted.subscriptions, matches, unclear)
+        self.other_topics = self._find_other_topics(matches)
+        self.several = self._find_several(matches)
         self._warn("", unclear)
         self._check_clock()
-        for each in wanted.matches:
+        for each in matches:
             self._warn(each.topic, each.problem)
             if each.note and ("", each.note) not in self._logged:
                 self._logged.add(("", each.note))
@@ -177,6 +192,7 @@ class Subscriptions:
         for wanted, subscription in list(self._subscriptions.items()):
             if wanted.latched:
                 self._unsubscribe(subscription)
+                self._twice.pop((wanted.topic, wanted.type), None)
                 self._subscriptions[wanted] = self._subscribe(wanted)
 
     def close(self) -> None:
@@ -212,10 +228,9 @@ class Subscriptions:
         seen: list[ExistingTopic] = []
         for each in found:
             taken.update((each.topic, *each.fitting))
-            for info in self._graph.publishers(each.topic) if each.announced else ():
-                trouble = self._incompatible(each.topic, info)
-                if trouble or each.problem:
-                    seen.append(ExistingTopic(each.canonical, info.topic_type, trouble or each.problem))
+            if each.announced and each.problem:
+                kinds = {info.topic_type for info in self._graph.publishers(each.topic)}
+                seen += [ExistingTopic(each.canonical, kind, each.problem) for kind in sorted(kinds)]
         seen += [
             ExistingTopic(topic, kind)
             for topic, kinds in self._graph.topics()
@@ -224,13 +239,19 @@ class Subscriptions:
         ]
         return seen
 
-    def _incompatible(self, topic: str, offer: Any) -> str:  # noqa: ANN401 - rclpy's endpoint, untyped
-        """Why the QoS of our subscriptions does not match a publisher's; empty if it does."""
-        asked = [s.qos_profile for wanted, s in self._subscriptions.items() if wanted.topic == topic]
-        reasons = [qos_check_compatible(offer.qos_profile, qos) for qos in asked]
-        if not reasons or any(compatibility != QoSCompatibility.ERROR for compatibility, _ in reasons):
-            return ""
-        return f"its publisher offers less than qos_overrides ask for: {reasons[0][1].strip().rstrip(';')}"
+    def _incompatible(self, topic: str) -> str:
+        """Which publisher's messages the QoS of our subscriptions keeps away; empty if none's."""
+        held = {**self._subscriptions, **self._unused}
+        asked = [subscription.qos_profile for wanted, subscription in held.items() if wanted.topic == topic]
+        for info in self._graph.publishers(topic) if asked else ():
+            reasons = [qos_check_compatible(info.qos_profile, qos) for qos in asked]
+            if all(compatibility == QoSCompatibility.ERROR for compatibility, _ in reasons):
+                why = reasons[0][1].removeprefix("ERROR: ").strip().rstrip(";")
+                return (
+                    f"nothing is received from {info.node_name}, which offers less than "
+                    f"qos_overrides.{topic}.subscription asks for ({why}): ask for less there"
+                )
+        return ""
 
     def _update_unused(self, record: Callable[[RawMessage], None], prefix: str) -> None:
         """Subscribe to topics that only the recording takes, and look up the QoS of all recorded topics."""
@@ -248,8 +269,9 @@ class Subscriptions:
         )
         # A topic whose publisher is gone stays subscribed, since it may return; one that is used now does
         # not.
-        for each in [each for each in self._unused if each.topic in used]:
-            self._unsubscribe(self._unused.pop(each))
+        for each in list(self._unused):
+            if each.topic in used or (each.latched and replace(each, latched=False) in found):
+                self._unsubscribe(self._unused.pop(each))
         held = {(each.topic, each.type) for each in self._unused}
         for each in sorted(found, key=lambda each: (each.topic, each.type)):
             if (each.topic, each.type) not in held:
@@ -257,6 +279,8 @@ class Subscriptions:
                     self._unused[each] = self._subscribe(each, record, definition_of(each.type))
                 except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
                     self._warn(each.topic, f"cannot be recorded as {each.type}: {error}")
+        for each in self._unused:
+            self._warn(each.topic, self._incompatible(each.topic))
         for each in (*self.plan.subscriptions, *self._unused):
             if each.canonical not in self.offered and (qos := self._graph.offered_qos(each.topic)):
                 self.offered[each.canonical] = qos
@@ -291,6 +315,8 @@ class Subscriptions:
 
         def on_message(data: bytes, info: Mapping[str, int]) -> None:
             self._newest_s = time.monotonic()
+            if self._twice and self._came_before(wanted, data, info):
+                return
             times = info["received_timestamp"], info["source_timestamp"]
             clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, vouched=True), put)
 
@@ -303,6 +329,8 @@ class Subscriptions:
             callback_group=self._group,
             raw=True,
             qos_overriding_options=QoSOverridingOptions(overridden),
+            # Its own warning says that nothing is received, though the other subscription may receive it.
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
 
         def take() -> Taken | None:
@@ -313,8 +341,18 @@ class Subscriptions:
         self._inlets[subscription] = Inlet(take, on_message)
         return subscription
 
+    def _came_before(self, wanted: WantedSubscription, data: bytes, info: Mapping[str, int]) -> bool:
+        """Whether the topic's other subscription has received this message of a publisher that latches."""
+        lately, what = self._twice.get((wanted.topic, wanted.type)), (info["source_timestamp"], data)
+        if lately is None or not what[0]:
+            return False
+        if what in lately:
+            return True
+        lately.append(what)
+        return False
+
     def _unsubscribe(self, subscription: Subscription) -> None:
-        del self._inlets[subscription]
+        self._arrivals.end(self._inlets.pop(subscription))
         self._node.destroy_subscription(subscription)
 
     def _warn(self, topic: str, problem: str) -> None:

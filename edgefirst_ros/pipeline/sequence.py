@@ -224,7 +224,9 @@ class SequenceRun:
             self._take(frames.flush(), sensor)
         if not self._choosing.chooses:
             self._settle_fixes(self._context.finish())
-        self._pump()
+        for emission in self.emissions.values():
+            # Not ``_pump``: until now a frame of another camera might still have come at the newest time.
+            emission.pump(self._context.final_ns)
         self._give_poses()
 
     def close(self) -> None:

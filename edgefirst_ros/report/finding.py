@@ -144,12 +144,19 @@ def refused_whole(topic: str, refused: int, received: int, reasons: Mapping[str,
         yield Finding(Code.REFUSED, text, (topic,), refused / max(1, received), Severity.ERROR)
 
 
+LEAST_SPARE_BYTES = 64_000_000
+"""Less lasts for no minute of most captures, so that it is no recovery that a full one has ended."""
+
+
 def disk_findings(spare_bytes: int, minutes_left: float | None) -> Iterator[Finding]:
     """Whether the disk is full, or soon will be."""
-    if spare_bytes < 0:
-        yield Finding(Code.DISK_FULL, "full: less than min_free_mb is left", severity=Severity.ERROR)
+    if spare_bytes <= 0:
+        text = "full: less than min_free_mb is left" if spare_bytes else "full"
+        yield Finding(Code.DISK_FULL, text, severity=Severity.ERROR)
     elif minutes_left is not None and minutes_left < MINUTES_WARN:
         yield Finding(Code.DISK_FILLS, f"full in {minutes_left:.0f} min at this rate")
+    elif spare_bytes < LEAST_SPARE_BYTES:
+        yield Finding(Code.DISK_FILLS, f"nearly full: {spare_bytes / 1e6:.0f} MB left")
 
 
 def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:

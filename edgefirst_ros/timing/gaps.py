@@ -211,6 +211,9 @@ class GapCounter:
         self._number = self._made_up = 0
         """Messages so far, and when the last that made up for something came."""
         self._late, self._early = _CALM_LATE, _CALM_EARLY
+        self._newest_ns: int | None = None
+        self._after_hole_ns = 0
+        """So much time passes yet until what comes is not a bunch after a hole any more."""
 
     @property
     def usual_ns(self) -> int | None:
@@ -222,6 +225,8 @@ class GapCounter:
         """Take the next time in; how many messages more, or fewer, are known to be missing."""
         fit = self._fit
         self._number += 1
+        passed_ns, self._newest_ns = time_ns - (self._newest_ns or time_ns), time_ns
+        self._after_hole_ns = max(self._after_hole_ns - passed_ns, passed_ns)
         while self._owed and self._number - max(self._owed[0][0], self._made_up) > RECENT:
             self._owed.popleft()
         if fit is None:
@@ -249,6 +254,8 @@ class GapCounter:
         self._first.append(time_ns)
         if len(self._first) == LEAST + 1 or len(self._first) == MANY:
             fit = _Fit.of(self._first)
+            if self._first[-1] - self._first[0] < self._after_hole_ns:
+                fit = None  # the pace at which what had waited was taken is no rate
             if fit is not None and fit.jitter <= (EVEN if len(self._first) < MANY else UNSTEADY):
                 self._fit, self._first = fit, []
             elif len(self._first) == MANY:

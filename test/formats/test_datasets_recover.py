@@ -73,6 +73,15 @@ def test_only_the_sequence_that_is_named_is_meant(tmp_path: Path) -> None:
     assert FORMATS["ncore"].find(tmp_path) == [tmp_path / "a", tmp_path / "b"]
 
 
+def test_a_session_that_was_only_recorded_is_told_how_to_be_converted(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    with pytest.raises(DatasetNotFound, match=r"finished or not$"):
+        list(recover(tmp_path))
+    (tmp_path / "recordings" / "a.mcap").touch()
+    with pytest.raises(DatasetNotFound, match=rf"edgefirst-ros convert {tmp_path}/recordings makes one$"):
+        list(recover(tmp_path))
+
+
 def test_a_file_that_is_of_no_dataset_means_nothing_beside_it(tmp_path: Path) -> None:
     drive = DriveOptions(seconds=0.5, fps=10, width=160, height=90, lidar_points=64, cube_hz=0, imu_hz=10)
     recording = simulate(tmp_path, drive).mcap

@@ -39,6 +39,22 @@ def test_a_session_lasts_from_activation_to_deactivation(graph: Graph, tmp_path:
     assert len(reports(tmp_path / "out")) == 2
 
 
+def test_an_impossible_transition_fails_and_the_node_goes_on(graph: Graph, tmp_path: Path) -> None:
+    """A lifecycle manager configures a node that has configured itself, and two operators both stop it."""
+    node = graph.capture(tmp_path / "out")
+    assert not graph.change("activate")
+    graph.activate()
+    for transition in ("configure", "activate", "cleanup", "unconfigured_shutdown"):
+        assert not graph.change(transition)
+    assert (graph.state(), node.code) == ("active", None)
+    assert graph.change("deactivate")
+    assert not graph.change("deactivate")
+    (report,) = reports(tmp_path / "out")
+    assert report["ended"] == "stopped"
+    assert "Traceback" not in node.text
+    assert node.text.count("is impossible now") == 6
+
+
 def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
     from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
 
@@ -106,12 +122,15 @@ def test_a_session_that_begins_paused_and_is_never_resumed_writes_nothing(
 
 def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -> None:
     node = graph.capture(
-        tmp_path / "out", "jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"
+        tmp_path / "out",
+        *("jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"),
+        "qos_overrides./imu.subscription.depth:=0",
     )
     status = graph.status()
     assert not graph.change("configure")
     assert graph.state() == "unconfigured"
-    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz"):
+    overridden = "qos_overrides./imu.subscription.depth"
+    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz", overridden):
         assert f"{name}: " in node.text
     graph.wait("an error in the status", lambda: status().get("level") == "2")
     assert "jpeg_quality" in status()["message"]
@@ -119,6 +138,7 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     assert graph.set("rate_hz", 0.0) == (True, "")
     assert graph.set("every_n", 2) == (True, "")
     assert graph.set("jpeg_quality", 90) == (True, "")
+    assert graph.set(overridden, 5) == (True, "")
     # A name that means nothing cannot be taken back, so it alone is left.
     assert not graph.change("configure")
     assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")

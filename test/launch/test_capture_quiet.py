@@ -82,5 +82,6 @@ def test_a_session_without_its_camera_says_which_one_may_be_meant(graph: Graph, 
     assert f"hint: {hint}" in node.text
     (report,) = (json.loads(path.read_text()) for path in (tmp_path / "out").rglob("capture_report.json"))
     assert {hint, wrong} <= set(report["warnings"])  # somebody named them
-    (weak,) = (each for each in report["hints"] if each.startswith("/clusters is there but its publisher"))
+    said = "/clusters is there but nothing is received from test"
+    (weak,) = (each for each in report["hints"] if each.startswith(said))
     assert "reliab" in weak.lower()

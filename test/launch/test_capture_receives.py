@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import time
@@ -196,6 +197,33 @@ def test_every_message_of_a_topic_of_1_khz_is_received(graph: Graph, tmp_path: P
     assert graph.trigger("/capture/pause")[0]
     assert graph.change("deactivate")
     assert report_of(tmp_path / "out")["topics"]["/imu"]["received"] == 2500
+
+
+@pytest.mark.long
+def test_a_node_that_stood_still_drops_nothing_as_late(graph: Graph, tmp_path: Path) -> None:
+    """Three seconds of a fast topic and of a slow one wait, more than the look-ahead."""
+    from sensor_msgs.msg import Imu, PointCloud2  # noqa: PLC0415
+
+    node = graph.capture(tmp_path / "out", "name:=monday", "depth:=5000")
+    imu = graph.node.create_publisher(Imu, "/imu", 10)
+    points = graph.node.create_publisher(PointCloud2, "/lidar/points", 10)
+    graph.activate()
+    graph.wait("both", lambda: imu.get_subscription_count() and points.get_subscription_count())
+    graph.spin(0.5)
+    for turn in range(1400):
+        if turn in (400, 1000):
+            node.send(signal.SIGSTOP if turn == 400 else signal.SIGCONT)
+        moved = Imu()
+        moved.header.stamp = graph.node.get_clock().now().to_msg()
+        imu.publish(moved)
+        if turn % 20 == 0:
+            points.publish(PointCloud2(header=moved.header))
+        time.sleep(0.005)
+    graph.spin(1.0)
+    assert graph.change("deactivate")
+    report = json.loads((tmp_path / "out/edgefirst/monday/capture_report.json").read_text())
+    account = report["topics"]["/imu"]
+    assert (account["received"], account["dropped"]) == (1400, 0), account
 
 
 def test_what_has_arrived_when_the_node_is_deactivated_is_delivered(graph: Graph, tmp_path: Path) -> None:

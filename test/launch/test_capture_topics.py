@@ -291,6 +291,88 @@ def test_quality_of_service_is_as_announced_or_overridden(graph: Graph, tmp_path
     assert not graph.node.get_subscriptions_info_by_topic("/camera/h264")
 
 
+def test_a_publisher_that_offers_too_little_is_named_with_what_to_do(graph: Graph, tmp_path: Path) -> None:
+    from rclpy.qos import qos_profile_sensor_data  # noqa: PLC0415
+    from sensor_msgs.msg import Imu  # noqa: PLC0415
+
+    reliable = "qos_overrides./imu.subscription.reliability:=reliable"
+    node = graph.capture(tmp_path / "out", reliable, "topics.imu.topic:=/imu")
+    graph.node.create_publisher(Imu, "/imu", qos_profile_sensor_data)
+    graph.activate()
+    diagnostics = graph.diagnostics()
+    graph.wait("the diagnostics", lambda: TOO_LITTLE in message_of(diagnostics, "/imu"))
+    assert diagnostics["capture: /imu"].level == b"\x01"
+    assert f"/imu: {TOO_LITTLE}" in node.text
+    assert graph.change("deactivate")
+    assert any(TOO_LITTLE in warning for warning in finished(tmp_path / "out")["warnings"])
+
+
+TOO_LITTLE = (
+    "nothing is received from test, which offers less than qos_overrides./imu.subscription asks for "
+    "(Best effort publisher and reliable subscription): ask for less there"
+)
+
+
+def test_what_one_of_two_publishers_latches_is_counted_once(graph: Graph, tmp_path: Path) -> None:
+    """It takes two subscriptions to hear both, and one of them hears both."""
+    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+    from sensor_msgs.msg import CameraInfo  # noqa: PLC0415
+
+    node = graph.capture(tmp_path / "out", "record:=true")
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    with graph.another("other") as other:
+        sends = [
+            graph.node.create_publisher(CameraInfo, "/camera/info", latched),
+            other.create_publisher(CameraInfo, "/camera/info", 10),
+        ]
+        sends[0].publish(CameraInfo(width=1))
+        graph.activate()
+        graph.wait("both subscriptions", lambda: [s.get_subscription_count() for s in sends] == [2, 1])
+        graph.spin(0.5)
+        for width in (2, 3, 4):
+            for publisher in sends:
+                publisher.publish(CameraInfo(width=width))
+            graph.spin(0.2)
+        diagnostics = graph.diagnostics()
+        graph.wait(
+            "all", lambda: ("received", "7") in pairs(diagnostics.get("capture: /camera/info", NOTHING))
+        )
+        assert graph.trigger("/capture/stop")[0]
+        # What is latched belongs to the next session as well.
+        assert graph.trigger("/capture/start")[0]
+        graph.wait(
+            "it again", lambda: ("received", "1") in pairs(diagnostics.get("capture: /camera/info", NOTHING))
+        )
+        assert graph.change("deactivate")
+    reports = [json.loads(p.read_text()) for p in sorted((tmp_path / "out").glob("*/*/capture_report.json"))]
+    assert [report["topics"]["/camera/info"]["received"] for report in reports] == [7, 1]
+    assert "incompatible QoS" not in node.text
+
+
+class NOTHING:
+    """Diagnostics that have not come."""
+
+    values = ()
+
+
+def test_a_topic_that_is_remapped_below_a_namespace_is_no_devices_prefix(
+    graph: Graph, tmp_path: Path
+) -> None:
+    from sensor_msgs.msg import Imu, NavSatFix  # noqa: PLC0415
+
+    given = ["-p", f"output:={tmp_path / 'out'}", "-p", "min_free_mb:=1.0"]
+    given += ["-r", "imu:=/front/imu", "-r", "gps:=/other/fix"]
+    graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", "--ros-args", *given)
+    sends = [
+        graph.node.create_publisher(Imu, "/front/imu", 10),
+        graph.node.create_publisher(NavSatFix, "/other/fix", 10),
+    ]
+    graph.activate()
+    graph.wait("both", lambda: [each.get_subscription_count() for each in sends] == [1, 1])
+    status = graph.status()
+    graph.wait("no prefix", lambda: status()["prefix"] == "none")
+
+
 def test_previews_show_what_is_saved_with_one_stamp(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:

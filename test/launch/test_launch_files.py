@@ -221,6 +221,17 @@ def test_interrupting_the_launch_finishes_the_session(
     assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
 
 
+def test_interrupting_a_launch_that_has_only_begun_is_quiet(graph: Graph, tmp_path: Path) -> None:
+    """The node takes a second to import what it needs, and nobody needs to know where it was then."""
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}")
+    graph.wait("the process", lambda: "process started with pid" in launched.text, alive=[launched])
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0
+    assert "Traceback" not in launched.text
+    assert "Caught exception" not in launched.text
+    assert not list(tmp_path.glob("out/*"))
+
+
 SLOW_DISK = """
 import os, time
 replace = os.replace

@@ -23,7 +23,7 @@ from edgefirst_ros.formats.format import Written as WrittenParts
 from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.camera import VideoPacket
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, OutputExists, WriteError
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, OutputBusy, OutputExists, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Sample
@@ -202,6 +202,22 @@ def test_sessions_name_themselves_by_host_and_time_and_never_alike(tmp_path: Pat
     another.stop()
     with pytest.raises(OutputExists, match="_2"):
         capture(tmp_path).start(names[1])
+
+
+def test_two_that_begin_in_the_same_second_share_no_name(tmp_path: Path) -> None:
+    """Neither has written anything yet, so that nothing on disk tells the other."""
+    both = [capture(tmp_path, formats=FORMATS, record=True) for _ in range(2)]
+    names = [each.start() for each in both]
+    assert names == [f"{HOST}_2026_05_01_12_00_00-dataset{suffix}" for suffix in ("", "_2")]
+    with pytest.raises(OutputBusy, match=f"{names[0]}: another capture has begun"):
+        capture(tmp_path).start(names[0])
+    for each in both:
+        put_all(each, messages())
+        (done,) = each.stop(60)
+        assert done.report["samples"] > 0
+    assert len(list(tmp_path.glob("ncore/*/"))) == len(list(tmp_path.glob("recordings/*.mcap"))) == 2
+    with pytest.raises(OutputExists):
+        capture(tmp_path).start(names[0])
 
 
 def test_a_second_start_and_a_split_of_nothing_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.live.status import LiveStatus, OutputStatus
 from edgefirst_ros.model.reasons import Code, Finding, Severity
-from edgefirst_ros.nodes.diagnostics import CaptureView, Diagnostic, Level, diagnose, summarise
+from edgefirst_ros.nodes.diagnostics import UNKNOWN, CaptureView, Diagnostic, Level, diagnose, summarise
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
 
 GB = 1_000_000_000
@@ -234,6 +234,12 @@ def test_the_disk_is_watched() -> None:
     full = entry(view(status=replace(STATUS, spare_bytes=-1)), "disk")
     assert full.level is Level.ERROR
     assert dict(full.values)["usable"] == "0 MB"
+    none_left = entry(view(status=replace(STATUS, session="", spare_bytes=0)), "disk")
+    assert (none_left.level, none_left.message) == (Level.ERROR, "full")
+    ended = entry(view(status=replace(STATUS, session="", bytes_per_s=0.0, spare_bytes=2_400_000)), "disk")
+    assert (ended.level, ended.message) == (Level.WARN, "nearly full: 2 MB left")
+    unknown = entry(view(status=replace(STATUS, session="", free_bytes=UNKNOWN, spare_bytes=0)), "disk")
+    assert unknown.level is Level.OK
     idle = entry(view(status=replace(STATUS, bytes_per_s=0.0)), "disk")
     assert dict(idle.values)["left at this rate"] == "unknown"
 

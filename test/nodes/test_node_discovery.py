@@ -69,6 +69,13 @@ def test_the_prefix_is_found(published: list[str], namespace: str, prefix: str) 
     assert choose_prefix(Config(), published, namespace) == (prefix, "")
 
 
+def test_a_remapped_topic_is_no_devices_prefix() -> None:
+    moved = {"/car/camera/h264": "/car/front/camera/h264", "/car/imu": "/other/imu"}
+    for there in moved.values():
+        assert choose_prefix(Config(), [there], "/car", lambda name: moved.get(name, name)) == ("", "")
+    assert choose_prefix(Config(), ["/car/front/camera/h264"], "/car") == ("front", "")
+
+
 def test_two_devices_are_told_apart_by_the_user() -> None:
     prefix, problem = choose_prefix(Config(), ["/a/camera/h264", "/b/camera/h264"], "/")
     assert prefix == ""

@@ -13,7 +13,7 @@ from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, NODE_PARAMETERS, Config, TopicRule, build_config
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
-from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, specify
+from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, qos_faults, specify
 
 SPECS = {spec.name: spec for spec in specify(Config)}
 
@@ -133,6 +133,28 @@ def test_the_nodes_own_names_are_not_the_configurations() -> None:
         assert not set(options.model_fields) & set(Config.model_fields)
     assert set(CaptureOptions.model_fields) >= READ_ONLY | LIVE
     assert not READ_ONLY & LIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("/imu.subscription.reliability", "reliable", ""),
+        ("/a/b.subscription.durability", "transient_local", ""),
+        ("/imu.subscription.depth", 5, ""),
+        ("/imu.publisher.deadline", 5, ""),
+        ("/imu.subscription.relibility", "reliable", "means nothing"),
+        ("/imu.subscription.deadline", 5, "means nothing"),
+        ("imu.subscription.depth", 5, "means nothing"),
+        ("/imu.reliability", "reliable", "means nothing"),
+        ("/imu.subscription.reliability", "relaible", "'relaible'; expected one of reliable, best_effort"),
+        ("/imu.subscription.depth", 0, "0; expected a number from 1"),
+        ("/imu.subscription.depth", "ten", "'ten'; expected a number from 1"),
+    ],
+)
+def test_overridden_quality_of_service_is_meant(name: str, value: object, fault: str) -> None:
+    found = [*qos_faults({f"qos_overrides.{name}": value})]
+    assert len(found) == bool(fault)
+    assert all(each.startswith(f"qos_overrides.{name}: {fault}") for each in found)
 
 
 def test_unset_is_only_what_is_optional() -> None:

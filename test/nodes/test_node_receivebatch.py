@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from edgefirst_ros.nodes import receiving as receivebatch
-from edgefirst_ros.nodes.receiving import BATCH_MESSAGES, Inlet, Taken, deliver_arrived
+from edgefirst_ros.nodes.receiving import BATCH_MESSAGES, Arrivals, Inlet, Taken
 
 
 class Topics:
@@ -18,10 +19,12 @@ class Topics:
         self._waiting = {name: deque(times) for name, times in waiting.items()}
         self._size = size
         self.delivered: list[tuple[str, int]] = []
+        self.arrivals = Arrivals()
+        self.inlets = {name: self._inlet(name) for name in self._waiting}
 
     def deliver_arrived(self) -> list[tuple[str, int]]:
         self.delivered = []
-        deliver_arrived([self._inlet(name) for name in self._waiting])
+        self.arrivals.deliver(self.inlets.values())
         return self.delivered
 
     def _inlet(self, name: str) -> Inlet:
@@ -50,18 +53,54 @@ def test_what_has_arrived_is_delivered_in_order_of_receipt(
 def test_a_topic_that_is_faster_than_taking_it_does_not_keep_others_waiting() -> None:
     topics = Topics({"fast": range(0, 4 * BATCH_MESSAGES, 2), "slow": [1]})
     first = topics.deliver_arrived()
-    assert (len(first), first[1]) == (BATCH_MESSAGES + 1, ("slow", 1))
-    assert topics.deliver_arrived() == [
-        ("fast", time) for time in range(2 * BATCH_MESSAGES, 4 * BATCH_MESSAGES, 2)
-    ]
+    assert (len(first), first[1]) == (BATCH_MESSAGES, ("slow", 1))
+    second = topics.deliver_arrived()
+    assert second == [("fast", 2 * n) for n in range(BATCH_MESSAGES - 1, 2 * BATCH_MESSAGES - 1)]
+    assert topics.deliver_arrived() == [("fast", 4 * BATCH_MESSAGES - 2)]
     assert topics.deliver_arrived() == []
 
 
 def test_a_batch_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 45)
-    topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
-    assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)]
     monkeypatch.setattr(receivebatch, "BATCH_BYTES", 35)
     topics = Topics({"a": [1, 2, 3], "b": [1, 2, 3]}, size=10)
     assert topics.deliver_arrived() == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert topics.deliver_arrived() == [("a", 3), ("b", 3)]
+
+
+def test_what_has_been_taken_of_a_subscription_that_ends_is_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receivebatch, "BATCH_BYTES", 0)
+    topics = Topics({"a": [1], "b": [2]})
+    assert topics.deliver_arrived() == [("a", 1)]
+    topics.arrivals.end(topics.inlets.pop("b"))
+    assert topics.delivered == [("a", 1), ("b", 2)]
+    assert topics.deliver_arrived() == []
+
+
+@pytest.mark.parametrize("taking", [True, False], ids=["the time of taking", "of receipt"])
+def test_what_waited_for_seconds_comes_in_order_though_receipt_may_not_tell(taking: bool) -> None:
+    """Four seconds of a slow topic and a fast one: neither is ever ahead of the other."""
+    start_ns = time.time_ns() - 4_000_000_000
+    sent = {"slow": range(0, 4000, 100), "fast": range(0, 4000, 1)}
+    waiting = {name: deque(times) for name, times in sent.items()}
+    delivered: list[int] = []
+
+    def inlet(name: str) -> Inlet:
+        def take() -> Taken | None:
+            if not waiting[name]:
+                return None
+            sent_ns = start_ns + waiting[name].popleft() * 1_000_000
+            received_ns = time.time_ns() if taking else sent_ns + 5_000
+            return b"", {"received_timestamp": received_ns, "source_timestamp": sent_ns}
+
+        def deliver(_: bytes, info: Mapping[str, int]) -> None:
+            delivered.append(info["source_timestamp"])
+            assert info["received_timestamp"] == (0 if taking else info["source_timestamp"] + 5_000)
+
+        return Inlet(take, deliver)
+
+    arrivals, inlets = Arrivals(), [inlet("slow"), inlet("fast")]
+    while len(delivered) < 4040:
+        arrivals.deliver(inlets)
+    assert delivered == sorted(delivered)

@@ -454,6 +454,23 @@ def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
         assert account["reasons"]["skipped"] == {"not selected": account["received"] - len(taken)}
 
 
+@pytest.mark.parametrize("chosen", [{}, {"every_n": 2}], ids=["all", "selected"])
+def test_the_last_message_may_be_a_picture_of_another_camera(tmp_path: Path, chosen: dict[str, Any]) -> None:
+    pictures = [
+        message
+        for message in McapRecording(simulated(OPTIONS).mcap).messages()
+        if message.topic in {"/camera/h264", "/left/image"}
+    ]
+    while pictures[-1].topic != "/left/image":
+        pictures.pop()
+    values = {"formats": ["edgefirst"], "topics": TOPICS, **chosen}
+    done = convert([record(tmp_path / "d.mcap", pictures)], tmp_path / "out", build_config(values))
+    check_sums(done.report)
+    account = done.report["topics"]["/left/image"]
+    assert account["received"] == account["written"] + account["skipped"]
+    assert account["skipped"] == 0 or chosen
+
+
 def test_a_camera_in_another_encoding_is_no_camera_of_its_own(tmp_path: Path) -> None:
     """As the configuration says that it is of the same sensor."""
     topics = TOPICS | {"left": {"role": "camera", "topic": "left/image", "sensor": "camera"}}

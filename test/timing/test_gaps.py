@@ -48,6 +48,18 @@ def test_bursts_are_no_losses() -> None:
     assert lost([e * 400 * MS + k * 40 * MS for e in range(60) for k in range(2)]) == 0
 
 
+def test_what_waits_and_comes_at_once_is_no_rate() -> None:
+    """1 kHz without stamps, taken every 2 ms, with stalls whose messages are taken within microseconds."""
+    times, stalls = [], {300: 40, 700: 12, 1500: 90, 2400: 30}
+    until = 0
+    for n in range(4000):
+        until = max(until, n + stalls.get(n, 2 - n % 2))
+        times.append(until * MS + len(times) * 3_000)
+    assert lost(times) == 0
+    bunch = [n * 3_000 for n in range(200)]
+    assert lost([0, *(3_000 * MS + t for t in bunch), *(3_001 * MS + n * MS for n in range(2000))]) == 0
+
+
 def test_a_sensor_that_comes_as_it_pleases_gives_no_count() -> None:
     steps = [(37 * n * n) % 900 + 5 for n in range(200)]
     assert lost([t * MS for t in accumulate(steps)]) == 0

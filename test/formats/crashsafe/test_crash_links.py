@@ -16,7 +16,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.corpus.coco import export_coco
 from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.names import move_aside, refuse_links
-from edgefirst_ros.live.recorder import FOLDER
+from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.offline.convert import convert
@@ -58,11 +58,11 @@ def test_a_link_below_the_output_is_refused_at_the_start(
 
 def test_the_folder_of_recordings_is_none(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / FOLDER).symlink_to(tmp_path)
+    (tmp_path / "out" / RECORDINGS).symlink_to(tmp_path)
     command = ["capture", "--zenoh", "tcp/127.0.0.1:1", "-o", str(tmp_path / "out"), "--record"]
     done = CliRunner().invoke(app, [*command, "--duration", "0.1"])
     assert done.exit_code == 2
-    assert f"{FOLDER} is a symbolic link" in done.output
+    assert f"{RECORDINGS} is a symbolic link" in done.output
 
 
 def test_the_output_itself_may_be_one(tmp_path: Path) -> None:
