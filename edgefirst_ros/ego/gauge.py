@@ -26,6 +26,8 @@ LEAST, SURE = 10, 5.0
 SAME, OTHER = 0.3, 0.5
 """A slope this near to the expected one agrees; below half of the smaller one courses contradict, and
 orientations if they turn the other way. Slip and filters change slopes by less."""
+NOTHING = 1e-6
+"""A thousandth of the other turn is none."""
 DEGREE = math.pi / 180
 SPINNING_RAD_S = 2 * math.pi
 """Nothing that takes pictures turns round in a second; in degrees a second every bend is as fast."""
@@ -43,7 +45,7 @@ WAY_M, WAY_NS, MOST_WAY_NS = 10.0, 2_000_000_000, 20_000_000_000
 
 
 @dataclass(slots=True)
-class _Slope:
+class Slope:
     """How much one turn is for each radian of another, by least squares."""
 
     count: int = 0
@@ -59,9 +61,11 @@ class _Slope:
 
     @property
     def found(self) -> tuple[float, float] | None:
-        """The slope and its standard deviation, None if too little turned."""
-        if self.count < LEAST or self.squares <= 0:
+        """The slope and its standard deviation, None if too little turned; infinite if nothing but the other."""
+        if self.count < LEAST or self.squares + self.others <= 0:
             return None
+        if self.squares <= NOTHING * self.others:
+            return math.inf, 0.0
         slope = self.products / self.squares
         rest = max(0.0, self.others - slope * self.products)
         return slope, math.sqrt(rest / (self.count - 1) / self.squares)
@@ -75,6 +79,11 @@ class _Slope:
         """Whether it is less, for sure."""
         slope, sigma = self.found or (math.nan, math.inf)
         return slope + SURE * sigma < bound
+
+    def is_off(self, share: float, least: float) -> bool:
+        """Whether it differs from one by more than a share, for sure: not by noise, of squares below the least."""
+        slope, sigma = self.found or (1.0, 0.0)
+        return abs(slope - 1) > share + SURE * sigma and self.squares + self.others > least
 
 
 class Gauge:
@@ -100,10 +109,10 @@ class Gauge:
         """The first orientation; drivers without any always send one."""
         self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
-        self._attitude = (_Slope(), _Slope(), _Slope())
+        self._attitude = (Slope(), Slope(), Slope())
         self._up = np.zeros(3)
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
-        self._course = _Slope()
+        self._course = Slope()
         self._axes: Floats | None = None
         self._fix: Fix | None = None
         self._before: tuple[float, float] | None = None

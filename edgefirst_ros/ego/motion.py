@@ -120,7 +120,7 @@ class Motion:
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
-        self.odometer = Odometer()
+        self.odometer = Odometer(rolls=vehicle.rolls)
         self._times: list[int] = []
         self._samples: list[Floats] = []
         self._nodes: list[Node] = []
@@ -298,9 +298,8 @@ class Motion:
             near_ns = node.time_ns if node.place is not None else near_ns
             if before.time_ns < self.odometer.compared_ns or node.time_ns > now_ns - 1_000_000_000:
                 continue
-            if node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None:
-                way = node.pose.translation() - before.pose.translation()
-                self.odometer.compare(before.time_ns, node.time_ns, float(np.linalg.norm(way)))
+            placed = node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None
+            self.odometer.compare(before, node, placed=placed)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""

@@ -124,6 +124,7 @@ class Code(StrEnum):
     POSE_UNKNOWN = "pose_unknown"
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
+    POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
     RECORDING_DAMAGED = "recording_damaged"
     FROZEN = "frozen"

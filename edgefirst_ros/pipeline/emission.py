@@ -254,6 +254,7 @@ class Emission:
             self.stats,
             self.content,
             trajectory.mounting,
+            trajectory.doubts,
             self._calibration or Calibration(),
             self._moved,
             self._context.camera,
