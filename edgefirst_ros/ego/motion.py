@@ -55,6 +55,8 @@ DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
+TURNED_DEG = 45.0
+"""Mirrored axes look turned by half a turn or a quarter."""
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
@@ -112,7 +114,7 @@ class Motion:
         gauge: Gauge | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
-        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(), 0
+        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(rig_from_imu_xyzw), 0
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.origin: GeoPoint | None = None
@@ -165,7 +167,7 @@ class Motion:
         if self._learns:
             self.gauge.add_fix(time_ns, arrival, fix)
             self._relearn()
-        taken = self._receiver.take(time_ns, arrival, fix)
+        taken = self._receiver.take(time_ns, arrival, fix, mirrored=not self.gauge.placed)
         if taken is not None:
             if self._receiver.datum is None:
                 self._gravity = gravity_m_s2(taken.point)
@@ -240,7 +242,19 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount)
+        found, felt = self._courses.mounting(self._mount), self.gauge.felt
+        if found is not None and felt is not None and found.whole_deg > TURNED_DEG and felt.hand < -1:
+            return None  # which tells of mirrored axes, that no rotation mends
+        return found
+
+    @property
+    def doubts(self) -> list[str]:
+        """Sentences on what makes poses wrong."""
+        hidden = self.mounting is None and self._courses.mounting(self._mount) is not None
+        mirrored = (
+            "the IMU seems turned, but two of its axes may be exchanged: what it feels in bends is mirrored"
+        )
+        return [*self.gauge.doubts, *([mirrored] if hidden else [])]
 
     @property
     def notes(self) -> list[str]:
@@ -556,7 +570,7 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    gauge = Gauge()
+    gauge = Gauge(rig_from_imu_xyzw)
     motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, gauge)
     # What the drive tells of its IMU is known before anything is estimated.
     motion.oriented, motion.odometer = log.oriented, log.odometer

@@ -39,7 +39,7 @@ TURN_NS = 5_000_000_000
 SLOW_M, AHEAD = 0.1, 0.75
 """What goes straight on does so for this share of its way: any direction, as of another frame, for 0.64."""
 ALONG = 0.9
-"""Cosine between two ways that are one."""
+"""Cosine between two ways that are one, on average over a stretch."""
 OFF_M, OFF = 0.005, 0.1
 """Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
 COLUMNS = 19
@@ -65,7 +65,7 @@ class Odometer:
         self._rolls = rolls
         self._ways, self._turns, self._speeds, self._rates = (Slope() for _ in range(4))
         self._turned_ns = -(2**63)
-        self._turn, self._way = (0.0, 0.0, 0), (0.0, 0.0)
+        self._turn, self._way = (0.0, 0.0, 0), np.zeros(2)
         """Radians by the estimate and by the odometry, and how long; likewise metres."""
         self._last: tuple[int, Floats] | None = None
         self._start: tuple[int, Floats] | None = None
@@ -75,7 +75,8 @@ class Odometer:
         """Metres along its x axis, and in all."""
         self._stretches: deque[tuple[float, float]] = deque(maxlen=MOST_STRETCHES)
         """Metres by the estimate, and by the odometry."""
-        self._stretch = 0.0, 0.0
+        self._stretch = np.zeros(4)
+        """Likewise, and products of both: of lengths, and inner ones."""
         self._scale = math.nan
         self.compared_ns = -(2**63)
 
@@ -123,7 +124,7 @@ class Odometer:
 
     def _find(self, fault: str, *, useless: bool) -> None:
         """Keep what is wrong; of a kind the first."""
-        if all(fault.split()[0] != each.split()[0] for each in self.faults):
+        if all(fault.partition(" ")[0] != each.partition(" ")[0] for each in self.faults):
             self.faults.append(fault)
         self.usable = self.usable and not useless
 
@@ -145,7 +146,7 @@ class Odometer:
         return found, PoseBasis.DEAD_RECKONED
 
     def compare(self, before: Node, node: Node, *, placed: bool) -> None:
-        """Compare the turn, and if fixes are near the way, from an estimated node to the next, in order of time."""
+        """Compare the turn, and if fixes are near the way, from an estimated node to the next, in order."""
         if node.time_ns <= self._turned_ns and not placed:
             return
         found = self.series.at(before.time_ns, GAP_NS), self.series.at(node.time_ns, GAP_NS)
@@ -158,25 +159,29 @@ class Odometer:
         if node.time_ns > self._turned_ns:
             self._turned_ns = node.time_ns
             if node.segment is not None and node.segment.turns:
-                self._compare_turn(_turned(before.pose, node.pose), _turned(*own), node.time_ns - before.time_ns)
-        if not placed:
-            return
-        way, own_way = before.pose.transformTo(node.pose.translation()), own[0].transformTo(own[1].translation())
-        way_m = float(np.linalg.norm(node.pose.translation() - before.pose.translation()))
-        own_m = float(np.linalg.norm(found[1][:3] - found[0][:3]))
-        along_m = own_m
-        if float(way @ own_way) < ALONG * way_m * own_m:
-            along_m = max(0.0, float(way @ own_way)) / max(way_m, 1e-9)
-        self._stretch = self._stretch[0] + way_m, self._stretch[1] + along_m
-        self._way = self._way[0] + way_m, self._way[1] + own_m
-        if max(self._way) > STRETCH_M:
-            self._ways.add(*self._way)
-            self._way = 0.0, 0.0
+                self._compare_turn(
+                    _turned(before.pose, node.pose), _turned(*own), node.time_ns - before.time_ns
+                )
+        if placed:
+            way = before.pose.transformTo(node.pose.translation())
+            self._compare_way(way, own[0].transformTo(own[1].translation()))
+
+    def _compare_way(self, way: Floats, own: Floats) -> None:
+        """Compare ways in the axes at their beginning (3,)."""
+        way_m, own_m = float(np.linalg.norm(way)), float(np.linalg.norm(own))
+        self._way += way_m, own_m
+        if self._way.max() > STRETCH_M:
+            self._ways.add(*self._way.tolist())
+            self._way = np.zeros(2)
             self._differ(self._ways, "has ways {:,.4g} times as long as those of the fixes")
+        self._stretch += way_m, own_m, way_m * own_m, float(way @ own)
         if self._stretch[1] < STRETCH_M:
             return
-        self._stretches.append(self._stretch)
-        self._stretch = 0.0, 0.0
+        way_m, own_m, both, along = self._stretch.tolist()
+        self._stretch = np.zeros(4)
+        if along < ALONG * both:
+            return
+        self._stretches.append((way_m, own_m))
         if len(self._stretches) >= LEAST_STRETCHES:
             ways = np.array(self._stretches)
             ratios = ways[:, 0] / ways[:, 1]

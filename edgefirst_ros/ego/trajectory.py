@@ -140,10 +140,10 @@ class Trajectory:
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes the poses wrong that are written."""
-        faults = self._motion.odometer.faults
-        if not (faults and self._follows) or self._misled:
-            return []
-        return [f"the odometry {' and '.join(faults)}: the poses that are written are as wrong"]
+        found, faults = self._motion.doubts, self._motion.odometer.faults
+        if faults and self._follows and not self._misled:
+            found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
+        return found
 
     @property
     def _misled(self) -> bool:
