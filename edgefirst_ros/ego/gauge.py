@@ -80,7 +80,7 @@ class Felt:
         """Whether ways by fixes are too short for what was felt, for sure, as minutes make them."""
         along, across = np.linalg.norm(self.ways, axis=1).tolist()
         below = across + SIGMAS * float(self.sigmas[1]) < SHORT[1] and along < SHORT[1]
-        return bool(below and min(along, across) > SHORT[0])
+        return bool(below and across > SHORT[0])
 
 
 @dataclass(slots=True)

@@ -55,6 +55,8 @@ DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
+ASTRAY_M = 8.0
+"""Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less."""
 TURNED_DEG = 45.0
 """Mirrored axes look turned by half a turn or a quarter."""
 BACKWARDS_RAD = 0.35
@@ -254,7 +256,12 @@ class Motion:
         mirrored = (
             "the IMU seems turned, but two of its axes may be exchanged: what it feels in bends is mirrored"
         )
-        return [*self.gauge.doubts, *([mirrored] if hidden else [])]
+        slow_m = self._receiver.slow_m
+        astray = (
+            f"fixes are up to {2 * slow_m:,.0f} m beside the estimated way for long, as no receiver is: IMU, "
+            "fixes or odometry are wrong"
+        )
+        return [*self.gauge.doubts, *([mirrored] if hidden else []), *([astray] if slow_m > ASTRAY_M else [])]
 
     @property
     def notes(self) -> list[str]:

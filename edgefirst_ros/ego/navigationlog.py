@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.gauge import SAME, WINDOW_NS, Slope
+from edgefirst_ros.ego.gauge import LEAST, SAME, WINDOW_NS, Slope
 from edgefirst_ros.ego.geometry import BLOCK, Floats, Series, basis, nearest_ns, quaternion, rot3
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
@@ -34,8 +34,8 @@ MOVED_M2, TURNED_RAD2 = 10.0, 1.0
 """Less is as much noise as motion: ten half seconds at 2 m/s, or some bends."""
 DRIFT = 0.05
 """Wheels slip, wear and carry loads, by up to 3 %."""
-TURN_NS = 5_000_000_000
-"""Turns are compared over this: odometry may be 0.2 s late."""
+TURN_NS, LEAST_TURN_RAD = 5_000_000_000, 0.25
+"""Turns are compared over this: odometry may be 0.2 s late. Less is as much a gyroscope's bias."""
 SLOW_M, AHEAD = 0.1, 0.75
 """What goes straight on does so for this share of its way: any direction, as of another frame, for 0.64."""
 ALONG = 0.9
@@ -63,9 +63,10 @@ class Odometer:
         self.faults: list[str] = []
         self.usable = self.tells = True
         self._rolls = rolls
-        self._ways, self._turns, self._speeds, self._rates = (Slope() for _ in range(4))
+        self._ways, self._turns, self._bends, self._speeds, self._rates = (Slope() for _ in range(5))
+        self._fast = 0
         self._turned_ns = -(2**63)
-        self._turn, self._way = (0.0, 0.0, 0), np.zeros(2)
+        self._turn, self._way = np.zeros(3), np.zeros(2)
         """Radians by the estimate and by the odometry, and how long; likewise metres."""
         self._last: tuple[int, Floats] | None = None
         self._start: tuple[int, Floats] | None = None
@@ -116,6 +117,9 @@ class Odometer:
             if is_off and self._speeds.found == (math.inf, 0.0):
                 self._find("stays where it is, although its velocities do not", useless=True)
         way_m = float(np.linalg.norm(moved[3:]))
+        self._fast += way_m > FASTEST_M_S * (time_ns - start_ns) / 1e9
+        if self._fast > LEAST:
+            self._find(f"moves faster than {FASTEST_M_S:.0f} m/s all the time", useless=True)
         if way_m > SLOW_M and self._rolls:
             self._ahead += abs(float(moved[3])), way_m
         ahead_m, all_m = self._ahead.tolist()
@@ -153,15 +157,16 @@ class Odometer:
         if placed:
             self.compared_ns = node.time_ns
         if found[0] is None or found[1] is None:
-            self._turn = 0.0, 0.0, 0
+            self._turn = np.zeros(3)
             return
         own = _pose(found[0]), _pose(found[1])
         if node.time_ns > self._turned_ns:
             self._turned_ns = node.time_ns
-            if node.segment is not None and node.segment.turns:
-                self._compare_turn(
-                    _turned(before.pose, node.pose), _turned(*own), node.time_ns - before.time_ns
-                )
+            by_gyro = node.segment is not None and node.segment.turns
+            if by_gyro or placed:
+                turned = _turned(before.pose, node.pose), _turned(*own)
+                self._turn += *turned, node.time_ns - before.time_ns
+                self._compare_turn(placed=placed, by_gyro=by_gyro)
         if placed:
             way = before.pose.transformTo(node.pose.translation())
             self._compare_way(way, own[0].transformTo(own[1].translation()))
@@ -205,15 +210,21 @@ class Odometer:
             row[7:13] = *(turned[3:] / dt_s), *(turned[:3] / dt_s)
         return row
 
-    def _compare_turn(self, turned: float, own: float, length_ns: int) -> None:
-        self._turn = self._turn[0] + turned, self._turn[1] + own, self._turn[2] + length_ns
-        if self._turn[2] >= TURN_NS:
-            self._turns.add(*self._turn[:2])
-            self._turn = 0.0, 0.0, 0
-            self._differ(self._turns, "turns {:.3g} times as far as the gyroscope")
+    def _compare_turn(self, *, placed: bool, by_gyro: bool) -> None:
+        """Compare turns, once they took long: by a gyroscope whose bias is known, or more roughly."""
+        turned, own, length_ns = self._turn.tolist()
+        if length_ns < TURN_NS:
+            return
+        self._turn = np.zeros(3)
+        if abs(turned) < LEAST_TURN_RAD:
+            return
+        slope, share = (self._turns, DRIFT) if placed and by_gyro else (self._bends, SAME)
+        slope.add(turned, own)
+        others = "gyroscope" if by_gyro else "course over ground"
+        self._differ(slope, f"turns {{:.3g}} times as far as the {others}", share)
 
-    def _differ(self, slope: Slope, text: str) -> None:
-        if slope.is_off(DRIFT, TURNED_RAD2):
+    def _differ(self, slope: Slope, text: str, share: float = DRIFT) -> None:
+        if slope.is_off(share, TURNED_RAD2):
             self._find(text.format(slope.products / slope.squares), useless=slope.is_off(SAME, TURNED_RAD2))
 
     def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:

@@ -146,6 +146,11 @@ class Receiver:
         )
         return [refused] * bool(self._outliers) + [again] * bool(self._restarts)
 
+    @property
+    def slow_m(self) -> float:
+        """Standard deviation of the slow error that fixes without one of their own seem to have."""
+        return float(self.white_m[0]) * self._wander
+
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
         return [*self._past_ns, *(each.node.time_ns for each in self._candidates if each.believed)]
