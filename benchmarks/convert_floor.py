@@ -101,34 +101,36 @@ class Video:
 
     def __init__(self, wanted: frozenset[int], clock: Clock) -> None:
         self._wanted, self._clock = wanted, clock
-        self._units: list[tuple[int, bytes]] = []
+        self._units: list[tuple[int, bytes, bool]] = []
         self._codec = ""
         self._decoder: av.VideoCodecContext | None = None
         self._syntax: H265Syntax | None = None
 
-    def feed(self, arrival: int, packet: VideoPacket) -> Iterator[tuple[int, Picture]]:
-        """The wanted pictures of the group before, if the packet begins another."""
+    def feed(self, arrival: int, packet: VideoPacket, *, vouched: bool) -> Iterator[tuple[int, Picture]]:
+        """The wanted pictures of the group before, if the packet begins another.
+
+        The bits of H.265 are judged unless a checksum vouches for them, as in a conversion.
+        """
         if is_key_head(packet.codec, head(packet)):
             yield from self.flush()
         self._codec = packet.codec
-        self._units.append((arrival, packet.data))
+        self._units.append((arrival, packet.data, vouched))
 
     def flush(self) -> Iterator[tuple[int, Picture]]:
         """The wanted pictures of the last group."""
         units, self._units = self._units, []
-        last = max((n for n, (arrival, _) in enumerate(units) if arrival in self._wanted), default=-1)
+        last = max((n for n, (arrival, *_) in enumerate(units) if arrival in self._wanted), default=-1)
         if last < 0:
             return
         if self._decoder is None:
             self._decoder = av.CodecContext.create("hevc" if self._codec == "h265" else "h264", "r")
             self._decoder.thread_count = 1
-        if self._codec == "h265" and self._syntax is None:
-            self._syntax = H265Syntax()
-        for arrival, data in units[: last + 1]:
+        for arrival, data, vouched in units[: last + 1]:
             packet = av.Packet(len(data))
             packet.update(data)
             packet.pts = arrival
-            if self._syntax is not None:
+            if self._codec == "h265" and not vouched:
+                self._syntax = self._syntax or H265Syntax()
                 self._clock.of("H.265 damage check", self._syntax.is_sound, data)
             yield from self._shown(self._clock.of("video", self._decoder.decode, packet))
         yield from self._shown(self._clock.of("video", self._decoder.decode, None))
@@ -177,7 +179,7 @@ def made_files(messages: Iterator[RawMessage], plan: Plan, clock: Clock) -> Iter
         except DecodeError:
             continue
         if isinstance(datum, VideoPacket):
-            yield from encode_all(video.feed(message.arrival, datum))
+            yield from encode_all(video.feed(message.arrival, datum, vouched=message.vouched))
         elif message.arrival in wanted and (files := encoded(datum, clock)):
             yield message.arrival, files
     yield from encode_all(video.flush())

@@ -36,7 +36,7 @@ CEILINGS: Mapping[str, int] = {
     "model": 2880,
     "nodes": 2390,
     "ego": 2400,
-    "timing": 2510,
+    "timing": 2520,
     "simulation": 2415,
     "live": 1770,
     "fleet": 2570,

@@ -1,83 +1,70 @@
-"""Reference frames that wait until it is known how far the rig has moved since the last that was taken."""
+"""Frames that are chosen by how far the rig has moved since the last one that was taken."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.moving import Moving
-from edgefirst_ros.model.sample import EgoPose, GeoPoint
+from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.envelope import Envelope
-from edgefirst_ros.pipeline.samples import Frame, held_bytes
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """A companion that no frame before it in line can take."""
-
-    name: str
-    envelope: Envelope
-
-
 class Choosing:
-    """Decides on frames in order of time, each when its pose is final; no picture is requested before.
+    """What comes waits in line until the poses of its time are final, and is aligned only then.
 
-    What expires meanwhile waits in line behind the frames that may have it.
+    So companions that go to one frame only go to one that is taken, and no other picture is requested.
 
     Args:
         config: whole.
         context: of the sequence.
 
     Attributes:
-        chooses: whether any frame can be left out; otherwise nothing comes here.
+        chooses: whether any frame can be left out; otherwise nothing waits here.
+        unmoved_ns: times of frames that were taken because no motion is known.
     """
 
     def __init__(self, config: Config, context: SampleContext) -> None:
         self._moving = Moving(config.every_m, skip_standstill=config.skip_standstill)
         self.chooses = self._moving.chooses
+        self.unmoved_ns: set[int] = set()
         self._context = context
-        self._waiting: deque[Frame | Expired] = deque()
+        self._line: deque[tuple[Envelope, str]] = deque()
         self._held_bytes = 0
         self._origin: GeoPoint | None = None
 
     @property
     def oldest_ns(self) -> int | None:
-        """Time of the first frame that waits, None if none does."""
-        first = next((each for each in self._waiting if not isinstance(each, Expired)), None)
-        return None if first is None else first.reference.time_ns
+        """Time of what is first in line, None if nothing waits."""
+        return self._line[0][0].time_ns if self._line else None
 
-    def add(self, items: Iterable[Frame | Expired]) -> None:
-        """Put frames and companions in line."""
-        for each in items:
-            self._waiting.append(each)
-            self._held_bytes += 0 if isinstance(each, Expired) else held_bytes(each)
+    def add(self, envelope: Envelope, name: str) -> None:
+        """Put a message in line: a companion of that configured topic, or without one a frame."""
+        self._line.append((envelope, name))
+        self._held_bytes += sum(part.held_bytes for part in envelope.all_parts)
 
-    def ready(self, final_ns: float) -> Iterator[tuple[Frame | Expired, bool]]:
-        """What is decided, in line; and whether a frame was taken because no motion is known.
-
-        Where too much waits, what is first does not wait for its pose.
-        """
-        while self._waiting:
-            first = self._waiting[0]
-            if isinstance(first, Expired):
-                yield self._waiting.popleft(), False
-                continue
-            if first.reference.time_ns > final_ns and self._held_bytes <= MOST_WAITING_BYTES:
+    def ready(self, final_ns: float) -> Iterator[tuple[Envelope, str]]:
+        """What need not wait any more, in order; where too much waits, what is first does not."""
+        while self._line:
+            envelope, name = self._line[0]
+            if envelope.time_ns > final_ns and self._held_bytes <= MOST_WAITING_BYTES:
                 return
-            self._waiting.popleft()
-            self._held_bytes -= held_bytes(first)
-            yield self._decided(first) if first.kind == "sample" else (first, False)
+            self._line.popleft()
+            self._held_bytes -= sum(part.held_bytes for part in envelope.all_parts)
+            yield envelope, name
 
-    def _decided(self, frame: Frame) -> tuple[Frame, bool]:
-        pose: EgoPose = self._context.trajectory.pose(frame.reference.time_ns, located=False)
+    def refusal(self, time_ns: int) -> str:
+        """Why the frame of a time is not taken, empty if it is; in order of time."""
+        if not self.chooses:
+            return ""
+        pose = self._context.trajectory.pose(time_ns, located=False)
         if pose.origin != self._origin:
             self._origin = pose.origin
             self._moving.restart()
-        refusal = self._moving.refusal(pose.position_m, pose.speed_m_s)
-        if refusal is None:
-            return frame, self._moving.was_unknown
-        return frame._replace(kind="skipped", reason=refusal, lacks=()), False
+        found = self._moving.refusal(pose.position_m, pose.speed_m_s)
+        if found is None and self._moving.was_unknown:
+            self.unmoved_ns.add(time_ns)
+        return found or ""

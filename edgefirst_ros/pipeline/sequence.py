@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
@@ -22,7 +22,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.model.transform import Transform
 from edgefirst_ros.pipeline.cameras import CameraFrames
-from edgefirst_ros.pipeline.choosing import Choosing, Expired
+from edgefirst_ros.pipeline.choosing import Choosing
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
@@ -97,12 +97,8 @@ class SequenceRun:
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
         self._window_ns = reorder_window_ns(config)
         self._reorder: Reorder[Envelope] = Reorder(self._window_ns)
-        selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
-        self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9))
         alive = frozenset(expected)
         roles = {config.topics[name].role for name in alive}
-        self._aligner.expect(alive)
-        self._aligner.leave_out(left_out)
         self._context = SampleContext(
             config.ego,
             camera=camera,
@@ -122,6 +118,15 @@ class SequenceRun:
         )
         self._context.foresee(foreseen)
         self._choosing = Choosing(config, self._context)
+        selection = Selection(
+            rate_hz=config.rate_hz,
+            every_n=config.every_n,
+            keyframes=config.keyframes,
+            refusal=self._choosing.refusal,
+        )
+        self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9))
+        self._aligner.expect(alive)
+        self._aligner.leave_out(left_out)
         self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
@@ -209,10 +214,10 @@ class SequenceRun:
         picture = self._tiles.flush()
         if picture is not None:
             self._pair(picture)
-        self._take(self._aligner.flush())
-        if self._choosing.chooses:  # which pictures of other cameras are frames is known only then
+        if self._choosing.chooses:  # which frames are taken is known only then
             self._settle_fixes(self._context.finish())
-            self._decide(math.inf)
+            self._align_ready(math.inf)
+        self._take(self._aligner.flush())
         for sensor, frames in self._cameras.items():
             self._take(frames.flush(), sensor)
         if not self._choosing.chooses:
@@ -229,8 +234,8 @@ class SequenceRun:
         picture = self._tiles.advance(end_ns)
         if picture is not None:
             self._pair(picture)
+        self._align_ready(end_ns - 1)
         self._take(self._aligner.leave(end_ns))
-        self._decide(end_ns - 1)
         for sensor, frames in self._cameras.items():
             self._take(frames.leave(end_ns), sensor)
         session = emission.session
@@ -382,13 +387,13 @@ class SequenceRun:
     def _pair(self, envelope: Envelope) -> None:
         is_reference = envelope.topic in self._context.reference_topics
         if is_reference:
-            self._take(self._aligner.reference(envelope))
+            self._align(envelope)
             return
         emission = self.emissions[session_at(self._sessions, envelope.time_ns)]
         is_camera = envelope.route.rule.role is Role.CAMERA
         is_taken = self._for_cameras(envelope, emission)
         if is_camera and envelope.instead and self._selects:
-            self._take(self._aligner.companion(envelope.route.name, envelope))
+            self._align(envelope, envelope.route.name)
             return
         if is_camera and is_taken:
             emission.other_camera(envelope)
@@ -398,7 +403,7 @@ class SequenceRun:
         if not envelope.instead or is_more:
             if envelope.instead:
                 emission.leave_out(envelope)
-            self._take(self._aligner.companion(envelope.route.name, envelope))
+            self._align(envelope, envelope.route.name)
             return
         if not is_taken:
             emission.pass_over(envelope)
@@ -407,7 +412,23 @@ class SequenceRun:
                 emission.leave_out(envelope)
             for part in envelope.all_parts:
                 _release(part)
-        self._take(self._aligner.advance(envelope.time_ns))
+        self._take(self._aligner.advance(self._choosing.oldest_ns or envelope.time_ns))
+
+    def _align(self, envelope: Envelope, name: str = "") -> None:
+        """Align a companion of a configured topic, or a frame; where frames are chosen by motion, later."""
+        if self._choosing.chooses:
+            self._choosing.add(envelope, name)
+            self._align_ready(self._context.final_ns)
+        else:
+            self._take(self._aligned(envelope, name))
+
+    def _align_ready(self, final_ns: float) -> None:
+        """Align what waits no longer for its pose."""
+        for envelope, name in self._choosing.ready(final_ns):
+            self._take(self._aligned(envelope, name))
+
+    def _aligned(self, envelope: Envelope, name: str) -> Iterator[Aligned[Envelope]]:
+        return self._aligner.companion(name, envelope) if name else self._aligner.reference(envelope)
 
     def _for_cameras(self, envelope: Envelope, emission: Emission) -> bool:
         """Give a message to the cameras beside the reference whose samples take it; whether any does."""
@@ -441,11 +462,6 @@ class SequenceRun:
 
     def _take(self, frames: Iterable[Aligned[Envelope]], camera: str = "") -> None:
         """Hand on frames of the reference, or of a camera beside it, as far as they need not wait."""
-        if self._choosing.chooses and not camera:
-            self._choosing.add(frames)
-            self._choosing.add(Expired(*each) for each in self._aligner.expired())
-            self._decide(self._context.final_ns)
-            return
         for frame in frames:
             if camera:
                 self._emission_of(frame).samples_of(camera, frame.reference.topic).take(frame)
@@ -454,15 +470,6 @@ class SequenceRun:
         for name, envelope in (self._cameras[camera] if camera else self._aligner).expired():
             self._pass(name, envelope)
 
-    def _decide(self, final_ns: float) -> None:
-        """Hand on frames of which it is known whether the rig has moved."""
-        for each, is_unknown in self._choosing.ready(final_ns):
-            if isinstance(each, Expired):
-                self._pass(each.name, each.envelope)
-            else:
-                self._emission_of(each).unmoved += is_unknown
-                self._hand(each)
-
     def _emission_of(self, frame: Aligned[Envelope]) -> Emission:
         return self.emissions[session_at(self._sessions, frame.reference.time_ns)]
 
@@ -470,7 +477,11 @@ class SequenceRun:
         """Hand on a frame of the reference."""
         for each in frame.companions.values():
             self._choose(each, chosen=frame.kind in {"sample", "incomplete"})
-        self._emission_of(frame).frame(frame)
+        emission, time_ns = self._emission_of(frame), frame.reference.time_ns
+        if time_ns in self._choosing.unmoved_ns:
+            self._choosing.unmoved_ns.remove(time_ns)
+            emission.unmoved += 1
+        emission.frame(frame)
 
     def _pass(self, name: str, envelope: Envelope) -> None:
         """No frame can take a companion any more."""
@@ -504,8 +515,7 @@ class SequenceRun:
         """Let samples leave whose pose is final, and forget, now and then, what is not needed any more."""
         context = self._context
         frontier_ns: float = math.inf
-        if self._choosing.chooses:
-            self._decide(context.final_ns)
+        self._align_ready(context.final_ns)
         if self._cameras:
             for sensor, frames in self._cameras.items():
                 self._take(frames.advance(self._now_ns), sensor)
@@ -522,11 +532,9 @@ class SequenceRun:
 
     def _forget(self, frontier_ns: float) -> None:
         """Drop what nothing that waits needs any more; before the frontier no camera's sample can come."""
-        oldest = (each.oldest_ns for each in self.emissions.values())
-        oldest_ns = next((ns for ns in (*oldest, self._choosing.oldest_ns) if ns is not None), None)
-        oldest_ns = self._aligner.oldest_ns if oldest_ns is None else oldest_ns
-        if oldest_ns is None:
-            oldest_ns = self._now_ns - self._reach_ns
+        waiting_ns = [each.oldest_ns for each in self.emissions.values()]
+        waiting_ns += [self._aligner.oldest_ns, self._choosing.oldest_ns]
+        oldest_ns = next((ns for ns in waiting_ns if ns is not None), self._now_ns - self._reach_ns)
         if self._cameras:
             oldest_ns = min(oldest_ns, round(min(frontier_ns, self._now_ns)))
         if oldest_ns > self._oldest_ns:
@@ -554,11 +562,11 @@ def pairing_rules(
     """How every configured topic but the reference pairs, by its name.
 
     A stream that none of the chosen formats makes samples of is not waited for, unless it is always required.
-    Of ``others``, cameras that are not the reference, each picture goes to the frame that it is taken with.
+    Of ``others``, cameras that are not the reference, the picture nearest to a selected frame goes with it.
     """
     roles = config.sample_roles
     beside = {
-        name: PairingRule(rule.tolerance_ns, "once", "never", wanted=False)
+        name: PairingRule(max(rule.tolerance_ns, VIEW_NS), "once", "never", wanted=False)
         for name, rule in config.topics.items()
         if others and rule.topic and rule.role is Role.CAMERA is reference_role
         if sensor_of(name, rule) != camera

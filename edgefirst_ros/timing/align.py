@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -15,9 +15,23 @@ class Selection:
 
     ``rate_hz`` follows a grid that starts at the first frame: at each grid point the first frame that is
     usable and complete is taken, so ``wants`` stays true until ``took`` is called.
+
+    Args:
+        rate_hz: samples a second; 0 for all.
+        every_n: one in so many.
+        keyframes: key frames only.
+        refusal: why a frame that would be a sample is none all the same, by its time; empty if it is one.
     """
 
-    def __init__(self, *, rate_hz: float = 0.0, every_n: int = 1, keyframes: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        rate_hz: float = 0.0,
+        every_n: int = 1,
+        keyframes: bool = False,
+        refusal: Callable[[int], str] = lambda _: "",
+    ) -> None:
+        self.refusal = refusal
         self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
         self._every_n = every_n
         self._keyframes = keyframes
@@ -120,6 +134,8 @@ class _Frame(Generic[Candidate]):
     """So that messages that go to one frame only may go to it."""
     is_selected: bool | None = None
     """None if that is not decided yet."""
+    refusal: str = ""
+    """Why the selection refuses it, although it could be a sample."""
 
 
 class Aligner(Generic[Candidate]):
@@ -269,7 +285,8 @@ class Aligner(Generic[Candidate]):
         is_sample = frame.is_selected and reference.unusable is None and not frame.lacking
         if is_sample:
             self._selection.took(reference.time_ns)
-        return is_sample
+            frame.refusal = self._selection.refusal(reference.time_ns)
+        return is_sample and not frame.refusal
 
     def _give(self, name: str, stream: _Stream[Candidate], known_ns: int | None) -> None:
         """Give messages to the nearest samples, as far as frames are known; None if there are no more."""
@@ -326,6 +343,8 @@ class Aligner(Generic[Candidate]):
         if frame.lacking:
             reason = " ".join(name for name in self._streams if name in frame.lacking)
             return Aligned(frame.number, candidate, companions, "incomplete", reason)
+        if frame.refusal:
+            return Aligned(frame.number, candidate, companions, "skipped", frame.refusal)
         alive_ns = candidate.time_ns - self._alive_ns
         lacks = tuple(
             name
