@@ -35,7 +35,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 3260,
     "model": 2880,
     "nodes": 2390,
-    "ego": 2400,
+    "ego": 2650,
     "timing": 2520,
     "simulation": 2415,
     "live": 1770,

@@ -150,7 +150,12 @@ def test_fixes_that_are_mirrored_are_not_used(oriented: bool) -> None:
         motion = solve(case.log(), Vehicle(), None)
         assert (motion.gauge.placed, motion.gauge.rate) == (False, 1)
         assert ["not used" in each for each in motion.notes] == [True]
-        assert set(motion.refusals) == {arrival for _, arrival, _ in case.fixes()}
+        numbers = [arrival for _, arrival, _ in case.fixes()]
+        assert set(motion.refusals) == set(numbers)
+    trajectory = Trajectory()
+    _, outcomes = case.live(trajectory, [50.0])
+    assert all(outcomes[number] for number in numbers[-50:])
+    assert any("fixes turn the other way" in each for each in trajectory.notes)
 
 
 def test_minutes_that_are_sent_as_degrees_are_doubted() -> None:
