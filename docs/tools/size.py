@@ -27,25 +27,25 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17630,
-    "pipeline": 5680,
+    "formats": 17650,
+    "pipeline": 5710,
     "video": 4120,
     "sources": 4170,
-    "report": 4310,
+    "report": 4450,
     "cli": 3260,
-    "model": 2880,
+    "model": 2900,
     "nodes": 2390,
     "ego": 2650,
-    "timing": 2520,
+    "timing": 2530,
     "simulation": 2415,
     "live": 1770,
     "fleet": 2570,
     "offline": 1870,
-    "config": 1790,
+    "config": 1800,
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 341, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 342, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LAYOUT = "\n\t"
 LINE_EVERY_S = 5.0
+FEW_LABELS = 0.9
+"""Of the samples that were selected; if fewer have labels, the user may not know how to select those."""
 PLAIN_WIDTH = 140
 """Width of output that goes to a file or a log, in characters."""
 
@@ -132,6 +134,15 @@ def clock(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
+def _labels(report: Mapping[str, Any]) -> str:
+    """How many samples have labels, and how to have only such."""
+    labelled, samples = report["labelled"], report["samples"]
+    text = f"{labelled:,} of {several(samples, 'samples')} have labels: a model looked at their picture"
+    if labelled < FEW_LABELS * samples and any(each["skipped"] for each in report["sequences"]):
+        text += "; --complete model selects only such"
+    return text
+
+
 def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
     """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
     from edgefirst_ros.model.reasons import Code
@@ -144,10 +155,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, details: bool =
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
         if report.get("labelled") is not None:
-            of = several(report["samples"], "samples")
-            print_line(
-                console, f"{report['labelled']:,} of {of} have labels: a model looked at their picture"
-            )
+            print_line(console, _labels(report))
         _print_formats(console, report["formats"])
     verdict = judge(parsed(report))
     for each in verdict.findings:

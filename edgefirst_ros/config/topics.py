@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ LABEL_ROLES = frozenset({Role.MODEL, Role.MASK})
 """Roles whose messages say what is in a picture, be it nothing; boxes in space need none."""
 OF_PICTURES = LABEL_ROLES | {Role.BOXES_3D, Role.DEPTH}
 """Roles whose messages are of one camera's pictures, and say nothing of another's."""
+_RECTIFIED = re.compile(r"[/_]rect(ified)?([/_]|$)")
+"""How image_proc, and drivers that rectify, name topics: image_rect, image_rect_color, left_rect/image."""
 OPTICAL_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 """Of a camera that looks along x: z ahead, x right (REP 103)."""
 _OF_SENSOR: Mapping[Role, Role] = {
@@ -330,6 +333,16 @@ def camera_infos(config: Config) -> dict[str, CameraInfo]:
     """The calibration of cameras that the configuration has, by sensor."""
     rules = config.topics.items()
     return {sensor_of(entry, rule): info for entry, rule in rules if (info := rule.camera_info) is not None}
+
+
+def rectified_cameras(config: Config) -> frozenset[str]:
+    """Cameras whose pictures are rectified, as the names of their topics say."""
+    cameras = ((entry, rule) for entry, rule in config.topics.items() if rule.role is Role.CAMERA)
+    return frozenset(
+        sensor_of(entry, rule)
+        for entry, rule in cameras
+        if rule.names and all(map(_RECTIFIED.search, rule.names))
+    )
 
 
 def _turn(rule: TopicRule) -> tuple[float, float, float, float]:

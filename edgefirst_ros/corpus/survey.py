@@ -19,7 +19,7 @@ import pymap3d
 from edgefirst_ros.formats.datasets import find
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.scene import Box2d, Detail, Drawable, Frame, Mark, Moment, Points, Scenes, Vector
-from edgefirst_ros.model.camera import FISHEYE_MODELS, Intrinsics, split_tile
+from edgefirst_ros.model.camera import FISHEYE_MODELS, PINHOLE_MODELS, Intrinsics, split_tile
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.pictures import open_picture, png_bits
 from edgefirst_ros.model.sample import Role
@@ -40,7 +40,6 @@ from edgefirst_ros.report.runs import Run, find_run
 Pose = npt.NDArray[np.float64]
 """(4, 4), maps points of the source frame to the target frame."""
 
-PINHOLE_MODELS = frozenset({"plumb_bob", "rational_polynomial", "thin_prism", "radtan", "none", ""})
 BEYOND_NS = 50_000_000
 """A pose is held so long before the first and after the last one: 1.5 m at 30 m/s is no pose any more."""
 _PLAIN = "camera"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -34,6 +34,15 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
 """Names of the distortion model whose distance from the middle grows with the angle."""
+PINHOLE_MODELS = frozenset({"", "plumb_bob", "rational_polynomial", "thin_prism", "radtan", "none"})
+"""Names of those whose distance grows with the angle's tangent."""
+
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("radtan", "radial_tangential", "brown_conrady"), "plumb_bob"),
+    **dict.fromkeys(("equi", "kannala_brandt4"), "equidistant"),
+}
+"""ROS's names of models that Kalibr and librealsense call so, with the same coefficients in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,7 @@ def single_channel(image: RawImage) -> Pixels:
 class CameraInfo:
     """Calibration of a camera at its full resolution (sensor_msgs/CameraInfo).
 
-    ``do_rectify`` is left out: it concerns rectified pictures only.
+    It is of pictures as the camera takes them; ``rectified`` makes it one of rectified pictures.
 
     Attributes:
         width: of the full resolution, in pixels.
@@ -143,6 +152,17 @@ class CameraInfo:
         """Width and height of the pictures that the camera takes; 0 if unknown."""
         width, height = self.roi[2:] if self.roi else (self.width, self.height)
         return width // self.binning[0], height // self.binning[1]
+
+
+def rectified(info: CameraInfo) -> CameraInfo:
+    """The calibration of rectified pictures: P counts in place of K, and they have no distortion.
+
+    The same if it has no P, or says so itself. Source: sensor_msgs/CameraInfo.
+    """
+    k = info.p[:, :3]
+    if k[0, 0] <= 0 or (not any(info.d) and np.array_equal(k, info.k)):
+        return info
+    return replace(info, distortion_model="", d=(), k=k)
 
 
 @decoder_of("foxglove_msgs/CompressedVideo")
@@ -219,10 +239,11 @@ def decode_camera_info(message: sensor_msgs.CameraInfo) -> CameraInfo:
         DecodeError: no valid message of this type, width or height 0 (the camera is not calibrated), or
             numbers that are not finite or that no camera has.
     """
+    model = displayed(str(message.distortion_model))
     info = CameraInfo(
         width=int(message.width),
         height=int(message.height),
-        distortion_model=displayed(str(message.distortion_model)),
+        distortion_model=_OTHER_NAMES.get(model.lower().replace(" ", "_").replace("-", "_"), model),
         d=tuple(map(float, message.d)),
         k=_matrix(message.k, 3),
         r=_matrix(message.r, 3),

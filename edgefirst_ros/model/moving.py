@@ -37,27 +37,32 @@ class Moving:
         """Whether any moment can be left out."""
         return self._skips
 
-    def refusal(self, position_m: Sequence[float] | None, speed_m_s: float | None) -> Reason | None:
-        """Why a moment is not taken, None if it is.
+    def refusal(
+        self, position_m: Sequence[float] | None, speed_m_s: float | None, *, can_be: bool = True
+    ) -> Reason | None:
+        """Why a moment is not taken, None if it is, or would be.
 
         Args:
             position_m: east and north, or x and y, in a frame that stays; None if it is not known.
             speed_m_s: of the rig; None if it is not known.
+            can_be: whether it is taken if nothing speaks against it; of a stop the next one is taken then.
         """
         if not self._skips:
             return None
         place = None if position_m is None else tuple(position_m[:2])
-        stood, self._stands = self._stands, self._stands_now(speed_m_s)
+        stood, stands = self._stands, self._stands_now(speed_m_s)
+        self._stands = stands and (can_be or stood)
         self.was_unknown = place is None and speed_m_s is None
         if self.was_unknown:
             return None
-        if stood and self._stands:
+        if stood and stands:
             return Reason.STANDING
         # A rig that has just stopped is where it was a moment before.
         is_apart = place is None or self._last_m is None or math.dist(place, self._last_m) >= self._every_m
         if self._every_m and not is_apart:
             return Reason.TOO_NEAR
-        self._last_m = place or self._last_m
+        if can_be:
+            self._last_m = place or self._last_m
         return None
 
     def restart(self) -> None:

@@ -126,6 +126,8 @@ class Code(StrEnum):
     IMU_ROTATED = "imu_rotated"
     POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
+    MISPLACED = "misplaced"
+    CAMERA_INFO = "camera_info"
     RECORDING_DAMAGED = "recording_damaged"
     FROZEN = "frozen"
     BLACK = "black"
@@ -133,6 +135,7 @@ class Code(StrEnum):
     DARK = "dark"
     ZERO_POINTS = "zero_points"
     EMPTY_SECTORS = "empty_sectors"
+    OFF_PICTURE = "off_picture"
     PUBLISHERS = "publishers"
     # Of topics that are configured and did not come.
     NO_REFERENCE = "no_reference"

@@ -56,15 +56,15 @@ class Choosing:
             self._held_bytes -= sum(part.held_bytes for part in envelope.all_parts)
             yield envelope, name
 
-    def refusal(self, time_ns: int) -> str:
-        """Why the frame of a time is not taken, empty if it is; in order of time."""
+    def refusal(self, time_ns: int, can_be: bool) -> str:
+        """Why the frame of a time is not taken, empty if it is or, where it cannot be, would be; in order."""
         if not self.chooses:
             return ""
         pose = self._context.trajectory.pose(time_ns, located=False)
         if pose.origin != self._origin:
             self._origin = pose.origin
             self._moving.restart()
-        found = self._moving.refusal(pose.position_m, pose.speed_m_s)
-        if found is None and self._moving.was_unknown:
+        found = self._moving.refusal(pose.position_m, pose.speed_m_s, can_be=can_be)
+        if can_be and self._moving.was_unknown:
             self.unmoved_ns.add(time_ns)
         return found or ""

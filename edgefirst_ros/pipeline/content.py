@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.model.camera import CompressedImage, RawImage
+from edgefirst_ros.model.detection import Box, Detections
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.pointcloud import PointCloud
@@ -49,6 +50,8 @@ BLANK_CONTRAST = 2.0
 """Levels; fog has more."""
 DARK_LUMINANCE = 25.0
 """Levels; a lit street at night has more."""
+AROUND = 0.1
+"""Models let boxes reach beyond the picture by a little, but not their middles."""
 LOOK_NS = 1_000_000_000
 """Stills are decoded to be looked at once in so long ..."""
 OTHER_SIZE = 1.5
@@ -201,6 +204,9 @@ class StreamContent:
             return {"repeated": float(self._compare(time_ns, datum.data))}
         elif isinstance(datum, RawImage):
             return {"repeated": float(self._compare(time_ns, datum.pixels.data))}
+        elif isinstance(datum, Detections) and datum.boxes:
+            off = sum(map(_is_off, datum.boxes))
+            self._note(Condition.OFF_PICTURE, time_ns, holds=2 * off > len(datum.boxes))
         return {}
 
     def _compare(self, time_ns: int, content: object, least_ns: int = LEAST_NS) -> bool:
@@ -338,6 +344,12 @@ class StreamContent:
                 "profile": self.profile.summary(),
                 "is_watched": self.is_watched,
             }
+
+
+def _is_off(box: Box) -> bool:
+    """Whether a 2-D box cannot be one of a picture, of which its numbers are shares."""
+    place, size = (box.center_x, box.center_y), (box.width, box.height)
+    return min(place) < -AROUND or max(place) > 1 + AROUND or min(size) < 0 or max(size) > 1 + 2 * AROUND
 
 
 def _quantile(counts: Counter[int], share: float, otherwise: int) -> int:

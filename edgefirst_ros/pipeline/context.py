@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config, EgoOptions
-from edgefirst_ros.config.topics import camera_infos, motion_place, placed
+from edgefirst_ros.config.topics import camera_infos, motion_place, placed, rectified_cameras
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
 from edgefirst_ros.ego.geometry import Quaternion
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.model.camera import CameraInfo
+from edgefirst_ros.model.camera import CameraInfo, rectified
 from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
@@ -50,6 +50,7 @@ class SampleContext:
         before: trajectory of the sequence before, if it continues.
         placed: where sensors are by the configuration, by frame, whatever transforms say.
         infos: calibration of cameras by the configuration, by sensor, whatever their CameraInfo says.
+        rectified: cameras whose pictures are, by sensor.
 
     Attributes:
         calibration: in force now.
@@ -71,6 +72,7 @@ class SampleContext:
         camera: str = "",
         placed: Mapping[str, Transform] = MappingProxyType({}),
         infos: Mapping[str, CameraInfo] = MappingProxyType({}),
+        rectified: frozenset[str] = frozenset(),
         has_ego: bool,
         odometry: bool,
         held_ns: int = 0,
@@ -85,7 +87,9 @@ class SampleContext:
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
-        self._placed, self._infos = placed, infos
+        self._placed, self._infos, self._rectified = placed, infos, rectified
+        self._flat: dict[str, tuple[CameraInfo, CameraInfo]] = {}
+        """The newest CameraInfo of each camera whose pictures are rectified, as sent and as it counts."""
         self.calibration = replace(
             known,
             transforms={**known.transforms, **placed},
@@ -125,16 +129,8 @@ class SampleContext:
         one that fits: it belongs to pictures before or after a change of size.
         """
         datum, known = measurement.datum, self.calibration
-        if isinstance(datum, CameraInfo) and sensor in self._infos:
-            return None
-        if isinstance(datum, CameraInfo) and self.camera not in {"", sensor}:
-            self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: datum})
-        elif isinstance(datum, CameraInfo):
-            before = known.camera_info
-            if before is not None and _size(datum) != self.picture == _size(before):
-                self._other_info = datum
-            elif datum is not before:  # which mostly comes again and again
-                self.calibration = replace(known, camera_info=datum)
+        if isinstance(datum, CameraInfo):
+            self._see(datum, sensor)
         elif isinstance(datum, RadarInfo):
             self.calibration = replace(known, radar_info=datum, radars={**known.radars, sensor: datum})
         elif isinstance(datum, ModelInfo):
@@ -144,6 +140,29 @@ class SampleContext:
         elif isinstance(datum, RobotDescription):
             self._describe(datum)
         return None
+
+    def _see(self, info: CameraInfo, sensor: str) -> None:
+        if sensor in self._infos:
+            return
+        info, known = self._of_pictures(info, sensor), self.calibration
+        before = known.camera_info
+        if self.camera not in {"", sensor}:
+            self.calibration = replace(known, other_cameras={**known.other_cameras, sensor: info})
+        elif before is not None and _size(info) != self.picture == _size(before):
+            self._other_info = info
+        elif info is not before:  # which mostly comes again and again
+            self.calibration = replace(known, camera_info=info)
+
+    def _of_pictures(self, info: CameraInfo, sensor: str) -> CameraInfo:
+        if sensor not in self._rectified:
+            return info
+        if sensor not in self._flat or self._flat[sensor][0] is not info:
+            self._flat[sensor] = info, rectified(info)
+        flat = self._flat[sensor][1]
+        text = f"the pictures of {sensor} are rectified: P of its CameraInfo counts, not K and D"
+        if flat is not info and text not in self.told:
+            self.told.append(text)
+        return flat
 
     def foresee(self, mounts: Iterable[Transform]) -> None:
         """Take what is heard already but is of a later time: a mount does not wait for it to be said."""
@@ -218,7 +237,10 @@ class SampleContext:
         if self.camera in self._infos:
             return self.calibration
         came = [] if self._other_info is None else [self._other_info]
-        infos = (*came, *(m.datum for m in coming if isinstance(m.datum, CameraInfo)))
+        infos = (
+            *came,
+            *(self._of_pictures(m.datum, self.camera) for m in coming if isinstance(m.datum, CameraInfo)),
+        )
         fitting = next((info for info in infos if _size(info) == picture), None)
         return self.calibration if fitting is None else replace(self.calibration, camera_info=fitting)
 
@@ -319,6 +341,7 @@ def calibration_context(config: Config, camera: str, known: Calibration | None =
         camera=camera,
         placed=placed(config),
         infos=camera_infos(config),
+        rectified=rectified_cameras(config),
         has_ego=False,
         odometry=False,
         known=known,

@@ -12,6 +12,7 @@ from edgefirst_ros.config.topics import (
     EGO_ROLES,
     camera_infos,
     placed,
+    rectified_cameras,
     rig_from_imu,
     sensor_of,
 )
@@ -104,6 +105,7 @@ class SequenceRun:
             camera=camera,
             placed=placed(config),
             infos=camera_infos(config),
+            rectified=rectified_cameras(config),
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,

@@ -44,6 +44,8 @@ class Condition(StrEnum):
     """Far more points than usual are at 0,0,0."""
     EMPTY_SECTORS = "empty_sectors"
     """Far fewer directions than usual have points."""
+    OFF_PICTURE = "off_picture"
+    """Boxes are not where the picture is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ _SAYINGS: Mapping[Condition, _Say] = {
     Condition.ZERO_POINTS: _Say(Code.ZERO_POINTS, "many points of {topic} are at 0,0,0"),
     Condition.EMPTY_SECTORS: _Say(
         Code.EMPTY_SECTORS, "{topic} has points in far fewer directions than usual", Severity.NOTE
+    ),
+    Condition.OFF_PICTURE: _Say(
+        Code.OFF_PICTURE,
+        "most boxes of {topic} are not on the picture, whose width and height are their units,",
     ),
 }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgefirst_ros.model.reasons import Code, Finding, Severity
+from edgefirst_ros.report.calibrations import calibration_findings
 from edgefirst_ros.report.content import content_findings, length
 from edgefirst_ros.report.drives import (
     NOT_JUDGED,
@@ -22,7 +23,13 @@ from edgefirst_ros.report.drives import (
 )
 from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
-from edgefirst_ros.report.shortfalls import FEW_SAMPLES, formats_lacking, sequence_findings, shortfalls
+from edgefirst_ros.report.shortfalls import (
+    FEW_SAMPLES,
+    formats_lacking,
+    selected,
+    sequence_findings,
+    shortfalls,
+)
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
 SAID = 3
@@ -52,7 +59,7 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report), *publisher_findings(report),
+        *content_findings(report), *publisher_findings(report), *calibration_findings(report),
         *(each for recording in report.recordings for each in damage_of(recording)),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
@@ -76,7 +83,11 @@ def warnings_of(report: Report) -> list[Finding]:
     # With one format the sequences' counts say what it lacks.
     lacking = formats_lacking(report) if len(report.formats) > 1 else ()
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
-    return [*_emptiness(report), *publisher_findings(report), *sequence_findings(report), *content, *few]
+    geometry = (each for each in calibration_findings(report) if each.severity > Severity.NOTE)
+    return [
+        *_emptiness(report), *publisher_findings(report), *sequence_findings(report),
+        *geometry, *content, *few,
+    ]  # fmt: skip
 
 
 def _emptiness(report: Report) -> Iterator[Finding]:
@@ -182,7 +193,7 @@ def _sentence(loss: Loss, legs: Ordered[Leg], everything: frozenset[str]) -> str
 
 def _chosen(report: Report) -> tuple[int, int]:
     """Reference frames that were selected, and those of them that became samples."""
-    chosen = sum(each.reference_frames - each.skipped for each in report.sequences)
+    chosen = sum(selected(report, each, each) for each in report.sequences)
     return chosen, sum(each.sample for each in report.sequences)
 
 

@@ -199,7 +199,7 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
     """What is to be said of each sequence, named with it."""
     for sequence in report.sequences:
         for frames in (sequence, *sequence.cameras.values()):
-            yield from (*_samples(sequence, frames), *_pairs(sequence, frames))
+            yield from (*_samples(report, sequence, frames), *_pairs(sequence, frames))
         yield from _poses(sequence)
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
@@ -225,8 +225,24 @@ def _mount(report: Report, name: str, mount: Mount) -> Finding:
     return Finding(Code.MOUNT_MOVES, text, tuple(mount.topics), share, severity)
 
 
-def _samples(sequence: Sequence, frames: Frames) -> Iterator[Finding]:
-    chosen = frames.reference_frames - frames.skipped
+def selected(report: Report, sequence: Sequence, frames: Frames) -> int:
+    """Reference frames that were to become samples.
+
+    By time or distance they are no more than were due: where one lacks a sensor, the next one stands in.
+    """
+    due: list[float] = [frames.reference_frames - frames.skipped]
+    told = (report.configuration.get(name) for name in ("rate_hz", "every_m"))
+    rate_hz, every_m = (each if isinstance(each, float | int) else 0 for each in told)
+    for topic, stream in (sequence.streams or {}).items():
+        if topic in frames.references and rate_hz > 0:
+            due.append((stream.last_ns - stream.first_ns) / 1e9 * rate_hz + 1)
+    if every_m > 0 and sequence.driven_m is not None:
+        due.append(sequence.driven_m / every_m + 1)
+    return max(frames.sample, int(min(due)))
+
+
+def _samples(report: Report, sequence: Sequence, frames: Frames) -> Iterator[Finding]:
+    chosen = selected(report, sequence, frames)
     if chosen <= 0 or frames.sample > FEW_SAMPLES * chosen or frames.chief is None:
         return
     which = "selected reference" if frames.skipped else "reference"

@@ -20,7 +20,8 @@ class Selection:
         rate_hz: samples a second; 0 for all.
         every_n: one in so many.
         keyframes: key frames only.
-        refusal: why a frame that would be a sample is none all the same, by its time; empty if it is one.
+        refusal: why a selected frame is no sample all the same, by its time and whether it can be one;
+            empty if nothing else is against it.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Selection:
         rate_hz: float = 0.0,
         every_n: int = 1,
         keyframes: bool = False,
-        refusal: Callable[[int], str] = lambda _: "",
+        refusal: Callable[[int, bool], str] = lambda *_: "",
     ) -> None:
         self.refusal = refusal
         self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
@@ -135,7 +136,7 @@ class _Frame(Generic[Candidate]):
     is_selected: bool | None = None
     """None if that is not decided yet."""
     refusal: str = ""
-    """Why the selection refuses it, although it could be a sample."""
+    """Why it is no sample although it is selected."""
 
 
 class Aligner(Generic[Candidate]):
@@ -285,7 +286,8 @@ class Aligner(Generic[Candidate]):
         is_sample = frame.is_selected and reference.unusable is None and not frame.lacking
         if is_sample:
             self._selection.took(reference.time_ns)
-            frame.refusal = self._selection.refusal(reference.time_ns)
+        if frame.is_selected:
+            frame.refusal = self._selection.refusal(reference.time_ns, is_sample)
         return is_sample and not frame.refusal
 
     def _give(self, name: str, stream: _Stream[Candidate], known_ns: int | None) -> None:
@@ -340,11 +342,11 @@ class Aligner(Generic[Candidate]):
             return Aligned(frame.number, candidate, companions, "skipped", "not selected")
         if candidate.unusable is not None:
             return Aligned(frame.number, candidate, companions, "unusable", candidate.unusable)
+        if frame.refusal:
+            return Aligned(frame.number, candidate, companions, "skipped", frame.refusal)
         if frame.lacking:
             reason = " ".join(name for name in self._streams if name in frame.lacking)
             return Aligned(frame.number, candidate, companions, "incomplete", reason)
-        if frame.refusal:
-            return Aligned(frame.number, candidate, companions, "skipped", frame.refusal)
         alive_ns = candidate.time_ns - self._alive_ns
         lacks = tuple(
             name

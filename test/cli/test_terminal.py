@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import io
 from typing import Any
 
@@ -80,6 +81,18 @@ def test_of_one_it_speaks_in_the_singular(made: tuple[dict[str, Any], dict[str, 
     assert "edgefirst: 1 sample, of 1 message; 1 sample left out: no picture\n" in text
     assert "l5kit: 0 frames, of 2 messages; 2 samples left out: no ego pose\n" in text
     assert "a_sequence: 1 sample of 2 reference frames, 0 complete (1 without radar/cube); clocks:" in text
+
+
+def test_who_selects_is_told_how_to_select_what_has_labels(
+    made: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    report = copy.deepcopy(made[0])
+    report["samples"], report["labelled"], advice = 40, 12, "--complete model"
+    for skipped, is_told in ((0, False), (100, True)):
+        report["sequences"][0]["skipped"] = skipped
+        assert (advice in shown(140, report=report)) is is_told
+    report["labelled"] = 40
+    assert advice not in shown(140, report=report)
 
 
 def test_an_empty_recording_has_no_date(made: tuple[dict[str, Any], dict[str, Any]]) -> None:

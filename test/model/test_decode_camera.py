@@ -248,6 +248,23 @@ def test_any_size_is_read_or_refused(height: int, width: int, step: int, size: i
         assert [line.tobytes() for line in made.pixels] == expected
 
 
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [
+        ("radtan", "plumb_bob"),
+        ("Brown Conrady", "plumb_bob"),
+        ("equi", "equidistant"),
+        ("Kannala Brandt4", "equidistant"),
+        ("Inverse Brown Conrady", "Inverse Brown Conrady"),
+        ("Plumb_Bob", "Plumb_Bob"),
+    ],
+)
+def test_models_that_others_name_otherwise_are_those_of_ros(sent: str, known: str) -> None:
+    schema = "sensor_msgs/CameraInfo"
+    info = decode_camera_info(encode(schema, VALUES[schema] | {"distortion_model": sent})).datum
+    assert info.distortion_model == known
+
+
 def test_camera_info_keeps_every_number() -> None:
     schema = "sensor_msgs/CameraInfo"
     values = VALUES[schema]

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from edgefirst_ros.model.camera import Codec, CompressedImage
+from edgefirst_ros.model.detection import Box, Detections
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Look
@@ -221,3 +222,30 @@ def test_video_that_is_frozen_goes_on_to_show_the_same_though_its_packets_differ
         content.look(content.expect(n * S // 10), look_at(luma), moving=True)
     ((begin, end),) = spans(content, Condition.STILL)
     assert (begin, end) == (pytest.approx(3.0, abs=0.5), pytest.approx(7.0, abs=0.05))
+
+
+def boxes(*places: tuple[float, float, float, float]) -> Detections:
+    return Detections(tuple(Box(*place, "car", 0.9, 0.0, 0.0, "", 0, 0) for place in places), ())
+
+
+class TestBoxes:
+    @pytest.mark.parametrize(
+        "place",
+        [(640, 360, 80, 60), (50, 50, 6.2, 8.3), (0.5, 0.5, -0.1, 0.1), (-0.4, 0.2, 0.1, 0.1)],
+        ids=["pixels", "percent", "negative", "from the middle"],
+    )
+    def test_most_that_are_not_on_the_picture_are_a_spell(
+        self, place: tuple[float, float, float, float]
+    ) -> None:
+        content = StreamContent()
+        for n in range(60):
+            off = 20 <= n < 40
+            content.message(n * S // 10, boxes(*[place if off else (0.5, 0.5, 0.1, 0.1)] * 3))
+        assert spans(content, Condition.OFF_PICTURE) == [(2, 4)]
+
+    def test_those_at_its_edges_are_on_it_and_none_are_nothing(self) -> None:
+        content = StreamContent()
+        edges = [(0.0, 1.0, 0.2, 0.2), (1.02, 0.5, 0.1, 1.0), (0.5, 0.5, 1.1, 1.0), (9.0, 9.0, 1.0, 1.0)]
+        for n in range(60):
+            content.message(n * S // 10, boxes(*edges) if n % 2 else boxes())
+        assert not spans(content, Condition.OFF_PICTURE)

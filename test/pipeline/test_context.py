@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,12 @@ from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.model.urdf import RobotDescription
-from edgefirst_ros.pipeline.context import POSE_AT_LEAST_NS, POSE_EVERY_NS, SampleContext
+from edgefirst_ros.pipeline.context import (
+    POSE_AT_LEAST_NS,
+    POSE_EVERY_NS,
+    SampleContext,
+    calibration_context,
+)
 from edgefirst_ros.pipeline.mounts import mounts as mounts_of
 from edgefirst_ros.pipeline.mounts import without_rig
 from edgefirst_ros.timing.gaps import StreamStats
@@ -208,3 +214,56 @@ def test_without_navigation_there_are_no_poses() -> None:
         here.passing(START_NS + at_ms * MS)
     assert list(here.finish()) == list(here.poses()) == []
     assert not here.pose(START_NS).is_known
+
+
+class TestRectified:
+    P = np.array([[80.0, 0, 70, -9], [0, 81.0, 40, 0], [0, 0, 1, 0]])
+
+    @pytest.mark.parametrize(
+        ("topic", "expected"),
+        [
+            ("camera/image_rect", True),
+            ("camera/image_rect_color/compressed", True),
+            ("left_rect/image", True),
+            ("stereo/rectified/left", True),
+            ("camera/image_raw", False),
+            ("camera/rectangle", False),
+            ("camera/image_raw camera/image_rect", False),
+        ],
+    )
+    def test_p_counts_where_the_topic_says_that_pictures_are_rectified(
+        self, topic: str, *, expected: bool
+    ) -> None:
+        config = build_config({"topics": {"camera": {"topic": topic}}})
+        sent = replace(info(160, 100.0), d=(-0.3, 0.1, 0.0, 0.0, 0.0), p=self.P)
+        for name in ("camera", ""):
+            found = calibration_context(config, name)
+            assert found.learn(measured(sent), "camera") is None
+            assert found.learn(measured(sent), "camera") is None
+            known = found.calibration.camera_info
+            assert known is not None
+            assert (known.k.tolist(), known.d) == (
+                (self.P[:, :3].tolist(), ()) if expected else (sent.k.tolist(), sent.d)
+            )
+            assert len(found.told) == expected
+
+    def test_of_one_that_says_so_itself_or_has_no_p_nothing_changes(self) -> None:
+        config = build_config({"topics": {"camera": {"topic": "camera/image_rect"}}})
+        none = np.zeros((3, 4))
+        for sent in (info(160, 100.0), replace(info(160, 100.0), d=(0.1, 0.0, 0.0, 0.0), p=none)):
+            found = calibration_context(config, "camera")
+            found.learn(measured(sent), "camera")
+            assert found.calibration.camera_info is sent
+            assert not found.told
+
+    def test_one_of_another_size_is_of_rectified_pictures_too(self) -> None:
+        config = build_config({"topics": {"camera": {"topic": "camera/image_rect"}}})
+        found = calibration_context(config, "camera")
+        found.picture = (160, 80)
+        for width in (160, 320):
+            found.learn(measured(replace(info(width, 100.0), p=self.P)), "camera")
+        later = replace(info(80, 100.0), p=self.P)
+        for size, coming in (((320, 160), []), ((80, 40), [measured(later)])):
+            fitting = found.calibration_for(size, coming).camera_info
+            assert fitting is not None
+            assert (fitting.width, fitting.k.tolist()) == (size[0], self.P[:, :3].tolist())

@@ -20,6 +20,8 @@ from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.samples import Pictures
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
@@ -148,6 +150,21 @@ def test_what_comes_seldom_goes_to_the_samples_that_are_taken(tmp_path: Path, sm
     check_sums(report)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "grade"),
+    [({"every_m": 20.0}, "good"), ({"rate_hz": 1.0}, "good"), ({"rate_hz": 8.0}, "poor"), ({}, "poor")],
+)
+def test_a_frame_that_waits_for_a_sensor_is_no_loss_if_the_next_one_stands_in(
+    tmp_path: Path, chosen: dict[str, Any], grade: str
+) -> None:
+    made, _ = drive(model_hz=2.5, fps=10, stops=(), lidar_hz=0.0)
+    report = converted(tmp_path, made, complete="model", **chosen)
+    (sequence,) = report["sequences"]
+    assert sequence["incomplete"] * 2 > sequence["sample"] > 5
+    assert judge(parsed(report)).grade == grade
+    check_sums(report)
+
+
 class TestMoving:
     """Of positions and speeds alone."""
 
@@ -169,6 +186,16 @@ class TestMoving:
 
     def test_a_position_that_drifts_while_it_stands_is_no_way(self) -> None:
         assert self.taken([0.15] * 1000, every_m=5.0) == [0]
+
+    def test_a_stop_whose_first_moment_cannot_be_taken_gives_the_next_one(self) -> None:
+        wants = Moving(skip_standstill=True)
+        found = [wants.refusal((0.0, 0.0), 0.0, can_be=n > 1) for n in range(4)]
+        assert found == [None, None, None, Reason.STANDING]
+
+    def test_what_cannot_be_taken_is_no_beginning_of_a_distance(self) -> None:
+        wants = Moving(5.0)
+        found = [wants.refusal((4.0 * n, 0.0), 5.0, can_be=n != 2) for n in range(5)]
+        assert found == [None, Reason.TOO_NEAR, None, None, Reason.TOO_NEAR]
 
     def test_what_is_not_known_is_taken(self) -> None:
         wants = Moving(5.0)

@@ -246,7 +246,7 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         if grid.gaps:
             self._warnings.append(
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
-                "evenly spaced frames: check the timestamps"
+                "evenly spaced frames: select no samples for it, or go by the timestamps"
             )
         self._motion.finish()
         if warning := self._motion.warning(scene):

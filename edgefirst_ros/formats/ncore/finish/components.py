@@ -15,7 +15,7 @@ from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model
+from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model, described_change
 from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,
@@ -274,6 +274,10 @@ def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks:
             if model.assumed:
                 meta.setdefault("assumed", {})[name] = model.assumed
                 remarks.warn(f"the intrinsics of {name} are assumed: {model.assumed}")
+            if change := described_change(facts.first_info.get(name), facts.camera_info.get(name)):
+                remarks.warn(
+                    f"the CameraInfo of {name} changed: {change}; the newest is taken for all pictures"
+                )
             if model.derived:
                 meta.setdefault("derived", {})[name] = model.derived
                 remarks.note(f"the intrinsics of {name} follow from its CameraInfo: {model.derived}")

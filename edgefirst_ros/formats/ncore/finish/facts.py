@@ -68,7 +68,7 @@ class Facts:
         instances: what each registered instance is.
         transforms: latest transform by child frame.
         mounted: where frames on mounts that move were, by child frame.
-        camera_info: latest CameraInfo by camera.
+        camera_info: latest CameraInfo by camera; first_info the first one.
         lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
         classes: of the model on the device.
         radar_info: latest radar settings, of a journal that does not say of which radar.
@@ -99,6 +99,7 @@ class Facts:
     mounted: dict[str, Mounted] = field(default_factory=dict)
     lidar_models: dict[str, Json] = field(default_factory=dict)
     camera_info: dict[str, Json] = field(default_factory=dict)
+    first_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
     radar_info: Json = field(default_factory=dict)
     radar_infos: dict[str, Json] = field(default_factory=dict)
@@ -205,7 +206,9 @@ class Facts:
             self.mounted[child].rows.extend([*translation_m, *rotation_xyzw])
 
     def _take_camera_info(self, value: list[Any]) -> None:
-        self.camera_info[value[0]] = value[1]
+        name, info = value
+        self.first_info.setdefault(name, info)
+        self.camera_info[name] = info
 
     def _take_classes(self, value: list[str]) -> None:
         self.classes = value

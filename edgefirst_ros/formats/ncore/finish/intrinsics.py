@@ -10,9 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.prepare.parts import Json
-from edgefirst_ros.model.camera import FISHEYE_MODELS, CameraInfo, Intrinsics, Tile, picture_intrinsics
+from edgefirst_ros.model.camera import (
+    FISHEYE_MODELS,
+    PINHOLE_MODELS,
+    CameraInfo,
+    Intrinsics,
+    Tile,
+    picture_intrinsics,
+)
 
-_PINHOLE = {"", "plumb_bob", "rational_polynomial", "thin_prism", "none"}
 _ANGLES = 20_000
 
 
@@ -75,6 +81,21 @@ def camera_model(
     return CameraModel(_attributes(kind, parameters, size, shutter), found.derived, found.assumed)
 
 
+_CHANGED = 0.005
+"""Share of the picture's width by which K changes with another zoom or focus; rounding does less."""
+
+
+def described_change(first: Json | None, newest: Json | None) -> str:
+    """How K changed from one ``camera_info_json`` to another of the same pictures; empty if it did not."""
+    if first is None or newest is None or first["size"] != newest["size"]:
+        return ""
+    most_px = _CHANGED * newest["size"][0]
+    named = zip(("fx", "fy", "cx", "cy"), first["k"], newest["k"], strict=True)
+    return ", ".join(
+        f"{name} {old:.1f} → {new:.1f} px" for name, old, new in named if abs(old - new) > most_px
+    )
+
+
 _NO_FOCAL = "CameraInfo without focal length"
 
 
@@ -103,8 +124,8 @@ def _fault(info: Json | None) -> str:
     if not all(map(math.isfinite, (*info["k"], *info["d"]))) or min(info["k"][:2]) <= 0:
         return _NO_FOCAL
     if info["model"] in FISHEYE_MODELS:
-        return "" if len(info["d"]) <= 4 else f"{info['model']} with {len(info['d'])} coefficients"
-    if info["model"] not in _PINHOLE:
+        return f"{info['model']} with {len(info['d'])} coefficients" if any(info["d"][4:]) else ""
+    if info["model"] not in PINHOLE_MODELS:
         return f"distortion model {info['model']} is not supported"
     if any(info["d"][12:]):
         return "tilted sensor model is not supported"

@@ -116,7 +116,7 @@ def test_a_smaller_picture_scales_the_camera_about_its_corner() -> None:
         (info("plumb_bob", (math.nan,) * 5), "without focal length"),
         (info("my_own_model", (1.0,)), "my_own_model"),
         (info("rational_polynomial", (0.0,) * 12 + (0.1, 0.0)), "tilted"),
-        (info("equidistant", (0.0,) * 5), "5 coefficients"),
+        (info("equidistant", (0.0,) * 4 + (0.1,)), "5 coefficients"),
     ],
 )
 def test_without_a_usable_camera_info_a_pinhole_is_assumed_and_said(
@@ -128,6 +128,15 @@ def test_without_a_usable_camera_info_a_pinhole_is_assumed_and_said(
     assert parameters["focal_length"] == pytest.approx([100.0, 100.0])
     assert parameters["principal_point"] == [100.0, 50.0]
     assert not any(parameters["radial_coeffs"])
+
+
+def test_zeros_behind_the_coefficients_of_a_fisheye_are_none() -> None:
+    written = [
+        camera_model(camera_info_json(info("equidistant", d)), (1280, 720), 80.0, rolling=False)
+        for d in ((0.01, -0.002, 0.0, 0.0), (0.01, -0.002, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    ]
+    assert written[0] == written[1]
+    assert not written[0].assumed
 
 
 def test_the_fisheye_angle_ends_at_the_corner() -> None:

@@ -85,6 +85,19 @@ def test_intrinsics_that_are_assumed_are_a_warning(info: object, reason: str, tm
     assert reason in meta["assumed"]["camera_optical"]
 
 
+@pytest.mark.parametrize(("by", "warns"), [(1.001, False), (1.2, True)])
+def test_a_calibration_that_changes_is_a_warning(by: float, tmp_path: Path, *, warns: bool) -> None:
+    zoomed = replace(CAMERA_INFO, k=CAMERA_INFO.k * [[by], [by], [1.0]])
+    infos = (CAMERA_INFO, CAMERA_INFO, zoomed)
+    steps = [
+        camera(START_NS + at * 50 * MS, calibration=replace(CALIBRATION, camera_info=info))
+        for at, info in enumerate(infos)
+    ]
+    _, writer = write(tmp_path, steps)
+    assert len(said(writer, "CameraInfo of camera_optical changed: fx ", "the newest is taken")) == warns
+    assert len(said(writer, "CameraInfo")) == warns
+
+
 def test_a_scaled_calibration_is_a_note(tmp_path: Path) -> None:
     info = replace(CAMERA_INFO, width=2 * WIDTH, height=2 * HEIGHT)
     steps = [camera(START_NS, calibration=replace(CALIBRATION, camera_info=info))]
