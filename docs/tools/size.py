@@ -35,7 +35,7 @@ CEILINGS: Mapping[str, int] = {
     "cli": 3260,
     "model": 2900,
     "nodes": 2500,
-    "ego": 2400,
+    "ego": 2650,
     "timing": 2530,
     "simulation": 2415,
     "live": 1790,

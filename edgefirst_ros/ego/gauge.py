@@ -1,7 +1,8 @@
-"""Whether an IMU measures what its messages say, by gravity and by the way that it was driven.
+"""Whether an IMU and fixes measure what their messages say, by gravity and by the way that they were driven.
 
 sensor_msgs/Imu asks for m/s², rad/s and orientations in east-north-up (REP 103, REP 145). Drivers send g,
-degrees and north-east-down as well, and nothing in a message tells.
+degrees and north-east-down as well, and nothing in a message tells. Nor does it of longitudes that count to
+the west, or of degrees and minutes that are taken for degrees.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.fixes import Fix, judged
-from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, enu_axes, rot3
+from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, enu_axes, rot3
 from edgefirst_ros.ego.inertia import LEAST_FORCE_M_S2, MOST_FORCE_M_S2, SILENT_NS
 from edgefirst_ros.model.navigation import NavSatFix
 
@@ -26,6 +27,8 @@ LEAST, SURE = 10, 5.0
 SAME, OTHER = 0.3, 0.5
 """A slope this near to the expected one agrees; below half of the smaller one courses contradict, and
 orientations if they turn the other way. Slip and filters change slopes by less."""
+NOTHING = 1e-6
+"""A thousandth of the other turn is none."""
 DEGREE = math.pi / 180
 SPINNING_RAD_S = 2 * math.pi
 """Nothing that takes pictures turns round in a second; in degrees a second every bend is as fast."""
@@ -38,12 +41,50 @@ UP_S = 5.0
 """Forces averaged over this show where up is: a bend tilts them by less than 20°."""
 TURNING_RAD, ABOUT_RAD = 0.05, 2.0
 """An orientation that changes by less in a window shows its noise; who drives back the way turns round."""
+FELT_M_S, FELT_NS = 3.0, 5_000_000_000
+"""Accelerations are compared from this speed on, and over so long: shorter ones are noise of fixes, in longer
+ones slopes weigh."""
+SHORT = (0.35, 0.65)
+"""Metres by fixes for each that was felt: 0.7 to 1.0 if they are right, as bodies lean in bends; 0.6 of that
+if minutes are taken for hundredths of a degree."""
+MIRRORED, SIGMAS = -4.0, 3.0
+"""Accelerations along the way are hard to see in noise; where speed and course hardly change, this is chance
+in one of a thousand drives."""
 WAY_M, WAY_NS, MOST_WAY_NS = 10.0, 2_000_000_000, 20_000_000_000
 """Fixes this far apart show a course: noise of 1 m turns it by 8°."""
 
 
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What fixes show of the acceleration along and across the way, for each m/s² felt.
+
+    Attributes:
+        up: in the IMU's axes (3,).
+        ways: directions forward and to the left in its axes (2, 3); as long as fixes are right.
+        sigmas: their standard deviations (2,).
+    """
+
+    up: Floats
+    ways: Floats
+    sigmas: Floats
+
+    @property
+    def hand(self) -> float:
+        """Standard deviations by which left is to the left of forward; negative if axes are mirrored."""
+        along, across = np.linalg.norm(self.ways, axis=1).tolist()
+        sigma = math.hypot(across * float(self.sigmas[0]), along * float(self.sigmas[1]))
+        return float(self.up @ np.cross(*self.ways)) / sigma
+
+    @property
+    def is_short(self) -> bool:
+        """Whether ways by fixes are too short for what was felt, for sure, as minutes make them."""
+        along, across = np.linalg.norm(self.ways, axis=1).tolist()
+        below = across + SIGMAS * float(self.sigmas[1]) < SHORT[1] and along < SHORT[1]
+        return bool(below and across > SHORT[0])
+
+
 @dataclass(slots=True)
-class _Slope:
+class Slope:
     """How much one turn is for each radian of another, by least squares."""
 
     count: int = 0
@@ -52,6 +93,7 @@ class _Slope:
     others: float = 0.0
 
     def add(self, turned: float, other: float) -> None:
+        """Take one of each."""
         self.count += 1
         self.squares += turned * turned
         self.products += turned * other
@@ -59,9 +101,11 @@ class _Slope:
 
     @property
     def found(self) -> tuple[float, float] | None:
-        """The slope and its standard deviation, None if too little turned."""
-        if self.count < LEAST or self.squares <= 0:
+        """The slope and its standard deviation, None if too little turned; infinite if only the other."""
+        if self.count < LEAST or self.squares + self.others <= 0:
             return None
+        if self.squares <= NOTHING * self.others:
+            return math.inf, 0.0
         slope = self.products / self.squares
         rest = max(0.0, self.others - slope * self.products)
         return slope, math.sqrt(rest / (self.count - 1) / self.squares)
@@ -76,21 +120,33 @@ class _Slope:
         slope, sigma = self.found or (math.nan, math.inf)
         return slope + SURE * sigma < bound
 
+    def is_off(self, share: float, least: float) -> bool:
+        """Whether it differs from one by more than a share, for sure; squares below the least are noise."""
+        slope, sigma = self.found or (1.0, 0.0)
+        return abs(slope - 1) > share + SURE * sigma and self.squares + self.others > least
+
 
 class Gauge:
     """Judges an IMU by its samples and by fixes, added in order of time; what is found stays.
+
+    Args:
+        rig_from_imu_xyzw: rotates from the IMU's axes to the rig's, as configured.
 
     Attributes:
         force: factor that makes its forces m/s²; NaN if they are not to be used.
         rate: factor that makes its rates rad/s; NaN likewise.
         oriented: False if its orientations are not to be used.
+        placed: False if fixes are not.
         notes: sentences for the user.
+        doubts: likewise, on what is used although it is wrong.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rig_from_imu_xyzw: Quaternion | None = None) -> None:
         self.force = self.rate = 1.0
-        self.oriented = True
+        self.oriented = self.placed = True
         self.notes: list[str] = []
+        self.doubts: list[str] = []
+        self._mount = rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0)).matrix()
         self._times: list[int] = []
         self._rows: list[Floats] = []
         self._felt: list[tuple[float, float]] = []
@@ -100,14 +156,25 @@ class Gauge:
         """The first orientation; drivers without any always send one."""
         self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
-        self._attitude = (_Slope(), _Slope(), _Slope())
+        self._attitude = (Slope(), Slope(), Slope())
         self._up = np.zeros(3)
         self._yaw: deque[tuple[int, float]] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
-        self._course = _Slope()
+        self._sped: deque[Floats] = deque(maxlen=4 * MOST_WAY_NS // WINDOW_NS)
+        """Integral of the forces at the same times."""
+        self._felt_all = np.zeros((6, 6))
+        """Sums of products of mean force (3), one, and acceleration by fixes along and across (2)."""
+        self._minutes = True
+        """No latitude or longitude has a fraction of sixty hundredths or more."""
+        self._course = Slope()
         self._axes: Floats | None = None
         self._fix: Fix | None = None
         self._before: tuple[float, float] | None = None
-        """Course and yaw of the way before."""
+        self._drove: tuple[int, float, Floats] | None = None
+        """Course and yaw of the way before; its middle, speed, and the integral of forces there."""
+        self._long: tuple[int, float, Floats, float] | None = None
+        """Likewise of one some ways before, and what was turned since, times the speed."""
+        self._bends = Slope()
+        """What was felt to the left, where up is, by that."""
 
     def scaled(self, samples: Floats) -> Floats:
         """Samples (n, 10) in SI units, NaN where they are not to be used."""
@@ -136,6 +203,8 @@ class Gauge:
         taken = judged(time_ns, arrival, fix, 0.0)
         if isinstance(taken, str):
             return
+        degrees = abs(fix.latitude_deg), abs(fix.longitude_deg)
+        self._minutes = self._minutes and max(each % 1 for each in degrees) < 0.6
         before, self._fix = self._fix, taken
         if before is None or self._axes is None:
             self._axes = enu_axes(taken.point)
@@ -149,13 +218,55 @@ class Gauge:
         else:
             course = math.atan2(north_m, east_m)
             times_ns, yaws = zip(*self._yaw, strict=True)
-            yaw = float(np.interp(before.time_ns + apart_ns // 2, times_ns, yaws))
+            middle_ns = before.time_ns + apart_ns // 2
+            speed_m_s = math.hypot(east_m, north_m) / apart_ns * 1e9
+            sped = np.array([np.interp(middle_ns, times_ns, each) for each in zip(*self._sped, strict=True)])
+            yaw = float(np.interp(middle_ns, times_ns, yaws))
+            self._accelerate(middle_ns, yaw - self._before[1] if self._before else None, speed_m_s, sped)
             if self._before is not None:
                 turned = math.remainder(course - self._before[0], 2 * math.pi)
                 if abs(turned) < ABOUT_RAD:
                     self._course.add(yaw - self._before[1], turned)
                     self._judge()
+                    self._compare_felt()
             self._before = course, yaw
+
+    def _accelerate(self, time_ns: int, turned: float | None, speed_m_s: float, sped: Floats) -> None:
+        """Take what was felt between the middles of two ways, and how speed and course changed."""
+        last, self._drove = self._drove, (time_ns, speed_m_s, sped)
+        if turned is None or last is None or min(speed_m_s, last[1]) < FELT_M_S:
+            self._long = None
+            return
+        across_m_s = (speed_m_s + last[1]) / 2 * turned
+        felt = self._mount @ (sped - last[2])
+        self._bends.add(across_m_s, math.copysign(1.0, felt[2]) * float(felt[1]))
+        start_ns, start_m_s, start, so_far_m_s = self._long or (*last, 0.0)
+        self._long, apart_s = (
+            (start_ns, start_m_s, start, so_far_m_s + across_m_s),
+            (time_ns - start_ns) / 1e9,
+        )
+        if apart_s >= FELT_NS / 1e9:
+            along_m_s, across_m_s, self._long = speed_m_s - start_m_s, self._long[3], None
+            row = np.array((*(sped - start), apart_s, along_m_s, across_m_s)) / apart_s
+            self._felt_all += np.outer(row, row)
+
+    @property
+    def felt(self) -> Felt | None:
+        """How fixes and forces agree, by least squares; None if too little was driven."""
+        sums, count = self._felt_all, float(self._felt_all[3, 3])
+        if count < LEAST + 2 or not math.isfinite(self.force):
+            return None
+        factors = np.array((self.force,) * 3 + (1.0, 1.0, self.rate))
+        sums = sums * np.outer(factors, factors)
+        up = sums[:3, 3] / np.linalg.norm(sums[:3, 3])
+        level = np.zeros((3, 4))
+        level[:2, :3], level[2, 3] = np.linalg.svd(up[None])[2][1:], 1.0
+        inside, products = level @ sums[:4, :4] @ level.T, level @ sums[:4, 4:]
+        inverse = np.linalg.pinv(inside)
+        found = inverse @ products
+        rest = np.maximum(np.diag(sums[4:, 4:] - found.T @ products), 0.0) / (count - 3)
+        sigmas = np.sqrt(rest * np.linalg.eigvalsh(inverse[:2, :2])[-1]) + 1e-9
+        return Felt(up, found[:2].T @ level[:2, :3], sigmas)
 
     def _window(self, times: np.ndarray[tuple[int], np.dtype[np.int64]], rows: Floats) -> None:
         steps_s = np.diff(times)[:, None] / 1e9
@@ -174,6 +285,7 @@ class Gauge:
             self._up += (force / size - self._up) * min(1.0, length_s / UP_S if self._yaw else 1.0)
             lean = float(np.linalg.norm(self._up))
             last = self._yaw[-1][1] if self._yaw else 0.0
+            self._sped.append((self._sped[-1] if self._yaw else np.zeros(3)) + force * length_s)
             self._yaw.append((int(times[-1]), last + float(turned @ self._up) / max(lean, 1e-9)))
         self._judge()
 
@@ -230,17 +342,50 @@ class Gauge:
         ):
             self.rate = DEGREE
             self.notes.append("the IMU's rates are in degrees a second, not in rad/s, and taken so")
-        if self._course.is_below(OTHER * DEGREE):
-            self.rate = self.force = math.nan
-            self.oriented = False
-            self.notes.append(
-                "the IMU turns the other way than the course over ground, or not with it: its axes are not "
-                "right-handed, or its accelerations negated; it is not used"
-            )
+        if self.placed and self._course.is_below(OTHER * DEGREE):
+            self._contradict()
         elif any(each.is_below(-OTHER * DEGREE) for each in attitude):
             self._disbelieve("contradict its own rates: one of them is not in the axes of REP 103")
         elif self._raises >= RAISED and self._raised[2] < UPRIGHT * float(np.linalg.norm(self._raised)):
             self._disbelieve("have z down: they are not in east-north-up, as REP 103 asks")
+
+    def _contradict(self) -> None:
+        """Find which is wrong, IMU or fixes: one that is right feels bends on the outside, and knows up."""
+        upright = float(self._raised[2]) > UPRIGHT * float(np.linalg.norm(self._raised))
+        agrees = self.oriented and upright and any(each.is_near(1.0) for each in self._attitude)
+        side, sigma = self._bends.found or (0.0, math.inf)
+        if agrees or side > SURE * sigma:
+            self.placed = False
+            self.notes.append(
+                "the fixes turn the other way than the IMU, which agrees with itself: their longitudes count "
+                "to the west, or latitude and longitude are exchanged; they are not used"
+            )
+        elif side < -SURE * sigma or self._course.count >= 2 * LEAST:
+            self._mistrust(
+                "turns the other way than the course over ground, or not with it: its axes are not "
+                "right-handed, or its accelerations negated"
+            )
+
+    def _compare_felt(self) -> None:
+        """Compare what was felt with what fixes show, once the course agrees."""
+        felt = self.felt
+        if felt is None or not self._course.is_near(self.rate):
+            return
+        if felt.hand < MIRRORED:
+            self._mistrust(
+                "feels bends on the wrong side for how it gets faster: two of its axes are exchanged, or one "
+                "is negated"
+            )
+        elif felt.is_short and self._minutes and not self.doubts:
+            self.doubts.append(
+                "the way by fixes is too short for what the IMU felt, as if degrees and minutes were sent as "
+                "degrees (48.30 for 48°30'): the positions that are written are as wrong"
+            )
+
+    def _mistrust(self, why: str) -> None:
+        self.rate = self.force = math.nan
+        self.oriented = False
+        self.notes.append(f"the IMU {why}; it is not used")
 
     def _disbelieve(self, why: str) -> None:
         if self.oriented:

@@ -55,6 +55,10 @@ DOUBT = 30.0
 """Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
+ASTRAY_M = 8.0
+"""Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less."""
+TURNED_DEG = 45.0
+"""Mirrored axes look turned by half a turn or a quarter."""
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
@@ -112,7 +116,7 @@ class Motion:
         gauge: Gauge | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
-        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(), 0
+        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(rig_from_imu_xyzw), 0
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.origin: GeoPoint | None = None
@@ -120,7 +124,7 @@ class Motion:
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
-        self.odometer = Odometer()
+        self.odometer = Odometer(rolls=vehicle.rolls)
         self._times: list[int] = []
         self._samples: list[Floats] = []
         self._nodes: list[Node] = []
@@ -165,7 +169,7 @@ class Motion:
         if self._learns:
             self.gauge.add_fix(time_ns, arrival, fix)
             self._relearn()
-        taken = self._receiver.take(time_ns, arrival, fix)
+        taken = self._receiver.take(time_ns, arrival, fix, mirrored=not self.gauge.placed)
         if taken is not None:
             if self._receiver.datum is None:
                 self._gravity = gravity_m_s2(taken.point)
@@ -240,7 +244,24 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount)
+        found, felt = self._courses.mounting(self._mount), self.gauge.felt
+        if found is not None and felt is not None and found.whole_deg > TURNED_DEG and felt.hand < -1:
+            return None  # which tells of mirrored axes, that no rotation mends
+        return found
+
+    @property
+    def doubts(self) -> list[str]:
+        """Sentences on what makes poses wrong."""
+        hidden = self.mounting is None and self._courses.mounting(self._mount) is not None
+        mirrored = (
+            "the IMU seems turned, but two of its axes may be exchanged: what it feels in bends is mirrored"
+        )
+        slow_m = self._receiver.slow_m
+        astray = (
+            f"fixes are up to {2 * slow_m:,.0f} m beside the estimated way for long, as no receiver is: IMU, "
+            "fixes or odometry are wrong"
+        )
+        return [*self.gauge.doubts, *([mirrored] if hidden else []), *([astray] if slow_m > ASTRAY_M else [])]
 
     @property
     def notes(self) -> list[str]:
@@ -298,9 +319,8 @@ class Motion:
             near_ns = node.time_ns if node.place is not None else near_ns
             if before.time_ns < self.odometer.compared_ns or node.time_ns > now_ns - 1_000_000_000:
                 continue
-            if node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None:
-                way = node.pose.translation() - before.pose.translation()
-                self.odometer.compare(before.time_ns, node.time_ns, float(np.linalg.norm(way)))
+            placed = node.time_ns - near_ns < 1_500_000_000 and self._rolling is not None
+            self.odometer.compare(before, node, placed=placed)
 
     def _prepare(self) -> None:
         """Initial values of new nodes, by the IMU from the last estimate, and near the fixes."""
@@ -557,7 +577,7 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    gauge = Gauge()
+    gauge = Gauge(rig_from_imu_xyzw)
     motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, gauge)
     # What the drive tells of its IMU is known before anything is estimated.
     motion.oriented, motion.odometer = log.oriented, log.odometer

@@ -97,9 +97,9 @@ class Receiver:
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
 
-    def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
+    def take(self, time_ns: int, arrival: int, fix: NavSatFix, *, mirrored: bool = False) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
-        taken = judged(time_ns, arrival, fix, self._altitude_m)
+        taken = Reason.OUTLYING_FIX if mirrored else judged(time_ns, arrival, fix, self._altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
@@ -145,6 +145,11 @@ class Receiver:
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
         return [refused] * bool(self._outliers) + [again] * bool(self._restarts)
+
+    @property
+    def slow_m(self) -> float:
+        """Standard deviation of the slow error that fixes without one of their own seem to have."""
+        return float(self.white_m[0]) * self._wander
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""

@@ -130,7 +130,30 @@ class Trajectory:
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        return self._motion.notes
+        odometer, found = self._motion.odometer, [*self._motion.notes]
+        if self._has_odometry and self._misled:
+            found.append(f"the odometry {' and '.join(odometer.faults)}: it is not used")
+        if self._follows and not odometer.tells:
+            found.append("the odometry's velocities contradict its poses: speeds are those of its poses")
+        return found
+
+    @property
+    def doubts(self) -> list[str]:
+        """Sentences on what makes the poses wrong that are written."""
+        found, faults = self._motion.doubts, self._motion.odometer.faults
+        if faults and self._follows and not self._misled:
+            found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
+        return found
+
+    @property
+    def _misled(self) -> bool:
+        """Whether the odometry's poses are useless, and fixes show better ones."""
+        return not self._motion.odometer.usable and self._motion.origin is not None
+
+    @property
+    def _follows(self) -> bool:
+        """Whether poses are in the odometry's frame; a sequence has one, so that it stays what it was."""
+        return self._has_odometry and not (self._known and self._misled)
 
     @property
     def mounting(self) -> Mounting | None:
@@ -144,7 +167,7 @@ class Trajectory:
             return -math.inf
         if not self._known and (not self._has_odometry or self._motion.has_begun):
             return -math.inf
-        if self._has_odometry:
+        if self._follows:
             return self._motion.odometer.series.final_ns(self._latest_ns, MOST_GAP_NS)
         return self._orientation.final_ns(self._latest_ns, SWIFT_NS) if self._is_oriented else math.inf
 
@@ -164,7 +187,7 @@ class Trajectory:
         origin = None if position is None else motion.origin
         location = None if position is None or origin is None or not located else from_enu(position, origin)
         fix_time_ns = None if origin is None else nearest_ns(motion.fixes_ns, time_ns)
-        if self._has_odometry:
+        if self._follows:
             return self._of_odometry(EgoPose(time_ns, location=location, fix_time_ns=fix_time_ns))
         rotation, rotation_basis, rotation_sigma = self._rotation(motion.fixes_ns, time_ns, point)
         return EgoPose(
@@ -221,7 +244,7 @@ class Trajectory:
     def _of_odometry(self, pose: EgoPose) -> EgoPose:
         """The pose in the odometry's frame."""
         found = self._motion.odometer.pose(pose.time_ns, MOST_GAP_NS, HOLD_NS)
-        if found is None:
+        if found is None or self._misled:
             return pose
         row, rests_on = found
         x, y, z, a, b, c, d, ahead_m_s, aside_m_s = row[:9].tolist()

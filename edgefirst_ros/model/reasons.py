@@ -125,6 +125,7 @@ class Code(StrEnum):
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
     CONTRADICTS_MOTION = "contradicts_motion"
+    POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"
     CAMERA_INFO = "camera_info"

@@ -257,7 +257,7 @@ class Emission:
             said.append(f"no motion is known of {self.unmoved:,} frames, which were taken as if it moved")
         session.notes += [f"{name}: {note}" for note in said]
         mounting = trajectory.mounting
-        if mounting is None or mounting.whole_deg < ASKEW_DEG:
+        if not trajectory.doubts and (mounting is None or mounting.whole_deg < ASKEW_DEG):
             for entry, text in self._ranges.contradictions():
                 self.content[entry].contradictions.append(text)
         topics = self._context.reference_topics
@@ -268,6 +268,7 @@ class Emission:
             self.stats,
             self.content,
             mounting,
+            trajectory.doubts,
             self._calibration or Calibration(),
             self._moved,
             self._context.camera,

@@ -245,6 +245,7 @@ def _sequence(
         **_frames(config, run, run.own),
         "cameras": {sensor: _frames(config, run, each) for sensor, each in run.cameras.items()},
         "mounting": "" if run.mounting is None else run.mounting.text,
+        **({"doubts": run.doubts} if run.doubts else {}),
         "ended": summary.ended,
         "poses_s": run.poses.summary(),
         "driven_m": round(run.poses.driven_m, 1),

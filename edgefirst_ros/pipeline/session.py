@@ -50,6 +50,8 @@ class SequenceResult:
     stats: Mapping[str, StreamStats]
     content: Mapping[str, StreamContent]
     mounting: Mounting | None
+    doubts: Sequence[str]
+    """Sentences on what makes its poses wrong."""
     calibration: Calibration
     """In force at its end."""
     moved: Mapping[str, MovedFrame]

@@ -259,6 +259,7 @@ class Sequence(Frames):
     driven_m: Real | None = None
     clocks: dict[Name, Clock] = {}
     mounting: Name = ""
+    doubts: Annotated[list[Name], Field(max_length=64)] = []
     streams: Annotated[dict[Name, Stream], Field(max_length=1024)] | None = None
     track: Track | None = None
     calibration: Calibration | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.gauge import Gauge
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.trajectory import Trajectory
-from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.navigation import Imu, NavSatFix
 
 G = 9.80665
 FRD = np.diag((1.0, -1.0, -1.0))
@@ -122,6 +123,72 @@ def test_poses_are_true_all_the_same(kind: str, oriented: bool, live: bool) -> N
     blind = np.isnan(KINDS[kind][1])
     assert found.rms_m < (2.0 if blind else 0.5)
     assert found.rms_deg < (8.0 if blind else 1.5)
+
+
+@dataclass(frozen=True)
+class Fixed(Driver):
+    """Whose receiver's driver sends something else, too."""
+
+    placed: Callable[[NavSatFix], NavSatFix] = lambda fix: fix
+    seconds: float = 100.0
+
+    def fixes(self) -> list[tuple[int, int, NavSatFix]]:
+        return [(time_ns, arrival, self.placed(fix)) for time_ns, arrival, fix in super().fixes()]
+
+
+def as_minutes(degrees: float) -> float:
+    return math.copysign(int(abs(degrees)) + abs(degrees) % 1 * 0.6, degrees)
+
+
+@pytest.mark.parametrize("oriented", [True, False])
+def test_fixes_that_are_mirrored_are_not_used(oriented: bool) -> None:
+    for placed in (
+        lambda fix: replace(fix, longitude_deg=-fix.longitude_deg),
+        lambda fix: replace(fix, latitude_deg=fix.longitude_deg, longitude_deg=fix.latitude_deg),
+    ):
+        case = Fixed(imu=MEMS, oriented=oriented, placed=placed, seconds=60.0)
+        motion = solve(case.log(), Vehicle(), None)
+        assert (motion.gauge.placed, motion.gauge.rate) == (False, 1)
+        assert ["not used" in each for each in motion.notes] == [True]
+        numbers = [arrival for _, arrival, _ in case.fixes()]
+        assert set(motion.refusals) == set(numbers)
+    trajectory = Trajectory()
+    _, outcomes = case.live(trajectory, [50.0])
+    assert all(outcomes[number] for number in numbers[-50:])
+    assert any("fixes turn the other way" in each for each in trajectory.notes)
+
+
+def test_minutes_that_are_sent_as_degrees_are_doubted() -> None:
+    found = gauged(
+        Fixed(
+            imu=MEMS,
+            placed=lambda fix: replace(
+                fix, latitude_deg=as_minutes(fix.latitude_deg), longitude_deg=as_minutes(fix.longitude_deg)
+            ),
+        )
+    )
+    assert ["minutes" in each for each in found.doubts] == [True]
+    assert (found.placed, found.notes) == (True, [])
+    assert gauged(Fixed(imu=MEMS)).doubts == []
+
+
+@pytest.mark.parametrize("oriented", [True, False])
+@pytest.mark.parametrize("mirror", ["exchanged", "negated"])
+def test_axes_that_are_mirrored_are_not_taken_for_a_mounting(mirror: str, oriented: bool) -> None:
+    order, sign = ([1, 0, 2], 1) if mirror == "exchanged" else ([0, 1, 2], (1, -1, 1))
+    case = Driver(
+        imu=MEMS,
+        oriented=oriented,
+        seconds=100.0,
+        sigma_m=0.3,
+        sent=lambda r, w, f: (r, w[order] * sign, f[order] * sign),
+    )
+    motion = solve(case.log(), Vehicle(), None)
+    assert any("two of its axes" in each for each in motion.notes)
+    assert motion.mounting is None
+    found = whole(case, motion, np.arange(5.0, 95.0, 1.0))
+    assert found.rms_m < 1.0
+    assert found.rms_deg < 8.0
 
 
 def test_a_sensor_alone_is_left_alone() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import gtsam
 import numpy as np
 import pytest
 from ego_drives import MEMS, Case, S, from_yaw, ns
 
 from edgefirst_ros.ego.fixes import Vehicle
+from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.trajectory import Trajectory
@@ -31,8 +33,16 @@ def circling(seconds: float, ratio: Callable[[int], float] = lambda _: 0.95) -> 
     for step in range(round(seconds * 20) + 1):
         odometer.add(step * S // 20, rolled(step / 2))
     for second in range(int(seconds)):
-        odometer.compare(second * S, (second + 1) * S, ratio(second) * 2 * 20 * math.sin(0.25))
+        nodes = [Node(0, at * S, pose=posed(rolled(10 * at))) for at in (second, second + 1)]
+        way = ratio(second) * (nodes[1].pose.translation() - nodes[0].pose.translation())
+        nodes[1].pose = gtsam.Pose3(nodes[1].pose.rotation(), nodes[0].pose.translation() + way)
+        odometer.compare(*nodes, placed=True)
     return odometer
+
+
+def posed(odometry: Odometry) -> gtsam.Pose3:
+    x, y, z, w = odometry.orientation_xyzw
+    return gtsam.Pose3(gtsam.Rot3.Quaternion(w, x, y, z), np.array(odometry.position_m))
 
 
 def test_the_way_is_scaled_and_in_the_axes_at_its_start() -> None:

@@ -88,6 +88,14 @@ def test_an_imu_that_is_frozen_tells_nothing_about_its_mounting() -> None:
     assert Code.IMU_ROTATED not in {each.code for each in warnings_of(parsed(made))}
 
 
+def test_poses_that_are_doubted_make_a_drive_fair() -> None:
+    made = values()
+    assert judge(parsed(made)).grade == "good"
+    made["sequences"][0]["doubts"] = ["the odometry turns -1 times as far as the gyroscope"]
+    assert judge(parsed(made)).grade == "fair"
+    assert Code.POSES_DOUBTED in {each.code for each in warnings_of(parsed(made))}
+
+
 def test_a_position_that_is_unknown_makes_a_drive_fair() -> None:
     made = values()
     made["sequences"][0]["poses_s"] = {"position": {"measured": 0.0, "assumed": 14.0}}
