@@ -124,7 +124,8 @@ class Odometer:
             self._ahead += abs(float(moved[3])), way_m
         ahead_m, all_m = self._ahead.tolist()
         if all_m > LEAST_STRETCHES * STRETCH_M / 5 and ahead_m < AHEAD * all_m:
-            self._find("does not move along its x axis, as the rig does", useless=True)
+            sideways = "does not move along its x axis (if the rig moves sideways: ego.non_holonomic: false)"
+            self._find(sideways, useless=False)
 
     def _find(self, fault: str, *, useless: bool) -> None:
         """Keep what is wrong; of a kind the first."""

@@ -77,14 +77,23 @@ def wxyz(
 KINDS: dict[str, tuple[Sent, str]] = {
     "north-east-down": (lambda _, p, r, v, w: (NED @ p, NED @ r @ FRD, FRD @ v, FRD @ w), "turns -1"),
     "y to the right": (lambda _, p, r, v, w: (MIRROR @ p, MIRROR @ r @ MIRROR, MIRROR @ v, -w), "turns -1"),
-    "places to the right": (lambda _, p, r, v, w: (MIRROR @ p, r, v, w), "x axis"),
     "mm": (lambda _, p, r, v, w: (1000 * p, r, v, w), "has ways"),
     "begins again": (lambda at, p, r, v, w: (p if at < 60 else p - (50, 20, 0), r, v, w), "jumps by 53."),
     "w first": (wxyz, "x axis"),
     "never filled": (lambda _, p, _r, v, w: (0 * p, np.eye(3), v, w), "stays"),
     "without orientation": (lambda _, p, _r, v, w: (p, np.eye(3), v, w), "x axis"),
-    "of a lidar": (lambda _, p, r, v, w: (p, r @ LEFT, v, w), "x axis"),
 }  # fmt: skip
+ASIDE: dict[str, Sent] = {
+    "places to the right": lambda _, p, r, v, w: (MIRROR @ p, r, v, w),
+    "of a lidar": lambda _, p, r, v, w: (p, r @ LEFT, v, w),
+}
+
+
+@pytest.mark.parametrize("sent", ASIDE.values(), ids=ASIDE)
+def test_what_seems_to_move_sideways_may_do_so_and_is_followed_and_doubted(sent: Sent) -> None:
+    trajectory, found = Wheels(sent=sent).offline(50.0)
+    assert found.poses[0].origin is None
+    assert [each for each in trajectory.doubts if "x axis" in each and "ego.non_holonomic: false" in each]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,7 +182,7 @@ def test_nothing_drives_as_fast_as_millimetres_tell() -> None:
 
 
 def test_what_moves_sideways_may() -> None:
-    case = Wheels(seconds=60.0, sent=KINDS["of a lidar"][0])
+    case = Wheels(seconds=60.0, sent=ASIDE["of a lidar"])
     log = NavigationLog(rolls=False)
     for message in case.odometry():
         log.odometer.add(*message)
