@@ -30,6 +30,8 @@ TRUSTED = 0.1
 """Stretches whose ratios scatter by more than this tell that it slips, or measures something else."""
 JUMP_M, LATE_S = 1.0, 0.2
 """From one message to the next nothing leaves its way by as much, and what it drives while one is late."""
+LOST_M = 10.0
+"""No filter corrects itself by as much: it has begun again."""
 MOVED_M2, TURNED_RAD2 = 10.0, 1.0
 """Less is as much noise as motion: ten half seconds at 2 m/s, or some bends."""
 DRIFT = 0.05
@@ -101,7 +103,7 @@ class Odometer:
         off_m = 0.0 if went is None else float(np.linalg.norm(self._went - went)) * dt_s
         if went is not None and off_m > JUMP_M + LATE_S * float(np.linalg.norm(went)):
             self._went, self._start = None, self._last
-            self._find(f"jumps by {off_m:,.1f} m from one message to the next", useless=True)
+            self._find(f"jumps by {off_m:,.1f} m from one message to the next", useless=off_m > LOST_M)
         start_ns, start = self._start or self._last
         if time_ns - start_ns < WINDOW_NS:
             return

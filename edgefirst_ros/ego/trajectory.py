@@ -131,7 +131,7 @@ class Trajectory:
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
         odometer, found = self._motion.odometer, [*self._motion.notes]
-        if self._has_odometry and self._misled:
+        if self._has_odometry and not self._follows:
             found.append(f"the odometry {' and '.join(odometer.faults)}: it is not used")
         if self._follows and not odometer.tells:
             found.append("the odometry's velocities contradict its poses: speeds are those of its poses")
@@ -141,19 +141,19 @@ class Trajectory:
     def doubts(self) -> list[str]:
         """Sentences on what makes the poses wrong that are written."""
         found, faults = self._motion.doubts, self._motion.odometer.faults
-        if faults and self._follows and not self._misled:
+        if faults and self._follows:
             found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
         return found
 
     @property
-    def _misled(self) -> bool:
-        """Whether the odometry's poses are useless, and fixes show better ones."""
-        return not self._motion.odometer.usable and self._motion.origin is not None
-
-    @property
     def _follows(self) -> bool:
-        """Whether poses are in the odometry's frame; a sequence has one, so that it stays what it was."""
-        return self._has_odometry and not (self._known and self._misled)
+        """Whether poses are the odometry's, in its frame.
+
+        They are not if they are useless and fixes show better ones. Live they stay so, as a sequence has one
+        frame, and a drive without poses is no better.
+        """
+        is_useless = not self._motion.odometer.usable and self._motion.origin is not None
+        return self._has_odometry and not (self._known and is_useless)
 
     @property
     def mounting(self) -> Mounting | None:
@@ -244,7 +244,7 @@ class Trajectory:
     def _of_odometry(self, pose: EgoPose) -> EgoPose:
         """The pose in the odometry's frame."""
         found = self._motion.odometer.pose(pose.time_ns, MOST_GAP_NS, HOLD_NS)
-        if found is None or self._misled:
+        if found is None:
             return pose
         row, rests_on = found
         x, y, z, a, b, c, d, ahead_m_s, aside_m_s = row[:9].tolist()
