@@ -31,7 +31,7 @@ CEILINGS: Mapping[str, int] = {
     "pipeline": 6030,
     "video": 4120,
     "sources": 4170,
-    "report": 4460,
+    "report": 4470,
     "cli": 3260,
     "model": 2900,
     "nodes": 2500,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 343, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
+MOST = {"modules": 344, "rooms": 17, "arrows": 66, "floors": 8, "options": 81}
 
 
 def code_lines(path: Path) -> int:

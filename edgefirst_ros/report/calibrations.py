@@ -16,7 +16,7 @@ from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import Floats, bare, quaternion_of
 from edgefirst_ros.report.models import Camera, Report, Sequence, Stream
-from edgefirst_ros.report.page.rig import FARTHEST_M, Mounted, mounted, rig_frame
+from edgefirst_ros.report.sensors import FARTHEST_M, Mounted, mounted, rig_frame
 from edgefirst_ros.report.shortfalls import MOVES_SHARE
 
 UP, UPRIGHT = 0.8, 0.9

@@ -14,8 +14,9 @@ from test_report_page import HOSTILE
 from edgefirst_ros.model.transform import quaternion_of_angles
 from edgefirst_ros.report.models import Camera, parsed
 from edgefirst_ros.report.page.make import document
-from edgefirst_ros.report.page.rig import COLOURS, drawing, field_of_view, mounted
+from edgefirst_ros.report.page.rig import COLOURS, drawing
 from edgefirst_ros.report.scene import Projection, projected
+from edgefirst_ros.report.sensors import field_of_view, mounted
 
 SVG = "{http://www.w3.org/2000/svg}"
 OPTICAL = (math.radians(-90), 0.0, math.radians(-90))
