@@ -32,7 +32,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 4120,
     "sources": 4170,
     "report": 4470,
-    "cli": 3260,
+    "cli": 3270,
     "model": 2900,
     "nodes": 2500,
     "ego": 2650,

@@ -109,8 +109,7 @@ def play(
         if rate is not None:
             speed = rate
             print_line(err, "note: --rate of play is called --speed now; elsewhere it is samples per second")
-        if speed <= 0:
-            raise ConfigError([f"--speed {speed:g}: expected more than 0"])
+        _check_speed(speed, err, quiet=quiet)
         drive = _one(recording, excerpt_of(start, end))
         generation = Names.HOST if namespace else Names(names.value)
         keys = keys_of(drive.topics(), generation, namespace.strip("/") or drive.parts[0].host, prefix)
@@ -186,6 +185,18 @@ def _await_subscriber(
         )
     if not player.wait_for_subscriber(wait_s, stop) and not stop.is_set():
         raise TransportError(f"nobody subscribed within {wait_s:g} s; --wait sets how long to wait")
+
+
+def _check_speed(speed: float, err: Console, *, quiet: bool) -> None:
+    """Refuse a speed that is none; say what another one than the recording's own does to datasets."""
+    if speed <= 0:
+        raise ConfigError([f"--speed {speed:g}: expected more than 0"])
+    if speed != 1 and not quiet:
+        print_line(
+            err,
+            "note: stamps keep the recording's pace, so a capture of this takes clocks to be wrong: for a "
+            "dataset play at --speed 1, or convert the recording",
+        )
 
 
 def _play(
