@@ -14,7 +14,7 @@ from edgefirst_ros.timing.align import MOST_WAITING_BYTES
 
 
 class Choosing:
-    """What comes waits in line until the poses of its time are final, and is aligned only then.
+    """What comes waits in line until frames that it settles have final poses, and is aligned only then.
 
     So companions that go to one frame only go to one that is taken, and no other picture is requested.
 
@@ -46,11 +46,11 @@ class Choosing:
         self._line.append((envelope, name))
         self._held_bytes += sum(part.held_bytes for part in envelope.all_parts)
 
-    def ready(self, final_ns: float) -> Iterator[tuple[Envelope, str]]:
+    def ready(self, until_ns: float) -> Iterator[tuple[Envelope, str]]:
         """What need not wait any more, in order; where too much waits, what is first does not."""
         while self._line:
             envelope, name = self._line[0]
-            if envelope.time_ns > final_ns and self._held_bytes <= MOST_WAITING_BYTES:
+            if envelope.time_ns > until_ns and self._held_bytes <= MOST_WAITING_BYTES:
                 return
             self._line.popleft()
             self._held_bytes -= sum(part.held_bytes for part in envelope.all_parts)

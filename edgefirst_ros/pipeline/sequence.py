@@ -126,7 +126,8 @@ class SequenceRun:
             keyframes=config.keyframes,
             refusal=self._choosing.refusal,
         )
-        self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9))
+        reach_ns = self._reach_ns if self._choosing.chooses else 0
+        self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9), reach_ns)
         self._aligner.expect(alive)
         self._aligner.leave_out(left_out)
         self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses
@@ -417,19 +418,26 @@ class SequenceRun:
                 emission.leave_out(envelope)
             for part in envelope.all_parts:
                 _release(part)
-        self._take(self._aligner.advance(self._choosing.oldest_ns or envelope.time_ns))
+        self._pass_by(envelope.time_ns)
 
     def _align(self, envelope: Envelope, name: str = "") -> None:
         """Align a companion of a configured topic, or a frame; where frames are chosen by motion, later."""
         if self._choosing.chooses:
             self._choosing.add(envelope, name)
-            self._align_ready(self._context.final_ns)
+            self._align_ready()
         else:
             self._take(self._aligned(envelope, name))
 
-    def _align_ready(self, final_ns: float) -> None:
-        """Align what waits no longer for its pose."""
-        for envelope, name in self._choosing.ready(final_ns):
+    def _pass_by(self, time_ns: int) -> None:
+        """Time goes on; frames that are chosen by motion are settled by what is aligned."""
+        if not self._choosing.chooses:
+            self._take(self._aligner.advance(time_ns))
+
+    def _align_ready(self, until_ns: float | None = None) -> None:
+        """Align what settles frames with final poses only, or what is up to a time."""
+        # The aligner settles a frame when what comes is later by its reach.
+        until_ns = self._context.final_ns + self._reach_ns if until_ns is None else until_ns
+        for envelope, name in self._choosing.ready(until_ns):
             self._take(self._aligned(envelope, name))
 
     def _aligned(self, envelope: Envelope, name: str) -> Iterator[Aligned[Envelope]]:
@@ -520,7 +528,8 @@ class SequenceRun:
         """Let samples leave whose pose is final, and forget, now and then, what is not needed any more."""
         context = self._context
         frontier_ns: float = math.inf
-        self._align_ready(context.final_ns)
+        if self._choosing.chooses:
+            self._align_ready()
         if self._cameras:
             for sensor, frames in self._cameras.items():
                 self._take(frames.advance(self._now_ns), sensor)

@@ -152,9 +152,12 @@ class Aligner(Generic[Candidate]):
         rules: by stream name.
         selection: which frames become samples.
         alive_ns: see above.
+        reach_ns: frames wait so long for companions at least, and are selected then.
     """
 
-    def __init__(self, rules: Mapping[str, PairingRule], selection: Selection, alive_ns: int) -> None:
+    def __init__(
+        self, rules: Mapping[str, PairingRule], selection: Selection, alive_ns: int, reach_ns: int = 0
+    ) -> None:
         self._streams: dict[str, _Stream[Candidate]] = {n: _Stream(r, deque()) for n, r in rules.items()}
         self._shared = {n: s for n, s in self._streams.items() if s.rule.policy != "once"}
         self._single = {n: s for n, s in self._streams.items() if s.rule.policy == "once"}
@@ -162,7 +165,7 @@ class Aligner(Generic[Candidate]):
         self._selects_last = any(s.rule.required != "never" for s in self._single.values())
         self._selection = selection
         self._alive_ns = alive_ns
-        self._reach_ns = max((s.rule.tolerance_ns for s in self._shared.values()), default=0)
+        self._reach_ns = max([reach_ns, *(s.rule.tolerance_ns for s in self._shared.values())])
         self._pending: deque[Candidate] = deque()
         self._held: deque[_Frame[Candidate]] = deque()
         self._expired: list[tuple[str, Candidate]] = []
