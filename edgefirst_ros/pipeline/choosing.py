@@ -32,7 +32,8 @@ class Choosing:
         self.chooses = self._moving.chooses
         self.unmoved_ns: set[int] = set()
         self._context = context
-        self._line: deque[tuple[Envelope, str]] = deque()
+        self._line: deque[tuple[Envelope, str, int]] = deque()
+        """With the bytes that each holds."""
         self._held_bytes = 0
         self._origin: GeoPoint | None = None
 
@@ -43,17 +44,18 @@ class Choosing:
 
     def add(self, envelope: Envelope, name: str) -> None:
         """Put a message in line: a companion of that configured topic, or without one a frame."""
-        self._line.append((envelope, name))
-        self._held_bytes += sum(part.held_bytes for part in envelope.all_parts)
+        size = sum(part.held_bytes for part in envelope.all_parts)
+        self._line.append((envelope, name, size))
+        self._held_bytes += size
 
     def ready(self, until_ns: float) -> Iterator[tuple[Envelope, str]]:
         """What need not wait any more, in order; where too much waits, what is first does not."""
         while self._line:
-            envelope, name = self._line[0]
+            envelope, name, size = self._line[0]
             if envelope.time_ns > until_ns and self._held_bytes <= MOST_WAITING_BYTES:
                 return
             self._line.popleft()
-            self._held_bytes -= sum(part.held_bytes for part in envelope.all_parts)
+            self._held_bytes -= size
             yield envelope, name
 
     def refusal(self, time_ns: int, can_be: bool) -> str:

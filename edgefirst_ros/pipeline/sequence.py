@@ -481,7 +481,8 @@ class SequenceRun:
             else:
                 self._hand(frame)
         for name, envelope in (self._cameras[camera] if camera else self._aligner).expired():
-            self._pass(name, envelope)
+            self._choose(envelope, chosen=False)
+            self._expire(name, envelope)
 
     def _emission_of(self, frame: Aligned[Envelope]) -> Emission:
         return self.emissions[session_at(self._sessions, frame.reference.time_ns)]
@@ -495,11 +496,6 @@ class SequenceRun:
             self._choosing.unmoved_ns.remove(time_ns)
             emission.unmoved += 1
         emission.frame(frame)
-
-    def _pass(self, name: str, envelope: Envelope) -> None:
-        """No frame can take a companion any more."""
-        self._choose(envelope, chosen=False)
-        self._expire(name, envelope)
 
     def _choose(self, envelope: Envelope, *, chosen: bool) -> None:
         """A picture of another camera goes with a selected frame of the reference, or with none."""
