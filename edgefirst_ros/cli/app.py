@@ -90,7 +90,6 @@ COMMANDS = {
     "export": "export",
     "capture": "capture",
     "play": "play",
-    "l5kit": "l5kit",
 }
 """The module of each command, in the order of ``--help``."""
 

@@ -249,9 +249,6 @@ export shards IN -o OUT/new
 export colmap IN -o OUT/new
 export nerfstudio IN -o OUT/new --masks IN
 export coco ZIP -o IN
-l5kit show IN
-l5kit merge IN IN -o OUT/all.zarr
-l5kit split IN -o OUT/parts
 """.strip().split("\n")
 
 
@@ -326,7 +323,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"l5kit": "l5kit/*.zarr", "sheet": "edgefirst/*", "view": "edgefirst/*"}
+    patterns = {"sheet": "edgefirst/*", "view": "edgefirst/*"}
     return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
 
 
@@ -359,6 +356,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
     exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports
