@@ -49,7 +49,6 @@ LONG: dict[str, Any] = {
 NOT_HERE = {
     "capture": "a device, or a player of a recording: test/cli/test_live_commands.py",
     "play": "somebody who listens: test/cli/test_live_commands.py",
-    "view": "a window",
 }
 ELSEWHERE = (
     *("://", "--engine", "--official", "/mnt/", "OUTPUT/recordings", "out/recordings"),
