@@ -5,10 +5,9 @@
 
 DATASET is an EdgeFirst dataset of a drive of 80 m or more in daylight; two pictures a second are enough
 (convert --rate 2). The vehicle is what hardly changes while the rig drives, reaches the bottom or a side,
-and ends at a contour that stays where the world passes. ego.png has 255 there and 0 elsewhere, as
-`ncore.ego_masks` takes it; ego_preview.jpg shows it in red over a picture. Look at that first, and correct the
-mask with any drawing program: what hangs from the top is taken for sky, a bonnet that mirrors half the scene
-is not found, a kerb that stays beside the car may be.
+and ends at a contour that stays where the world passes. ego.png has 255 there, as `ncore.ego_masks` takes
+it. Look at ego_preview.jpg first, and correct the mask with a drawing program: what hangs from the top is
+taken for sky, a bonnet that mirrors half the scene is not found, a kerb that stays beside the car may be.
 """
 
 from __future__ import annotations
