@@ -9,7 +9,7 @@ import typer
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
-from edgefirst_ros.cli.shared import Rig, guarded, opened_rig
+from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.model.errors import ConfigError
 
@@ -20,7 +20,6 @@ def suggest(
         typer.Argument(metavar="[RECORDING...]", help="Recordings of one robot, folders of them, or URLs."),
     ] = None,
     *,
-    rig: Rig = False,
     connect: Connect = None,
     listen: Listen = None,
     zenoh_config: ZenohConfig = None,
@@ -55,10 +54,7 @@ def suggest(
 
         if bool(recordings) == bool(connect or listen):
             raise ConfigError(["give recordings, or an endpoint with --zenoh or --zenoh-listen"])
-        if rig:
-            joined = opened_rig(recordings or ())
-            look, source = joined.look, joined.source
-        elif recordings:
+        if recordings:
             opened = open_all({file.path: file for file in find_files(recordings).files})
             for each in opened:
                 if not isinstance(each, Recording):

@@ -214,7 +214,6 @@ convert IN -o OUT/new --dry-run
 convert --from IN -o OUT/new --dry-run
 convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
-convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
 status IN
