@@ -31,8 +31,8 @@ CEILINGS: Mapping[str, int] = {
     "pipeline": 5990,
     "video": 4120,
     "sources": 4090,
-    "report": 4470,
-    "cli": 3270,
+    "report": 3230,
+    "cli": 2940,
     "model": 2900,
     "nodes": 2500,
     "ego": 2650,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1790,
     "fleet": 2570,
     "offline": 1470,
-    "config": 1800,
+    "config": 1610,
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 338, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1346, "options": 81}
+MOST = {"modules": 328, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1292, "options": 81}
 
 
 def code_lines(path: Path) -> int:
