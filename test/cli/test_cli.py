@@ -17,6 +17,7 @@ from drives import simulate
 from written import Written
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.simulation import DriveOptions
 
 COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
@@ -231,6 +232,7 @@ def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Pa
     assert not list(tmp_path.rglob("*.part"))
     assert Written(folder).table["frame"].n_unique() > 0
     call("check", tmp_path)
+    assert len(ChunkedDataset(tmp_path / "l5kit" / "d.zarr").open().frames) > 1
     again = call("recover", tmp_path).stdout
     assert again.count("already") == 3, again
 
@@ -256,6 +258,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     assert {path: after.get(path) for path in before} == before
     assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
     call("check", tmp_path)
+    assert len(ChunkedDataset(tmp_path / "l5kit" / "d_recovered.zarr").open().frames) > 1
     again = call("recover", tmp_path).stdout
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after

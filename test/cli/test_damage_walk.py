@@ -214,7 +214,6 @@ convert IN -o OUT/new --dry-run
 convert --from IN -o OUT/new --dry-run
 convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
-convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
 status IN
@@ -229,11 +228,8 @@ recover IN
 check IN
 report IN -o OUT/x.html
 report DRIVE -o IN
-view IN -o OUT/x.rrd
-view DRIVE -o IN
 sheet IN -o OUT/x.png
 sheet ZIP -o IN
-mask IN -o OUT/masks
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
@@ -323,7 +319,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"sheet": "edgefirst/*", "view": "edgefirst/*"}
+    patterns = {"sheet": "edgefirst/*"}
     return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
 
 
