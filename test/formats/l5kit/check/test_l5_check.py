@@ -269,7 +269,8 @@ def test_a_folder_in_place_of_a_file_is_an_error_of_its_own_for_every_reader(
     (dataset / name).mkdir()
     assert "Is a directory" in said(check(dataset))
     with pytest.raises(DatasetError, match=re.escape(f"{dataset / name}: ")):
-        summary(ChunkedDataset(dataset).open())
+        opened = ChunkedDataset(dataset).open()
+        _ = [array[:] for array in (opened.scenes, opened.frames, opened.agents)]
 
 
 def odd_intervals(dataset: Path, edges: list[int]) -> None:
