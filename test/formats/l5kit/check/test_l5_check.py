@@ -269,8 +269,13 @@ def test_a_folder_in_place_of_a_file_is_an_error_of_its_own_for_every_reader(
     (dataset / name).mkdir()
     assert "Is a directory" in said(check(dataset))
     with pytest.raises(DatasetError, match=re.escape(f"{dataset / name}: ")):
-        opened = ChunkedDataset(dataset).open()
-        _ = [array[:] for array in (opened.scenes, opened.frames, opened.agents)]
+        read_all(dataset)
+
+
+def read_all(dataset: Path) -> None:
+    opened = ChunkedDataset(dataset).open()
+    for array in (opened.scenes, opened.frames, opened.agents):
+        assert len(array[:]) == len(array)
 
 
 def odd_intervals(dataset: Path, edges: list[int]) -> None:
