@@ -1,4 +1,4 @@
-"""Other encoders: all that they make is sound, and nothing wrong comes of it where packets or slices are lost."""
+"""Other encoders: all pictures come, and none that is wrong where packets or slices were lost."""
 
 from __future__ import annotations
 
