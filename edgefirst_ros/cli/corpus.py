@@ -1,4 +1,4 @@
-"""edgefirst-ros catalog and select: ask many datasets as one, and choose from them."""
+"""edgefirst-ros select: choose samples from many datasets as one."""
 
 from __future__ import annotations
 
@@ -7,55 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli.options import Quiet
 from edgefirst_ros.cli.shared import EXIT_POOR, guarded, print_error
 from edgefirst_ros.cli.terminal import make_console, print_line, say
-
-
-def catalog(
-    sets: Annotated[
-        list[str],
-        typer.Argument(metavar="FOLDER...", help="Datasets, or folders above them; paths or URLs."),
-    ],
-    *,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.parquet",
-            help="The catalogue, new or to be renewed; or its URL.",
-        ),
-    ],
-) -> None:
-    """Make a table of all samples of EdgeFirst datasets, which any tool can ask, or bring one up to date.
-
-    A row a sample: drive, time, place, speed, pose, companions, objects by class, quality, files. Of datasets
-    that did not change nothing is read again. [bold]docs/corpus.md[/] has the columns.
-
-    Exit codes: 0 done; 1 a dataset could not be read, and is not in it; 2 no dataset there.
-
-    [bold]Example[/]
-
-      edgefirst-ros catalog sets/ -o catalog.parquet
-
-      edgefirst-ros catalog s3://bucket/sets -o s3://bucket/sets/catalog.parquet
-    """
-    err = make_console(stderr=True)
-    with guarded(err):
-        from edgefirst_ros.corpus.catalog import catalog as make_catalog
-
-        done = make_catalog(sets, output)
-        for fault in done.faults:
-            print_error(err, fault)
-        say(
-            f"{done.path}\n  {done.samples:,} samples; datasets: {done.added:,} read, {done.kept:,} kept, "
-            f"{done.removed:,} removed or replaced"
-        )
-    if done.faults:
-        raise typer.Exit(EXIT_POOR)
 
 
 class SplitBy(StrEnum):
@@ -66,7 +23,13 @@ class SplitBy(StrEnum):
 
 
 def select(
-    source: Annotated[str, typer.Argument(metavar="CATALOG", help="The catalogue; may be a URL.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER|CATALOG",
+            help="A folder of datasets, whose catalog.parquet is made or renewed; or a catalogue. Or a URL.",
+        ),
+    ],
     *,
     output: Annotated[
         Path,
@@ -108,7 +71,7 @@ def select(
 
     [bold]Examples[/]
 
-      edgefirst-ros select catalog.parquet --where "person > 0 and speed_mps > 5" --every-m 5 -o subset
+      edgefirst-ros select sets/ --where "person > 0 and speed_mps > 5" --every-m 5 -o subset
 
       edgefirst-ros select catalog.parquet --per-drive 200 --split drive --seed 1 -o subset
 
@@ -118,6 +81,8 @@ def select(
     with guarded(err, instead="--overwrite replaces it"):
         from edgefirst_ros.corpus.choose import select as choose
 
+        if not source.endswith(".parquet"):
+            source = _renewed(err, source)
         done = choose(
             source,
             output,
@@ -136,3 +101,13 @@ def select(
         say(f"{done.path}\n  {done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets")
     if not done.samples:
         raise typer.Exit(EXIT_POOR)
+
+
+def _renewed(err: Console, folder: str) -> str:
+    """The catalogue of a folder of datasets, made or brought up to date: a row a sample."""
+    from edgefirst_ros.corpus.catalog import catalog
+
+    place = f"{folder.rstrip('/')}/catalog.parquet"
+    for fault in catalog(folder, place).faults:
+        print_error(err, fault)
+    return place

@@ -181,7 +181,7 @@ def opened(path: Path) -> pq.ParquetFile:
     """
     if not path.is_file():
         raise DatasetNotFound(f"{path}: no such catalogue")
-    with refusing(path, DatasetError, "is no catalogue: edgefirst-ros catalog makes one"):
+    with refusing(path, DatasetError, "is no catalogue: edgefirst-ros select FOLDER makes one"):
         file = pq.ParquetFile(path)
         if (file.schema_arrow.metadata or {}).get(_NOTE) != FORMAT:
             raise ValueError("its metadata do not say so")

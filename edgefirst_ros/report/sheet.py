@@ -28,26 +28,26 @@ NOISE_HEADROOM_DB = 2.0
 LEAST_CONTRAST_DB = 20.0
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
 KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
-SOFTWARE = "edgefirst-ros sheet"
+SOFTWARE = "edgefirst-ros report"
 """EXIF Software of a contact sheet, by which it is known again."""
 JPEG_QUALITY = 90
 
 
-def refuse_output(output: Path, *, overwrite: bool = False) -> None:
-    """Refuse to write a sheet in place of anything but an earlier sheet, unless ``overwrite``.
+def refuse_picture(output: Path) -> None:
+    """Refuse to write a sheet in place of anything but an earlier sheet.
 
     Raises:
         ConfigError: the name is that of no picture.
         OutputExists: something else is there.
     """
     if output.suffix.lower() not in KINDS:
-        raise ConfigError([f"--output {output}: a sheet is a picture; end its name in {', '.join(KINDS)}"])
+        raise ConfigError([f"--picture {output}: a sheet is a picture; end its name in {', '.join(KINDS)}"])
     if not output.exists():
         return
     if not output.is_file():
         raise OutputExists(f"{output}: is no file; nothing was written")
-    if not (overwrite or _is_sheet(output)):
-        raise OutputExists(f"{output}: exists and is no contact sheet; --overwrite replaces it")
+    if not _is_sheet(output):
+        raise OutputExists(f"{output}: exists and is no contact sheet; name another file")
 
 
 def _is_sheet(path: Path) -> bool:
@@ -58,7 +58,7 @@ def _is_sheet(path: Path) -> bool:
         return False
 
 
-def write_sheet(sheet: Image.Image, output: Path, *, overwrite: bool = False) -> None:
+def write_sheet(sheet: Image.Image, output: Path) -> None:
     """Write a sheet as PNG or JPEG, as the name of the file says.
 
     Raises:
@@ -66,7 +66,7 @@ def write_sheet(sheet: Image.Image, output: Path, *, overwrite: bool = False) ->
         OutputExists: something else is there.
         WriteError: it cannot be written.
     """
-    refuse_output(output, overwrite=overwrite)
+    refuse_picture(output)
     exif = Image.Exif()
     exif[Base.Software] = SOFTWARE
     data = BytesIO()

@@ -64,7 +64,7 @@ def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Pa
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
         (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
         (["info"], "RECORDING... is missing: Recordings (MCAP"),
-        (["status", "a", "b"], "got unexpected extra argument"),
+        (["recover", "a", "b"], "got unexpected extra argument"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
         (["inof"], "no such command 'inof'"),
@@ -105,26 +105,27 @@ def test_check_names_the_official_reader_that_was_not_asked(drive: Path, tmp_pat
 def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset, sheet = tmp_path / "edgefirst" / "d", tmp_path / "s.png"
-    assert run("sheet", dataset, "-o", sheet)[0] == 0
-    assert run("sheet", dataset / "d.zip", "-o", sheet, "--rows", "1")[0] == 0
+    assert run("report", dataset, "--picture", sheet)[0] == 0
+    assert run("report", dataset / "d.zip", "--picture", sheet, "--rows", "1")[0] == 0
     assert Image.open(sheet).format == "PNG"
     before = drive.read_bytes()
     for other, why in (
-        ("r.png", "exists and is no contact sheet; --overwrite"),
+        ("r.png", "exists and is no contact sheet"),
         ("r.mcap", "end its name in .png"),
     ):
         (tmp_path / other).write_bytes(before)
-        code, _, said = run("sheet", dataset, "-o", tmp_path / other)
+        code, _, said = run("report", dataset, "--picture", tmp_path / other)
         assert code == 2
         assert why in said
         assert (tmp_path / other).read_bytes() == before
     Image.new("RGB", (8, 8)).save(tmp_path / "holiday.jpg")
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 2
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg", "--overwrite")[0] == 0
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 2
+    (tmp_path / "holiday.jpg").unlink()
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
     with Image.open(tmp_path / "holiday.jpg") as picture:
         assert (picture.format, picture.width > 1000) == ("JPEG", True)
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 0
-    assert "is no file" in run("sheet", dataset, "-o", make(tmp_path / "folder.png"), "--overwrite")[2]
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
+    assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
 
 
 def make(folder: Path) -> Path:
@@ -137,7 +138,7 @@ def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         (drive, "holds no dataset of a known format"),
         (tmp_path / "none", "no such file or folder"),
     ):
-        code, _, said = run("sheet", given, "-o", tmp_path / "s.png")
+        code, _, said = run("report", given, "--picture", tmp_path / "s.png")
         assert code == 2
         assert f"{given}: {why}" in said
 
@@ -306,21 +307,24 @@ def test_what_is_said_of_an_output_that_exists_can_be_done(drive: Path) -> None:
 def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset = tmp_path / "edgefirst" / "d"
-    assert run("sheet", tmp_path, "-o", tmp_path / "s.png")[0] == 0
+    assert run("report", tmp_path, "--picture", tmp_path / "s.png")[0] == 0
     convert([drive], tmp_path, build_config({}), dataset="e")
-    code, _, said = run("sheet", tmp_path, "-o", tmp_path / "s.png")
+    code, _, said = run("report", tmp_path, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "holds 2 datasets; name one of them" in said.replace("\n", " ")
     table = (dataset / "d.arrow").read_bytes()
     (dataset / "d.arrow").write_bytes(b"no table")
-    assert "is not a complete Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert "is not a complete Arrow file" in run("report", dataset, "--picture", tmp_path / "s.png")[2]
     (dataset / "d.arrow").write_bytes(table)
     archive = (dataset / "d.zip").read_bytes()
     flipped = archive.index(b"DATA binary\n") + 100
     (dataset / "d.zip").write_bytes(archive[:flipped] + b"!" + archive[flipped + 1 :])
-    assert "is damaged: its length or CRC-32 is wrong" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert (
+        "is damaged: its length or CRC-32 is wrong"
+        in run("report", dataset, "--picture", tmp_path / "s.png")[2]
+    )
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
-    code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
+    code, _, said = run("report", dataset, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "is not a complete ZIP file" in said
 
@@ -337,7 +341,6 @@ def test_the_version_is_said() -> None:
         "simulate",
         "recover",
         "check",
-        "sheet",
         "capture",
         "play",
     ],

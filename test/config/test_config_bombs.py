@@ -112,7 +112,7 @@ capture -o o --zenoh tcp/127.0.0.1:1 --duration nan
 capture -o o --zenoh tcp/127.0.0.1:1 --duration 1e300
 capture -o o --zenoh tcp/127.0.0.1:1 --split-every-m inf
 capture -o o --zenoh tcp/127.0.0.1:1 --split-every-s 1e-300
-sheet d -o x.png --rows {BIG}
+report d --picture x.png --rows {BIG}
 simulate -o o --seconds nan
 simulate -o o --seconds 1e-400
 simulate -o o --seed {BIG}

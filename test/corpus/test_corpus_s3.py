@@ -360,16 +360,15 @@ def test_commands_look_at_what_is_in_a_bucket(bucket: str, s3: S3Server, tmp_pat
     here, there = run("check", made), run("check", url)
     assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
     assert f"edgefirst/{NAME}" in there.stdout
-    for command, ending in (("sheet", "png"), ("report", "html")):
+    for option, ending, rows in (("--picture", "png", ["--rows", 2]), ("-o", "html", [])):
         s3.log.clear()
-        rows = ["--rows", 2] if command == "sheet" else []
         local, remote = tmp_path / f"local.{ending}", tmp_path / f"remote.{ending}"
         for place, output in ((made, local), (url, remote)):
-            done = run(command, place, "-o", output, *rows)
+            done = run("report", place, option, output, *rows)
             assert done.exit_code == 0, done.stderr
         assert remote.read_bytes() == local.read_bytes()
         of_zip = sum(r.received for r in s3.log.of("GET") if r.path.endswith(".zip"))
-        assert 0 < of_zip < (size / 3 if command == "sheet" else size * 1.1)
+        assert 0 < of_zip < (size / 3 if rows else size * 1.1)
     missing = run("check", f"{bucket}/none")
     assert missing.exit_code == 2
     assert f"{bucket}/none" in missing.stderr
