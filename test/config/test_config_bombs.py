@@ -110,7 +110,6 @@ play x.mcap --speed 1e300
 play x.mcap --wait inf
 capture -o o --zenoh tcp/127.0.0.1:1 --duration nan
 capture -o o --zenoh tcp/127.0.0.1:1 --duration 1e300
-capture -o o --zenoh tcp/127.0.0.1:1 --split-every-m inf
 capture -o o --zenoh tcp/127.0.0.1:1 --split-every-s 1e-300
 report d --picture x.png --rows {BIG}
 simulate -o o --seconds nan

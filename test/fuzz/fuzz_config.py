@@ -25,7 +25,7 @@ PLAIN = b"""formats: [edgefirst, ncore, l5kit]
 reference: camera/h264
 rate_hz: 2.5
 prefix: maivin
-edgefirst: {schema_version: '2026.10', container: folder, exif_camera: [X, auto], sensor_width_mm: 5.6}
+edgefirst: {schema_version: '2026.10', container: folder, exif_camera: [X, auto]}
 l5kit: {points: both}
 ncore: {unknown_pose: cut}
 ego: {smoothing: lag}

@@ -187,7 +187,7 @@ def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
     from rcl_interfaces.srv import DescribeParameters  # noqa: PLC0415
 
     graph.capture(tmp_path / "out")
-    names = ["jpeg_quality", "topics.imu.clock", "look_every_s", "formats", "edgefirst.sensor_width_mm"]
+    names = ["jpeg_quality", "topics.imu.clock", "look_every_s", "formats", "vehicle.rear_overhang_m"]
     request = DescribeParameters.Request(names=names)
     quality, clock, look, formats, width = graph.call(
         DescribeParameters, "/capture/describe_parameters", request

@@ -63,13 +63,13 @@ def test_given_values_arrive() -> None:
 
 
 def test_what_stands_for_none_is_none() -> None:
-    config = back({"prefix": "", "edgefirst.sensor_width_mm": math.nan, "ego.rig_from_imu_xyzw": []})
+    config = back({"prefix": "", "vehicle.rear_overhang_m": math.nan, "ego.rig_from_imu_xyzw": []})
     assert config.prefix is None
-    assert config.edgefirst.sensor_width_mm is None
+    assert config.vehicle.rear_overhang_m is None
     assert config.ego.rig_from_imu_xyzw is None
-    config = back({"prefix": "rt", "edgefirst.sensor_width_mm": 5.6, "ego.rig_from_imu_xyzw": [0.0, 0, 0, 1]})
+    config = back({"prefix": "rt", "vehicle.rear_overhang_m": 1.5, "ego.rig_from_imu_xyzw": [0.0, 0, 0, 1]})
     assert config.prefix == "rt"
-    assert config.edgefirst.sensor_width_mm == 5.6
+    assert config.vehicle.rear_overhang_m == 1.5
     assert config.ego.rig_from_imu_xyzw == (0, 0, 0, 1)
 
 

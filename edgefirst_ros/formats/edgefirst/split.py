@@ -14,6 +14,10 @@ from dataclasses import dataclass
 GROUPS = ("train", "val")
 
 
+BLOCK_S = 10.0
+"""Intended length of a block: scenes that are alike are in one group."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockSplit:
     """The split of one sequence.
@@ -32,15 +36,13 @@ class BlockSplit:
         last_ns: time of its last sample.
         val_ratio: share of val, 0 to 1.
         block_s: intended length of a block in seconds.
-        seed: another one draws other blocks.
     """
 
     sequence: str
     first_ns: int
     last_ns: int
     val_ratio: float
-    block_s: float
-    seed: int = 0
+    block_s: float = BLOCK_S
 
     def group(self, time_ns: int) -> str:
         """The group of the sample at a time: train or val."""
@@ -59,8 +61,7 @@ class BlockSplit:
 
     def _drawn(self, stratum: int, blocks: int, val: int) -> int:
         begin, end = stratum * blocks // val, (stratum + 1) * blocks // val
-        text = f"{self.sequence}\0{stratum}" + (f"\0{self.seed}" if self.seed else "")
-        return begin + _number(text) % (end - begin)
+        return begin + _number(f"{self.sequence}\0{stratum}") % (end - begin)
 
 
 def drive_of(sequences: Iterable[str]) -> str:
