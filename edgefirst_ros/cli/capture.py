@@ -424,7 +424,7 @@ def _no_pages(_: Sequence[Path]) -> Made:
 
 
 def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.report.runs import make_pages
+    from edgefirst_ros.report import make_pages
 
     return make_pages(paths)
 

@@ -136,10 +136,10 @@ def _of_recording(
 ) -> bool:
     """Make the page of a recording; returns whether it was interrupted before its end."""
     from edgefirst_ros.offline.forecast import outline
-    from edgefirst_ros.report.scene import SceneWriter
 
     with extra():
         from edgefirst_ros.report.page.make import make_recording_page, refuse_output
+        from edgefirst_ros.report.page.thumbnails import SceneWriter
 
     refuse_output(output)
     writer = SceneWriter()
