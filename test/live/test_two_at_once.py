@@ -93,7 +93,7 @@ def test_beside_a_live_capture(tmp_path: Path) -> None:
     endpoint, output = free_endpoint(), tmp_path / "out"
     names = ("--name", "d", "--session", "s", "--format", ",".join(FORMATS))
     sink = ("capture", "--zenoh-listen", endpoint, "-o", output, *names)
-    source = ("play", drive(), "--zenoh", endpoint, "--wait", "60", "--rate", "0.3")
+    source = ("play", drive(), "--zenoh", endpoint, "--wait", "60", "--speed", "0.3")
     with started(tmp_path / "capture", *sink) as capture, started(tmp_path / "play", *source):
         await_condition("datasets", lambda: is_held(output, capture))
         owner = rf"process {capture.popen.pid} \([^)]* capture [^)]*\) has ended"
