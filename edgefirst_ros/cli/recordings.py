@@ -253,7 +253,7 @@ def _rig(given: Path | None) -> dict[str, Any]:
         return {}
     import yaml
 
-    from edgefirst_ros.config.files import parse_yaml, read_named
+    from edgefirst_ros.config.yamltext import parse_yaml, read_named
     from edgefirst_ros.simulation.rig import RIGS, rig_options
 
     try:
@@ -273,7 +273,7 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
     """Settings ``a.b=value``, with values in YAML, as nested mappings."""
     import yaml
 
-    from edgefirst_ros.config.files import parse_yaml
+    from edgefirst_ros.config.yamltext import parse_yaml
 
     values: dict[str, Any] = {}
     for setting in settings:

@@ -16,8 +16,9 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.files import load_values, parse_yaml
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.config.yamltext import parse_yaml
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
