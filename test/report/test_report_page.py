@@ -423,7 +423,7 @@ class TestDrawing:
         drawn = section(document(parsed(values), "t", []), "track")
         west, east = (float(x) for x in re.findall(r'points="([\d.]+),', drawn))
         assert east - west == pytest.approx(22.2 * 28, abs=2)
-        assert ">10 m<" in drawn
+        assert ">5 m<" in drawn
 
     def test_what_sensors_lost_together_is_drawn_of_each_by_itself(self) -> None:
         topics = {f"/{n}": stream("radar_cube", 0, 40 + n / 2, 2) for n in range(2)}

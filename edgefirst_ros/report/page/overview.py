@@ -266,7 +266,9 @@ def track(report: Report, pins: Mapping[int, int]) -> Html:
         parts.append(
             joined(pin, tag("text", number, x=x, y=y, dy=".35em", class_="pin-text", text_anchor="middle"))
         )
-    length_m = 10.0 ** math.floor(math.log10(WIDTH / 3 / scale))
+    most_m = WIDTH / 3 / scale
+    power = 10.0 ** math.floor(math.log10(most_m))
+    length_m = power * max(step for step in (1, 2, 5) if step * power <= most_m)
     parts += [
         tag("path", d=f"M16 {HEIGHT - 14:g}h{length_m * scale:g}", class_="scale"),
         tag("text", distance(length_m), x=16, y=HEIGHT - 22, class_="map-text"),
