@@ -27,11 +27,11 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17320,
+    "formats": 17200,
     "pipeline": 5990,
-    "video": 4120,
+    "video": 2220,
     "sources": 4090,
-    "report": 3230,
+    "report": 2700,
     "cli": 2940,
     "model": 2900,
     "nodes": 2500,
@@ -41,11 +41,11 @@ CEILINGS: Mapping[str, int] = {
     "live": 1790,
     "fleet": 2570,
     "offline": 1470,
-    "config": 1610,
+    "config": 1540,
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 325, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1288, "options": 81}
+MOST = {"modules": 316, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1242, "options": 74}
 
 
 def code_lines(path: Path) -> int:
