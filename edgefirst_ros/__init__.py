@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.corpus.describing import info as info
     from edgefirst_ros.corpus.reading import collate as collate
     from edgefirst_ros.corpus.reading import open as open  # noqa: A004 - that is what it does
-    from edgefirst_ros.corpus.scenery import export_colmap as export_colmap
-    from edgefirst_ros.corpus.scenery import export_nerfstudio as export_nerfstudio
-    from edgefirst_ros.corpus.shards import export_shards as export_shards
     from edgefirst_ros.corpus.yolo import export_yolo as export_yolo
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
     from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
@@ -34,9 +31,6 @@ PUBLIC = {
     "collate": "corpus.reading",
     "export_coco": "corpus.coco",
     "export_yolo": "corpus.yolo",
-    "export_shards": "corpus.shards",
-    "export_colmap": "corpus.scenery",
-    "export_nerfstudio": "corpus.scenery",
     "catalog": "corpus.catalog",
     "select": "corpus.choose",
     "rasterise": "formats.edgefirst.read.decoding",

@@ -166,8 +166,8 @@ NAMES_A_FORMAT = re.compile(
     re.IGNORECASE,
 )
 READER = (
-    "catalog", "choose", "coco", "corpus", "describing", "exporting", "facts", "fetching", "leaks", "places",
-    "reading", "remote", "shards", "subset", "yolo",
+    "catalog", "choose", "coco", "corpus", "describing", "exporting", "facts", "fetching", "places",
+    "reading", "remote", "subset", "yolo",
 )  # fmt: skip
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",

@@ -128,7 +128,6 @@ def check(
                 looked |= user in FORMATS[result.format].users
                 if official is None and (package := FORMATS[result.format].official):
                     unasked[package] = None
-            sound &= _told_leak(err, Path(str(place))) or not strict
         for package in unasked:
             print_line(
                 err,
@@ -139,21 +138,6 @@ def check(
             raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
     if not sound:
         raise typer.Exit(EXIT_POOR)
-
-
-def _told_leak(err: Console, path: Path) -> bool:
-    """Say how many samples for validation have a neighbour for training; False if one of another dataset."""
-    from edgefirst_ros.corpus.leaks import find_leak
-
-    leak = find_leak(path)
-    if leak is None or not leak.near:
-        return True
-    if leak.elsewhere:
-        advice = "a drive is there twice, or two devices drove together: edgefirst-ros select --split place"
-        print_line(err, f"[yellow]warning[/]: {leak.text}, {leak.elsewhere:,} of another dataset; {advice}")
-        return False
-    print_line(err, f"note: {leak.text}, as blocks of time adjoin; split: drive or place avoids it")
-    return True
 
 
 def _refuse_unknown(user: str) -> None:

@@ -245,9 +245,6 @@ select IN -o OUT/new --every-n 2
 select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
-export shards IN -o OUT/new
-export colmap IN -o OUT/new
-export nerfstudio IN -o OUT/new --masks IN
 export coco ZIP -o IN
 l5kit show IN
 l5kit merge IN IN -o OUT/all.zarr
@@ -360,5 +357,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
     assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
-    exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
+    exports = {"coco", "yolo"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports
