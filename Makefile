@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -76,14 +76,6 @@ test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and 
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' torch
 	touch $@
 
-# In a venv of its own, because Rerun installs 520 MB.
-test-view: .venv-view/ready ## drawings of recordings and datasets, read back with Rerun
-	.venv-view/bin/python -m pytest test/report test/cli/test_report_places.py
-
-.venv-view/ready: setup.py pyproject.toml
-	$(PYTHON) -m venv .venv-view
-	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
-	touch $@
 
 # In a venv of its own, because the vendor's validator installs 620 MB.
 test-studio: .venv-validator/ready oracles ## what the vendor's tools make of datasets, its validator, too
@@ -149,4 +141,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .aarch64 $(DEMO) build dist *.egg-info

@@ -214,7 +214,6 @@ convert IN -o OUT/new --dry-run
 convert --from IN -o OUT/new --dry-run
 convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
-convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
 status IN
@@ -229,11 +228,8 @@ recover IN
 check IN
 report IN -o OUT/x.html
 report DRIVE -o IN
-view IN -o OUT/x.rrd
-view DRIVE -o IN
 sheet IN -o OUT/x.png
 sheet ZIP -o IN
-mask IN -o OUT/masks
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
@@ -246,9 +242,6 @@ select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
 export coco ZIP -o IN
-l5kit show IN
-l5kit merge IN IN -o OUT/all.zarr
-l5kit split IN -o OUT/parts
 """.strip().split("\n")
 
 
@@ -323,7 +316,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"l5kit": "l5kit/*.zarr", "sheet": "edgefirst/*", "view": "edgefirst/*"}
+    patterns = {"sheet": "edgefirst/*"}
     return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
 
 
@@ -356,6 +349,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
     exports = {"coco", "yolo"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports
