@@ -32,7 +32,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 4120,
     "sources": 4090,
     "report": 3230,
-    "cli": 2940,
+    "cli": 2880,
     "model": 2900,
     "nodes": 2500,
     "ego": 2650,
@@ -42,10 +42,10 @@ CEILINGS: Mapping[str, int] = {
     "fleet": 2570,
     "offline": 1470,
     "config": 1610,
-    "corpus": 2990,
+    "corpus": 2260,
     PLAIN: 90,
 }
-MOST = {"modules": 328, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1292, "options": 81}
+MOST = {"modules": 323, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1281, "options": 81}
 
 
 def code_lines(path: Path) -> int:
