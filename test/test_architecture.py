@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
-    "corpus": "config formats model report sources",
+    "corpus": "config formats model sources",
     "fleet": "config corpus formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
     "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
