@@ -20,11 +20,11 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from edgefirst_ros.corpus.yolo import export_yolo
 from PIL import Image
 from read_drive import BATCH, KEYS, dataset
 
 import edgefirst_ros
-from edgefirst_ros.corpus.yolo import export_yolo
 
 try:
     import torch

@@ -20,8 +20,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import edgefirst_ros
 from edgefirst_ros.corpus import fetching
+
+import edgefirst_ros
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "test")]
 from read_drive import KEYS, dataset  # noqa: E402

@@ -40,9 +40,9 @@ def coco(sources: Sources, *, output: Output, unlabelled: Unlabelled = False) ->
       edgefirst-ros export coco sets/monday sets/tuesday -o coco
     """
     with guarded(make_console(stderr=True)):
-        from edgefirst_ros.corpus.coco import export_coco
+        from edgefirst_ros import export_coco, open  # noqa: A004
 
-        for path in export_coco(sources, output, unlabelled="include" if unlabelled else "leave out"):
+        for path in export_coco(open(sources, format="edgefirst"), output, unlabelled=unlabelled):
             say(f"{path}")
 
 
@@ -55,6 +55,6 @@ def yolo(sources: Sources, *, output: Output, unlabelled: Unlabelled = False) ->
       edgefirst-ros export yolo sets -o yolo
     """
     with guarded(make_console(stderr=True)):
-        from edgefirst_ros.corpus.yolo import export_yolo
+        from edgefirst_ros import export_yolo, open  # noqa: A004
 
-        say(f"{export_yolo(sources, output, unlabelled=unlabelled)}")
+        say(f"{export_yolo(open(sources, format='edgefirst'), output, unlabelled=unlabelled)}")

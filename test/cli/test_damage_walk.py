@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from edgefirst_ros.corpus.catalog import catalog
 from notes_made import SOUND
 from PIL import Image
 from recorded import messages
@@ -31,7 +32,6 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.catalog import catalog
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 

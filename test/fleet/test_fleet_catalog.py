@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from edgefirst_ros.corpus import catalog as catalogues
 from fleets import CUT, GARBAGE, make_drives, run
 from s3server import S3Server
 
 import edgefirst_ros
-from edgefirst_ros.corpus import catalog as catalogues
 
 
 @pytest.fixture(scope="module")

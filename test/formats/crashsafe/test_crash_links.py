@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from drives import simulated
+from edgefirst_ros.corpus.coco import export_coco
+from edgefirst_ros.corpus.reading import open as open_dataset
 from livedrive import FORMATS
 from typer.testing import CliRunner, Result
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.coco import export_coco
-from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.names import move_aside, refuse_links
 from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError
