@@ -37,7 +37,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 # and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
 # other processes for a seventh of their time.
 test: QUICK := --quick
-test: ## lint, types and the suite but for what is marked as long, in a quarter of an hour
+test: ## lint, types and the suite but for what is marked as long, in eight minutes
 test-all: ## the whole suite
 test test-all:
 	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)
@@ -59,7 +59,7 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 # What reads foreign bytes, with the oldest versions that setup.py allows; make test has the newest.
 test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest libraries that setup.py allows
 	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/model \
-		test/video test/corpus
+		test/video
 
 .venv-oldest/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-oldest
@@ -69,7 +69,7 @@ test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest l
 
 # In a venv of its own, because torch with what it brings for GPUs is 5 GB.
 test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and the examples that train
-	.venv-torch/bin/python -m pytest test/corpus/test_torch.py
+	.venv-torch/bin/python -m pytest test/formats/edgefirst/read/test_torch.py
 
 .venv-torch/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-torch

@@ -20,7 +20,6 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from edgefirst_ros.corpus.yolo import export_yolo
 from PIL import Image
 from read_drive import BATCH, KEYS, dataset
 
@@ -65,7 +64,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     """The same pictures in other ways."""
     folder = place.parent / "others"
     if not folder.is_dir():
-        export_yolo(place, folder / "yolo", unlabelled=True)
+        edgefirst_ros.export_yolo(place, folder / "yolo", unlabelled=True)
     yield "PIL and zipfile", Zipped(place)
     try:
         from torchvision.datasets import ImageFolder  # noqa: PLC0415

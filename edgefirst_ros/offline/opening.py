@@ -85,8 +85,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     """
     if format not in {None, NAME, *_others()}:
         raise ConfigError([f"format: expected one of {', '.join((NAME, *_others()))}, found {format}"])
-    is_one = isinstance(place, str | PathLike | Url)
-    places = [place] if is_one else [*place]  # type: ignore[misc, list-item]
+    places = [place] if isinstance(place, str | PathLike | Url) else [*place]
     paths = [nearby(located(each)) for each in places]
     if format not in {None, NAME}:
         return _other(paths, format)
@@ -103,7 +102,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         transform=transform,
         labels=labels,
         labelled=labelled,
-        as_corpus=not is_one,
+        as_corpus=not isinstance(place, str | PathLike | Url),
     )
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from edgefirst_ros.corpus.catalog import catalog
 from notes_made import SOUND
 from PIL import Image
 from recorded import messages
@@ -32,6 +31,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
+from edgefirst_ros.formats.edgefirst.catalog import catalog
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 
@@ -235,10 +235,8 @@ capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
 play IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
 play DRIVE --zenoh-config IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
-catalog IN -o OUT/new.parquet
-catalog ZIP -o IN
-select IN -o OUT/new --every-n 2
-select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
+select IN -o OUT/new
+select IN -o OUT/new --where car>0
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
 export coco ZIP -o IN

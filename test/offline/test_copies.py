@@ -203,7 +203,7 @@ def test_l5kit_in_a_store_is_that_here(bucket: str, tmp_path: Path) -> None:
     upload(out, f"{bucket}/out")
     opened, local = edgefirst_ros.open(f"{bucket}/out/l5kit/{NAME}.zarr"), edgefirst_ros.open(out)
     assert len(opened) == len(local) > 0
-    assert (opened[2]["image"] == local[2]["image"]).all()
+    assert (opened[2]["target_positions"] == local[2]["target_positions"]).all()
 
 
 def run(*command: object) -> Result:

@@ -123,7 +123,7 @@ def test_l5kit_is_read_as_l5kit_reads_it(out: Path) -> None:
     assert len(opened) == len(frames) > 0
     sample: Any = opened[2]
     assert sample["timestamp"] == frames[2:3]["timestamp"][0]
-    assert {"image", "target_positions", "world_from_agent"} <= sample.keys()
+    assert {"target_positions", "world_from_agent"} <= sample.keys()
 
 
 def test_of_several_formats_one_can_be_chosen(out: Path, tmp_path: Path) -> None:
