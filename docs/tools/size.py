@@ -29,7 +29,7 @@ LOOSE_LINES = 60
 CEILINGS: Mapping[str, int] = {
     "formats": 17320,
     "pipeline": 5990,
-    "video": 4120,
+    "video": 2220,
     "sources": 4090,
     "report": 3230,
     "cli": 2880,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1610,
     PLAIN: 90,
 }
-MOST = {"modules": 325, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1288, "options": 81}
+MOST = {"modules": 318, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1262, "options": 80}
 
 
 def code_lines(path: Path) -> int:

@@ -29,7 +29,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import Latency
-from edgefirst_ros.video.bitstream import head, is_parameter_set
+from edgefirst_ros.video.headers import head, is_parameter_set
 
 FIRST = f"{HOST}_2026_05_01_09_00_00"
 SECOND = f"{HOST}_2026_05_01_09_00_02"

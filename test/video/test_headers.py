@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rewrite import escape, nal_units, rejoin
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
-from edgefirst_ros.video.bitstream import head, is_keyframe, unescape
+from edgefirst_ros.video.headers import head, is_keyframe, unescape
 
 SEI_AT_ONCE = bytes((6, 6, 1, 0b11000000, 0x80))
 SEI_AFTER_ONE = bytes((6, 6, 1, 0b01011000, 0x80))
