@@ -63,7 +63,7 @@ RUN = {"README.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader, below",
-    "training.md": "test/corpus, with torch",
+    "training.md": "test/formats/edgefirst/read/test_torch.py",
     "adding-a-sensor.md": "test/model/test_adding_a_sensor.py runs it in a copy of the package",
 }
 
