@@ -80,7 +80,7 @@ COMMANDS = {
     "check": "datasets",
     "report": "report",
     "export": "export",
-    "select": "corpus",
+    "select": "datasets",
     "suggest": "suggest",
     "recover": "datasets",
     "simulate": "recordings",

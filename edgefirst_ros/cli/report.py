@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +13,12 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
+    fetched,
     guarded,
     interruptible,
     make_config,
     refuse_for_datasets,
     run_of,
-    standing_for,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
 from edgefirst_ros.model.errors import extra
@@ -86,7 +85,7 @@ def report(
     err = make_console(stderr=True)
     stop = threading.Event()
     interrupted = False
-    with guarded(err), ExitStack() as stack:
+    with guarded(err):
         from edgefirst_ros.sources.location import location_of
 
         given = location_of(path)
@@ -94,7 +93,7 @@ def report(
             from edgefirst_ros.report.sheet import contact_sheet, refuse_picture, write_sheet
 
             refuse_picture(picture)
-        place = stack.enter_context(standing_for(given))
+        place = fetched(given)
         if picture is not None:
             write_sheet(contact_sheet(Path(str(place)), rows), picture)
             say(f"{picture}")

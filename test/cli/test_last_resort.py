@@ -102,13 +102,6 @@ def test_a_fault_in_another_thread_is_told_and_ends_with_2(tmp_path: Path) -> No
     assert "Traceback" not in said
 
 
-def test_what_python_ignores_is_told_in_a_line_too(tmp_path: Path) -> None:
-    _, _, said = run("unraisable", tmp_path)
-    assert "Traceback" not in said
-    assert "\x1b" not in said
-    assert "a fault of edgefirst-ros (which could go on): KeyError" in said
-
-
 def test_a_thread_that_waits_does_not_keep_the_process(tmp_path: Path) -> None:
     code, _, said = run("lingering", tmp_path)
     assert code == 2

@@ -67,29 +67,3 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
     assert deserialize_message(message.data, NavSatFix).altitude == 12.5
     assert "durability: 1" in channel.metadata["offered_qos_profiles"]
     assert sum(each[1].topic == "/radar/targets" for each in found) > 10
-
-
-def test_a_publisher_that_does_not_latch_is_recorded_beside_one_that_does(
-    graph: Graph, tmp_path: Path
-) -> None:
-    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
-    from rclpy.serialization import deserialize_message  # noqa: PLC0415
-    from sensor_msgs.msg import NavSatFix  # noqa: PLC0415
-
-    node = graph.capture(tmp_path / "live", "record:=true", f"session:={SEQUENCE}")
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    first = graph.node.create_publisher(NavSatFix, "/odd", latched)
-    first.publish(NavSatFix(altitude=1.0))
-    graph.activate()
-    graph.wait("the first, heard", first.get_subscription_count, alive=[node])
-    graph.spin(0.5)
-    with graph.another("other") as other:
-        second = other.create_publisher(NavSatFix, "/odd", 10)
-        graph.wait("the second, heard", second.get_subscription_count, alive=[node])
-        graph.spin(0.5)
-        second.publish(NavSatFix(altitude=2.0))
-        graph.spin(0.5)
-    assert graph.change("deactivate")
-    recording = tmp_path / "live" / "recordings" / f"{SEQUENCE}.mcap"
-    found = [message.data for message in McapRecording(recording).messages() if message.topic == "/odd"]
-    assert [deserialize_message(data, NavSatFix).altitude for data in found] == [1.0, 2.0]

@@ -1,4 +1,4 @@
-"""Several datasets as one: lists, a fleet's folder, lists of samples, slices, class numbers."""
+"""Several datasets as one: lists, a fleet's folder, slices, class numbers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from readable import NAME, copied, dataset, digests
 
 import edgefirst_ros
-from edgefirst_ros.corpus import corpus as corpus_module
-from edgefirst_ros.corpus.corpus import Corpus
-from edgefirst_ros.corpus.places import _remote_tables
+from edgefirst_ros.formats.edgefirst import many
+from edgefirst_ros.formats.edgefirst.many import Corpus
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound
 
 DRIVES = ("monday", "tuesday", "wednesday")
@@ -155,44 +153,6 @@ def tmp_path_of(opened: Corpus) -> Path:
     return opened.path.parents[2]
 
 
-def listed(path: Path, rows: list[tuple[str, str, int | None]]) -> Path:
-    names, sequences, frames = zip(*rows, strict=True)
-    pq.write_table(pa.table({"dataset": names, "sequence": sequences, "frame": frames, "why": frames}), path)
-    return path
-
-
-def test_a_list_of_samples_gives_these_in_its_order(fleet: Path) -> None:
-    one = edgefirst_ros.open(dataset(), keys=["time_ns"])
-    sequence = one[0]["sequence"]
-    picks = [(2, 7), (0, 3), (0, 4), (2, 0), (0, 3)]
-    rows = [(f"{DRIVES[drive]}/edgefirst/{NAME}", sequence, one[number]["frame"]) for drive, number in picks]
-    path = listed(fleet / "list.parquet", [*rows[:-1], (places(fleet)[0], *rows[-1][1:])])
-    opened = edgefirst_ros.open(path, keys=["time_ns"])
-    assert [each["time_ns"] for each in opened] == [one[number]["time_ns"] for _, number in picks]
-    assert [each["dataset"] for each in opened] == [places(fleet)[drive] for drive, _ in picks]
-    train = edgefirst_ros.open(path, keys=["time_ns"], group=one[3]["group"])
-    assert [s["time_ns"] for s in train] == [s["time_ns"] for s in opened if s["group"] == one[3]["group"]]
-
-
-def test_a_list_that_is_wrong_says_how(tmp_path: Path, fleet: Path) -> None:
-    sequence = edgefirst_ros.open(dataset(), keys=[])[0]["sequence"]
-    where = places(fleet)[0]
-    with pytest.raises(
-        DatasetError, match=f"{NAME}: has no frame 999 of sequence {sequence}, which the list"
-    ):
-        edgefirst_ros.open(listed(tmp_path / "a.parquet", [(where, sequence, 999)]))
-    with pytest.raises(DatasetNotFound, match="gone: no such file"):
-        edgefirst_ros.open(listed(tmp_path / "b.parquet", [("gone", sequence, 1)]))
-    with pytest.raises(DatasetNotFound, match="holds 3 datasets; a list names each"):
-        edgefirst_ros.open(listed(tmp_path / "c.parquet", [(str(fleet), sequence, 1)]))
-    pq.write_table(pa.table({"dataset": ["a"]}), tmp_path / "d.parquet")
-    with pytest.raises(DatasetError, match="has no column sequence and no frame"):
-        edgefirst_ros.open(tmp_path / "d.parquet")
-    (tmp_path / "e.parquet").write_bytes(b"nothing")
-    with pytest.raises(DatasetError, match="is no list of samples"):
-        edgefirst_ros.open(tmp_path / "e.parquet")
-
-
 def test_it_can_be_pickled(opened: Corpus) -> None:
     again = pickle.loads(pickle.dumps(opened[::7]))
     assert digests(again, range(len(again))) == digests(opened[::7], range(len(again)))
@@ -200,7 +160,7 @@ def test_it_can_be_pickled(opened: Corpus) -> None:
 
 def test_few_files_are_open_at_once(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = edgefirst_ros.open(fleet, keys=["time_ns", "boxes2d"])
-    monkeypatch.setattr(corpus_module, "_MOST_OPEN", 1)
+    monkeypatch.setattr(many, "_MOST_OPEN", 1)
     expected = [sample["time_ns"] for sample in edgefirst_ros.open(dataset(), keys=["time_ns"])]
     order = np.random.default_rng(1).permutation(3 * COUNT).tolist()
     for number in order:
@@ -232,21 +192,3 @@ def test_a_dataset_that_was_replaced_is_an_error(tmp_path: Path) -> None:
     assert opened[0]["image"] is not None
     with pytest.raises(DatasetError, match="has changed since the dataset was opened"):
         opened[COUNT]
-
-
-def test_tables_below_a_url_are_those_below_a_folder() -> None:
-    names = [
-        "a/edgefirst/x/x.arrow", "a/edgefirst/x/x.zip", "a/edgefirst/x/quality.arrow",
-        "a/edgefirst/x/y.arrow",
-        "b/one.arrow", "b/two.arrow", "b/one/below.arrow", "c/other/report.json",
-    ]  # fmt: skip
-    assert sorted(_remote_tables(names, "sets")) == [("a/edgefirst/x", "x"), ("b", "one"), ("b", "two")]
-    assert list(_remote_tables(["sets.arrow", "d/d.arrow"], "sets")) == [("", "sets")]
-
-
-def test_coco_of_several_drives_has_all_pictures(tmp_path: Path, opened: Corpus) -> None:
-    written = edgefirst_ros.export_coco(opened, tmp_path / "coco")
-    one = edgefirst_ros.export_coco(dataset(), tmp_path / "one")
-    pictures = [len(list((tmp_path / name / "images").iterdir())) for name in ("coco", "one")]
-    assert pictures[0] == 3 * pictures[1] > 0
-    assert len(written) == len(one)

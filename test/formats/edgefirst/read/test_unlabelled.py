@@ -80,10 +80,10 @@ def test_boxes_are_none_where_no_model_looked_and_empty_where_it_saw_nothing(sch
 def test_coco_leaves_out_what_nobody_looked_at_unless_it_is_asked_for(tmp_path: Path) -> None:
     folder, _, report = drive("2025.01")
     images = {}
-    for name in ("leave out", "include"):
-        files = edgefirst_ros.export_coco(folder, tmp_path / name, unlabelled=name)  # type: ignore[arg-type]
-        images[name] = sum(len(json.loads(path.read_text())["images"]) for path in files)
-    assert images == {"leave out": report["labelled"], "include": report["samples"]}
+    for wanted in (False, True):
+        files = edgefirst_ros.export_coco(folder, tmp_path / str(wanted), unlabelled=wanted)
+        images[wanted] = sum(len(json.loads(path.read_text())["images"]) for path in files)
+    assert images == {False: report["labelled"], True: report["samples"]}
 
 
 def test_a_dataset_that_does_not_tell_has_empty_boxes(tmp_path: Path) -> None:

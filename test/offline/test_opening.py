@@ -1,18 +1,22 @@
-"""Which dataset a path is, and what the package imports for it."""
+"""Which dataset a path is, what the package imports for it, and what ``info`` says."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
-from readable import NAME, copied, dataset
+from readable import NAME, OPTIONAL, copied, dataset, drive
 
 import edgefirst_ros
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
 
 OUT = ("", "edgefirst", f"edgefirst/{NAME}", f"edgefirst/{NAME}/{NAME}.arrow", f"edgefirst/{NAME}/{NAME}.zip")
 
@@ -79,7 +83,7 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path, path: str, error: type[Ex
 CHILD = """
 import sys
 import edgefirst_ros
-heavy = {"numpy", "polars", "pyarrow", "torch", "pydantic", "edgefirst_ros.corpus"}
+heavy = {"numpy", "polars", "pyarrow", "torch", "pydantic"}
 assert not heavy & sys.modules.keys()
 assert {"open", "convert", "collate", "export_coco", "rasterise"} <= set(dir(edgefirst_ros))
 opened = edgefirst_ros.open(sys.argv[1])
@@ -103,3 +107,67 @@ def test_reading_imports_what_it_needs() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'edgefirst_ros' has no attribute 'opne'"):
         edgefirst_ros.opne  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("formats") / "out"
+    formats = ("edgefirst", "l5kit")
+    edgefirst_ros.convert(drive().mcap, folder, name=NAME, page=False, topics=OPTIONAL, formats=formats)
+    return folder
+
+
+def test_l5kit_is_read_as_l5kit_reads_it(out: Path) -> None:
+    opened = edgefirst_ros.open(out / "l5kit")
+    frames = FORMATS["l5kit"].read(out / "l5kit" / f"{NAME}.zarr").frames
+    assert len(opened) == len(frames) > 0
+    sample: Any = opened[2]
+    assert sample["timestamp"] == frames[2:3]["timestamp"][0]
+    assert {"target_positions", "world_from_agent"} <= sample.keys()
+
+
+def test_of_several_formats_one_can_be_chosen(out: Path, tmp_path: Path) -> None:
+    assert isinstance(edgefirst_ros.open(out), edgefirst_ros.EdgeFirstDataset)
+    assert len(edgefirst_ros.open(out, format="l5kit")) > 0
+    assert isinstance(edgefirst_ros.open(out, format="edgefirst"), edgefirst_ros.EdgeFirstDataset)
+    with pytest.raises(ConfigError, match=r"format: expected one of edgefirst, .*l5kit, found kitti"):
+        edgefirst_ros.open(out, format="kitti")
+    with pytest.raises(DatasetNotFound, match="holds no finished dataset of l5kit"):
+        edgefirst_ros.open(dataset(), format="l5kit")
+
+
+def test_info_says_what_the_command_says(out: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "edgefirst_ros", "info", str(drive().mcap), "--json"],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=120,
+    )
+    expected = json.loads(said.stdout)
+    found = edgefirst_ros.info(drive().mcap)
+    assert json.loads(json.dumps(found)) == {key: value for key, value in expected.items() if key != "drive"}
+    assert edgefirst_ros.info(drive().mcap.parent)["messages"] == found["messages"]
+
+
+def test_info_of_a_dataset_counts_its_samples(tmp_path: Path) -> None:
+    for name in ("monday", "tuesday"):
+        copied(tmp_path / name)
+    one = edgefirst_ros.info(dataset())
+    assert (one["samples"], sum(one["groups"].values())) == (15, 15)
+    assert [each["samples"] for each in one["sequences"]] == [15]
+    both = edgefirst_ros.info(tmp_path)
+    assert both["samples"] == 30
+    assert [each["samples"] for each in both["datasets"]] == [15, 15]
+    assert both["labels"] == one["labels"]
+    for name in ("a.mcap", "b.mcap"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(RecordingError, match="holds 2 recordings"):
+        edgefirst_ros.info(tmp_path)
+
+
+def test_the_package_shows_its_public_names_only() -> None:
+    assert set(dir(edgefirst_ros)) == {"__version__", *edgefirst_ros.PUBLIC}
+    assert edgefirst_ros.__version__ == version("edgefirst_ros")
+    for name in dir(edgefirst_ros):
+        assert getattr(edgefirst_ros, name) is not None
