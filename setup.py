@@ -72,23 +72,11 @@ CLUSTERS = {
     "ray": ["ray>=2.50,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
-H265 = {
-    # BSD, wheels for x86-64 and aarch64, 210 MB installed with LLVM: compiles the parser that finds damage in
-    # H.265, which libavcodec does not. Only recordings without checksums need it.
-    "h265check": ["numba>=0.61,<1"],
-}
-"""Not in ``all``: DDS and Zenoh vouch for what a vehicle receives."""
 TABLES = {
     # MIT, wheels for x86-64 and aarch64; `to_polars` alone needs it, and it is 180 MB installed.
     "polars": ["polars>=2,<3"],
 }
 """For those who work with tables, so not in ``all``."""
-VIEWER = {
-    # MIT or Apache-2.0, wheels of 170 MB for x86-64 and aarch64, 520 MB installed; its API changes with every
-    # minor version. Needs numpy 2, which ROS 2 Jazzy does not have.
-    "view": ["rerun-sdk>=0.41,<0.42"],
-}
-"""The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
 # Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
 DOCS = ["sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
@@ -299,9 +287,7 @@ setup(
     extras_require={
         **EXTRAS,
         **CLUSTERS,
-        **VIEWER,
         **TABLES,
-        **H265,
         "docs": DOCS,
         "all": ALL_EXTRAS,
         "test": [
@@ -310,7 +296,6 @@ setup(
             *ALL_EXTRAS,
             # Reads the tables that are written, and rotations to compare with.
             *TABLES["polars"],
-            *H265["h265check"],
             "scipy>=1.15.3,<2",
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],

@@ -19,7 +19,6 @@ from edgefirst_ros.simulation import DriveOptions
 
 PARTS = {
     "the simulator": ("simulation",),
-    "the Rerun drawings": ("report.rerun",),
     "the report page": ("report.page",),
     "the training reader of L5Kit": tuple(
         f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
@@ -27,7 +26,6 @@ PARTS = {
     "the engine on one machine": ("fleet.engines.local", "fleet.engines.worker"),
     "the engine Ray": ("fleet.engines.ray",),
     "the engine Dask": ("fleet.engines.dask",),
-    "the check of H.265": ("video.integrity", "video.h265ctu"),
 }
 WORDS = """
 import importlib, io, json, sys
@@ -57,7 +55,7 @@ ROS_OR_EXTRA = (
     "edgefirst_ros.__main__",
 )
 
-ONLY_TESTS = {"polars", "pypcd4", "scipy", "mcap_ros2", "numba", "distributed", "playwright"}
+ONLY_TESTS = {"polars", "pypcd4", "scipy", "mcap_ros2", "distributed", "playwright"}
 """What the extra `test` has and neither a distribution of ROS nor this package needs."""
 
 
@@ -124,7 +122,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     commands = {
         "help": ["--help"],
         "simulate": ["simulate", "-o", f"{folder / 'new'}"],
-        "view": ["view", mcap, "-o", f"{folder / 'x.rrd'}"],
         "report": ["report", mcap, "-o", f"{folder / 'x.html'}"],
         "convert": ["convert", mcap, "-o", f"{folder / 'out'}", "--name", "d"],
         "check": ["check", f"{folder / 'out'}"],
@@ -156,7 +153,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     ("command", "gone", "what"),
     [
         ("simulate", "simulation", "edgefirst_ros"),
-        ("view", "report.rerun", "'edgefirst_ros[view]'"),
         ("report", "report.page", "edgefirst_ros"),
         ("local", "fleet.engines.local", "edgefirst_ros"),
         ("ray", "fleet.engines.ray", "edgefirst_ros"),

@@ -81,16 +81,12 @@ COMMANDS = {
     "simulate": "recordings",
     "recover": "datasets",
     "check": "datasets",
-    "catalog": "corpus",
-    "select": "corpus",
+    "select": "datasets",
     "report": "report",
-    "view": "view",
     "sheet": "datasets",
-    "mask": "datasets",
     "export": "export",
     "capture": "capture",
     "play": "play",
-    "l5kit": "l5kit",
 }
 """The module of each command, in the order of ``--help``."""
 

@@ -18,7 +18,6 @@ import numpy as np
 import yaml
 
 from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
-from edgefirst_ros.config.layouts import Layout, Viewer, layout
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.config.topics import (
@@ -154,11 +153,6 @@ class Look:
             ConfigError: nothing can be the reference; says what is there.
         """
         return _Chooser(self.topics, source).suggestion()
-
-    def layout(self, viewer: Viewer, suggestion: Suggestion) -> Layout:
-        """A viewer's layout for what a suggestion takes of what was seen."""
-        topics = [(topic, self.topics[topic].type) for topic in suggestion.used]
-        return layout(viewer, build_config(suggestion.values), topics)
 
 
 def look_at(recordings: Iterable[Recording]) -> Look:

@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.catalog import catalog
+from edgefirst_ros.formats.edgefirst.catalog import catalog
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 
@@ -228,29 +228,18 @@ recover IN
 check IN
 report IN -o OUT/x.html
 report DRIVE -o IN
-view IN -o OUT/x.rrd
-view DRIVE -o IN
 sheet IN -o OUT/x.png
 sheet ZIP -o IN
-mask IN -o OUT/masks
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
 play IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
 play DRIVE --zenoh-config IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
-catalog IN -o OUT/new.parquet
-catalog ZIP -o IN
-select IN -o OUT/new --every-n 2
-select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
+select IN -o OUT/new
+select IN -o OUT/new --where car>0
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
-export shards IN -o OUT/new
-export colmap IN -o OUT/new
-export nerfstudio IN -o OUT/new --masks IN
 export coco ZIP -o IN
-l5kit show IN
-l5kit merge IN IN -o OUT/all.zarr
-l5kit split IN -o OUT/parts
 """.strip().split("\n")
 
 
@@ -325,7 +314,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"l5kit": "l5kit/*.zarr", "sheet": "edgefirst/*", "view": "edgefirst/*"}
+    patterns = {"sheet": "edgefirst/*"}
     return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
 
 
@@ -358,6 +347,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
-    exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
+    exports = {"coco", "yolo"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports

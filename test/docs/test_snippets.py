@@ -48,7 +48,6 @@ LONG: dict[str, Any] = {
 NOT_HERE = {
     "capture": "a device, or a player of a recording: test/cli/test_live_commands.py",
     "play": "somebody who listens: test/cli/test_live_commands.py",
-    "view": "a window",
 }
 ELSEWHERE = (
     *("://", "--engine", "--official", "/mnt/", "OUTPUT/recordings", "out/recordings"),
@@ -64,7 +63,7 @@ RUN = {"README.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader, below",
-    "training.md": "test/corpus, with torch",
+    "training.md": "test/formats/edgefirst/read/test_torch.py",
     "adding-a-sensor.md": "test/model/test_adding_a_sensor.py runs it in a copy of the package",
 }
 
@@ -109,8 +108,6 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     (folder / "right.yaml").write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",
-        "a.zarr": "out/l5kit/monday.zarr",
-        "b.zarr": "all/l5kit/drive-dataset.zarr",
     }.items():
         (folder / name).symlink_to(place)
     return Desk(folder)

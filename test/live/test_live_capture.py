@@ -33,7 +33,7 @@ from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.video.bitstream import is_keyframe
+from edgefirst_ros.video.headers import is_keyframe
 
 VIDEO = "/camera/h264"
 

@@ -31,7 +31,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline import duplicates
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.video.bitstream import Content
+from edgefirst_ros.video.headers import Content
 
 CAMERA = "/camera/h264"
 SENSORS = ("camera/h264", "radar/targets", "radar/cube", "lidar/points", "model/output", "imu", "gps")
