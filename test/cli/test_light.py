@@ -79,13 +79,6 @@ def test_help_imports_no_heavy_library(tmp_path: Path, command: str) -> None:
     assert not done.modules & {*HEAVY, "numpy"}
 
 
-def test_the_version_imports_no_heavy_library(tmp_path: Path) -> None:
-    done = Ended(tmp_path, "--version")
-    assert done.out.startswith("edgefirst-ros ")
-    assert not done.modules & {*HEAVY, "numpy", "pydantic"}
-    assert done.threads == "1", "a command starts none for linear algebra"
-
-
 def test_info_imports_what_reads_a_recording(tmp_path: Path, drive: Path) -> None:
     done = Ended(tmp_path, "info", drive)
     assert "camera/h264" in done.out, done.err

@@ -21,7 +21,6 @@ from written import Written
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
-from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.registry import FORMATS
@@ -461,13 +460,3 @@ def test_a_file_of_an_earlier_version_is_told_the_new_names(tmp_path: Path) -> N
         f"{file}: edgefirst.camera_format is picture_format now",
         f"{file}: ego.hold_s is no option any more",
     ]
-
-
-def test_the_journal_of_an_earlier_version_is_understood(tmp_path: Path) -> None:
-    journal = SampleJournal(tmp_path / "d.journal.part")
-    journal.begin()
-    journal.append(json.dumps({**OLD["edgefirst"], "val_ratio": 0.5}).encode())
-    found = journal.options()
-    journal.close()
-    assert found is not None
-    assert (found.val_ratio, found.lidar_image_size) == (0.5, (64, 1024))
