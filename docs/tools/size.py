@@ -30,10 +30,10 @@ CEILINGS: Mapping[str, int] = {
     "formats": 18160,
     "pipeline": 5990,
     "video": 2220,
-    "sources": 4090,
+    "sources": 4000,
     "report": 3230,
     "cli": 2790,
-    "model": 2900,
+    "model": 2720,
     "nodes": 2500,
     "ego": 2650,
     "timing": 2190,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1610,
     PLAIN: 90,
 }
-MOST = {"modules": 307, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1230, "options": 80}
+MOST = {"modules": 306, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1229, "options": 80}
 
 
 def code_lines(path: Path) -> int:
