@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, extra
+from edgefirst_ros.sources.scratch import remove_all
 
 Function: TypeAlias = Callable[[Any], Any]
 """That of a task: it and its argument must be picklable, and importable by the workers."""
@@ -109,6 +110,7 @@ def _work(answer: Connection, payload: bytes, threads: int) -> None:
     function, argument = pickle.loads(payload)
     answer.send(function(argument))
     answer.close()
+    remove_all()
     os._exit(0)  # the interpreter's finalization may abort while a thread is inside a native library
 
 

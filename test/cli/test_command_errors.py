@@ -90,7 +90,7 @@ def test_a_parameter_of_the_nodes_is_not_ignored_without_a_word(drive: Path, tmp
     code, out, _ = run("convert", *given, "-o", tmp_path / "a", "--json")
     assert code == 0
     assert any(text.startswith(note) for text in json.loads(out)["notes"])
-    assert note in run("convert", *given, "-o", tmp_path / "b", "--resume")[2]
+    assert note in run("convert", *given, "-o", tmp_path / "b", "--jobs", "1")[2]
     assert note in run("report", *given, "-o", tmp_path / "p.html")[2]
 
 

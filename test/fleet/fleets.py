@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from drives import simulated
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.fleet.notes import BEGUN, DONE, Key, Notes
+from edgefirst_ros.fleet.notes import BEGUN, DONE, Notes
 from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.fleet.plan import Settings
 from edgefirst_ros.model.errors import RecordingError
@@ -29,15 +29,8 @@ from edgefirst_ros.simulation import DriveOptions
 Found = TypeVar("Found")
 COUNT = 7
 CUT, GARBAGE = "drive04", "drive05"
-KEY = Key("d" * 12, "a" * 12, "5" * 12)
 OPTIONS = ("--format", "edgefirst,l5kit")
 SMALL = DriveOptions(seconds=2.0, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
-SOUND: Mapping[str, Any] = {
-    "drive": "a", "dataset": "a-dataset", "grade": "good", "page": "edgefirst/a/capture_report.html",
-    "samples": 10, "bytes_read": 1000, "bytes_written": 500, "recorded_s": 3600.0, "seconds": 900.0,
-    "core_s": 1800.0, "lost": {"refused": 1}, "warnings": ["something"], "faults": 0, "note": "",
-}  # fmt: skip
-"""A sound note on a drive that is done."""
 
 
 def settings(**chosen: object) -> Settings:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import KEY, SOUND, notes_of, run
+from fleets import notes_of, run
+from notes_made import KEY
+from notes_made import SOUND as KINDS
 
 from edgefirst_ros.fleet.notes import DONE, FAILED, Notes, encoded
 from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.fleet.page import fleet_report, page_of, put_report
 
+SOUND = KINDS[DONE]
 MARKUP = "<script>alert(1)</script>"
 
 

@@ -71,15 +71,15 @@ class TestFolder:
             output.publish("a", made(tmp_path / "new", "file"))
         with pytest.raises(WriteError, match="_done is a symbolic link"):
             output.put_file("_done/a.json", b"{}")
-        with pytest.raises(WriteError, match=".converting is a symbolic link"), output.work_folder():
+        with pytest.raises(WriteError, match="converting is a symbolic link"), output.work_folder():
             pass
         assert contents(precious) == {"file": b"file"}
 
     def test_two_runs_at_once_are_refused(self, tmp_path: Path) -> None:
         with open_output(str(tmp_path)).hold(pytest.fail):
-            with pytest.raises(OutputBusy, match=r"process \d+ on .* is converting drives to it"):
-                with open_output(str(tmp_path)).hold(pytest.fail):
-                    pass
+            refused = pytest.raises(OutputBusy, match=r"process \d+ on .* is converting drives to it")
+            with refused, open_output(str(tmp_path)).hold(pytest.fail):
+                pass
         with open_output(str(tmp_path)).hold(pytest.fail):
             pass
 
@@ -156,7 +156,3 @@ class TestBucket:
             output.put_file("_lock", json.dumps("another").encode())
             assert lost.wait(10)
         assert output.read_file("_lock") == b'"another"', "and leaves the other one's alone"
-
-    def test_a_bucket_that_is_not_there_is_an_error(self, output: Bucket) -> None:
-        with pytest.raises(OSError, match="no such bucket"):
-            open_output("s3://no-such-bucket/sets").list_files("_done")

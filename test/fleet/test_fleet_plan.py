@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from drives import simulate
-from fleets import KEY, SMALL, make_drives, settings
+from fleets import SMALL, make_drives, settings
+from notes_made import KEY
 
 from edgefirst_ros.fleet.notes import BEGUN, DONE, FAILED, Key, Notes
 from edgefirst_ros.fleet.output import open_output

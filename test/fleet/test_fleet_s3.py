@@ -1,4 +1,4 @@
-"""From a bucket to a bucket: killed in the middle, run again, away for a time, and what readers see meanwhile."""
+"""From a bucket to a bucket: killed in the middle, away for a time, and what readers see meanwhile."""
 
 from __future__ import annotations
 
