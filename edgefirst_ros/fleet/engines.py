@@ -141,18 +141,15 @@ class RayEngine:
         self.text = f"Ray at {address or 'auto'}"
         if not self.slots:
             ray.shutdown()
-            need = f"{workers} cores and {memory / 1e9:.1f} GB"
-            raise ConfigError(
-                [f"--engine ray: a drive needs {need}, which no node has; lower --workers or --memory"]
-            )
+            need = f"a drive needs {workers} cores and {memory / 1e9:.1f} GB, which no node has"
+            raise ConfigError([f"--engine ray: {need}; lower --workers or --memory"])
 
     @property
     def slots(self) -> int:
         """Tasks that the nodes have cores and memory for; Ray would wait forever for a larger node."""
-        nodes = (node["Resources"] for node in self._ray.nodes() if node["Alive"])
-        found = sum(
-            int(min(n.get("CPU", 0) // self.workers, n.get("memory", 0) // self._memory)) for n in nodes
-        )
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        rooms = [(n.get("CPU", 0) // self.workers, n.get("memory", 0) // self._memory) for n in nodes]
+        found = sum(int(min(room)) for room in rooms)
         return min(found, self._jobs or found)
 
     def submit(self, function: Function, argument: Any) -> Future[Any]:  # noqa: ANN401 - the function's

@@ -31,7 +31,7 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
         "warnings": list, "faults": int,
     },
     FAILED: {"drive": str, "reason": str},
-    PLAN: {"drives": dict},
+    PLAN: {},
 }  # fmt: skip
 """What is read of the notes of each kind; they may say more."""
 
@@ -94,7 +94,8 @@ class Notes:
     def read_plan(self) -> Mapping[str, str]:
         """The key of each drive of the last run, by its name."""
         plan = _decoded(PLAN, self._output.read_file(PLAN + SUFFIX))
-        return {name: str(key) for name, key in plan.get("drives", {}).items()}
+        drives = plan.get("drives")
+        return {name: str(key) for name, key in drives.items()} if isinstance(drives, dict) else {}
 
     def put_plan(self, drives: Mapping[str, Key]) -> None:
         """Write the drives of a run."""
@@ -131,5 +132,5 @@ def _fits(value: object, shape: type) -> bool:
     if isinstance(value, str):
         return shape is str and len(value) <= _LONGEST_TEXT
     if isinstance(value, dict):
-        return shape is dict and all(_fits(each, int) or _fits(each, str) for each in value.values())
+        return shape is dict and all(_fits(each, int) for each in value.values())
     return isinstance(value, list) and shape is list and all(_fits(each, str) for each in value)

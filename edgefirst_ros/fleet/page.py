@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -56,20 +57,14 @@ def put_report(output: Output, warn: Callable[[str], None]) -> tuple[dict[str, A
 
 def fleet_report(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The report of drives by their notes, as plain values."""
-    drives = [
-        {name: note[name] for name in _KEPT} for note in sorted(done, key=lambda note: str(note["drive"]))
-    ]
-    broken = [{name: note[name] for name in ("drive", "reason")} for note in failed]
+    drives = sorted(({name: note[name] for name in _KEPT} for note in done), key=itemgetter("drive"))
+    broken = sorted(({n: note[n] for n in ("drive", "reason")} for note in failed), key=itemgetter("drive"))
     lost = Counter[str]()
     for drive in drives:
         lost.update({what: count for what, count in drive["lost"].items() if isinstance(count, int)})
     totals = {"drives": len(drives), "failed": len(broken)}
     totals |= {name: round(sum(drive[name] for drive in drives), 3) for name in _SUMS}
-    return {
-        "totals": {**totals, "lost": dict(sorted(lost.items()))},
-        "drives": drives,
-        "failed": sorted(broken, key=lambda note: str(note["drive"])),
-    }
+    return {"totals": {**totals, "lost": dict(sorted(lost.items()))}, "drives": drives, "failed": broken}
 
 
 def lost_text(drive: Mapping[str, Any]) -> str:
@@ -88,17 +83,7 @@ def page_of(report: Mapping[str, Any]) -> str:
     if report["failed"]:
         rows: list[Sequence[Child]] = [(each["drive"], each["reason"]) for each in report["failed"]]
         parts.append(section("failed", "Failed", _table(("drive", "reason"), rows)))
-    columns = (
-        "drive",
-        "grade",
-        "recorded, s",
-        "× real time",
-        "samples",
-        "MB read",
-        "MB written",
-        "lost",
-        "warnings",
-    )
+    columns = ("drive", "grade", "s", "× real time", "samples", "MB read", "MB written", "lost", "warnings")
     parts.append(section("drives", "Done", _table(columns, map(_row, report["drives"]))))
     return whole("Drives", joined(*parts), styles=[_STYLE])
 

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
 from typing import Any, Literal
 
 from edgefirst_ros.fleet.engines import Engine
@@ -54,17 +55,20 @@ class Outcome:
 def time_left_s(
     pace: float, waiting: Iterable[int], running: Iterable[tuple[int, float]], slots: int
 ) -> float:
-    """How long a run will still take: its work at the pace so far, on so many slots, or its longest drive.
+    """How long a run will still take, if each drive takes its bytes times the pace so far.
 
     Args:
         pace: seconds for a byte.
-        waiting: bytes of drives that wait.
+        waiting: bytes of drives that wait, in their order.
         running: of those that are converted, and since how many seconds.
         slots: how many are converted at a time.
     """
-    rests = [size * pace for size in waiting]
-    rests += [max(0.0, size * pace - since_s) for size, since_s in running]
-    return max(sum(rests) / max(1, slots), max(rests, default=0.0))
+    ends_s = [max(0.0, size * pace - since_s) for size, since_s in running]
+    ends_s += [0.0] * (max(1, slots) - len(ends_s))
+    heapify(ends_s)
+    for size in waiting:
+        heapreplace(ends_s, ends_s[0] + size * pace)
+    return max(ends_s)
 
 
 @dataclass(slots=True)
