@@ -7,6 +7,7 @@ their data, then the files by which readers find them, then the report: what a r
 from __future__ import annotations
 
 import errno
+import fcntl
 import fnmatch
 import os
 import socket
@@ -25,13 +26,8 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, OutputBusy, RecordingNotFound, WriteError
 from edgefirst_ros.model.untrusted import REPORT, displayed, read_regular
 from edgefirst_ros.sources.location import Url, location_of
-from edgefirst_ros.sources.remote import connect, list_objects, translated
+from edgefirst_ros.sources.remote import connect, translated
 from edgefirst_ros.sources.scratch import scratch_folder, sweep
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: two runs at once go unnoticed there
-    fcntl = None  # type: ignore[assignment]
 
 Result = TypeVar("Result")
 LOCK = "_lock"
@@ -81,13 +77,12 @@ class Folder:
             self._path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
         )
         try:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise busy(self.shown, os.read(descriptor, 200)) from None
-                except OSError:
-                    pass  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise busy(self.shown, os.read(descriptor, 200)) from None
+            except OSError:
+                pass  # a file system without locks
             os.ftruncate(descriptor, 0)
             os.write(descriptor, WHO.encode())
             yield
@@ -212,9 +207,9 @@ class Bucket:
 
     def list_files(self, folder: str) -> list[str]:
         """The names of objects."""
-        cut = len(self._key(folder)) + 1
-        top = Url(self._url.root, f"{self._key(folder)}/")
-        return self._ask(lambda: [each.url.key[cut:] for each in list_objects(top)])
+        top = f"{self._key(folder)}/"
+        found = self._ask(lambda: [meta["path"] for page in self._store.list(top) for meta in page])
+        return [path.removeprefix(top) for path in found]
 
     def list_drives(self) -> set[str]:
         """The common prefixes of keys."""
