@@ -38,8 +38,7 @@ MOST_NOTE_BYTES = 64 << 20
 """The plan of a million drives has fewer."""
 UPLOADS = 8
 PART_BYTES = 8 << 20
-"""Of a file that is uploaded in parts, larger where it would have more than S3 takes."""
-MOST_PARTS = 9000
+"""Of a file that is uploaded in parts."""
 RENEW_S = 10.0
 """How often the lock of a bucket is renewed. One that is not for three times as long is of a killed run."""
 
@@ -257,7 +256,7 @@ class Bucket:
         self.remove_files([f"{name}/{file}" for file in {*there} - {*files}])
 
     def _upload(self, name: str, path: Path) -> None:
-        part = max(PART_BYTES, path.stat().st_size // MOST_PARTS)
+        part = max(PART_BYTES, path.stat().st_size // 9000)  # S3 takes 10,000
         self._ask(lambda: self._store.put(self._key(name), path, chunk_size=part, max_concurrency=2))
 
     def _key(self, name: str) -> str:
