@@ -27,7 +27,6 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.report.sheet import contact_sheet
-from edgefirst_ros.sources.suggest import Look
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -208,41 +207,6 @@ def test_sixteen_bits_are_kept_where_that_is_asked_for(
     contact_sheet(tmp_path / "out" / "edgefirst" / "d", 2)
 
 
-def test_of_a_thermal_camera_all_bits_are_suggested_and_of_others_none() -> None:
-    plain = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
-    sent = {
-        topic: [image(m, encoding, warm(0).astype("<u2"))._replace(topic=topic) for m in plain]
-        for topic, encoding in (
-            ("/boson/image_raw", "16UC1"),
-            ("/front/thermal/image_raw", "mono16"),
-            ("/front/image_raw", "mono16"),
-            ("/stereo/disparity", "16UC1"),
-        )
-    }
-    content = [message for each in zip(*sent.values(), strict=True) for message in each]
-    look = Look((message.topic, message.schema) for message in content)
-    for message in content:
-        look.feed(message)
-    topics = look.suggestion("thermal").values["topics"]
-    found = {rule["topic"]: (rule["role"], rule.get("sixteen_bits", "")) for rule in topics.values()}
-    assert found == {
-        "/boson/image_raw": ("camera", "as_sent"),
-        "/front/thermal/image_raw": ("camera", "as_sent"),
-        "/front/image_raw": ("camera", ""),
-        "/stereo/disparity": ("depth", ""),
-    }
-
-
-def test_eight_bits_cannot_be_kept_as_sixteen(tmp_path: Path) -> None:
-    content = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
-    sent = [image(m, "mono8", np.zeros((HEIGHT, WIDTH), np.uint8)) for m in content]
-    config = build_config({"topics": {"camera_jpeg": {"sixteen_bits": "as_sent"}}})
-    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent)], tmp_path / "out", config)
-    (report,) = (tmp_path / "out").rglob("*capture_report.json")
-    (reason,) = Written(report.parent).report["topics"][CAMERA]["reasons"]["dropped"]
-    assert reason == "sixteen_bits is as_sent, but image encoding mono8 is not gray of 16 bits"
-
-
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 def test_packets_of_the_ffmpeg_transport(tmp_path: Path, codec: str) -> None:
     plain = messages(seconds=1.0, codec=codec)
@@ -288,18 +252,6 @@ def test_compressed_depth(tmp_path: Path, form: str) -> None:
     assert len(depth) == len(sent) == 10
     for frame, millimetres in enumerate(sent):
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(depth[frame]))), millimetres)
-
-
-def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> None:
-    content = [
-        image(m, "bayer_rgbw8", np.zeros((HEIGHT, WIDTH), np.uint8)) if m.topic == CAMERA else m
-        for m in messages(seconds=1.0, jpeg=True)
-    ]
-    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", content)], tmp_path / "out", build_config({}))
-    reports = list((tmp_path / "out").rglob("capture_report.json"))
-    reasons = Written(reports[0].parent).report["topics"][CAMERA]["reasons"]["refused"]
-    (reason,) = reasons
-    assert reason.startswith('image encoding "bayer_rgbw8", expected one of bayer_(rggb|bggr|gbrg|grbg)')
 
 
 @pytest.mark.parametrize("codec", ["h264", "h265"])
