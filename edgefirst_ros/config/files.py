@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from edgefirst_ros.config.model import NODE_PARAMETERS, Config, build_config, renamed
+from edgefirst_ros.config.model import NODE_PARAMETERS, Config, build_config
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import read_regular
 
@@ -208,8 +208,6 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     """
     values = _own_values(path, notes)
     _from_folder(values, path.parent, Config.model_fields)
-    if notes is not None:
-        notes += [f"{path}: {text}" for text in renamed(values)]
     try:
         build_config(values)
     except ConfigError as error:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +26,8 @@ from pydantic import (
 
 from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
+from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.options import OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
@@ -390,12 +391,6 @@ FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
 
 class EgoOptions(OptionsModel):
     """How NavSat, IMU and odometry become rig poses."""
-
-    former: ClassVar[Mapping[str, Former]] = {
-        "max_gap_s": Former(5.0),
-        "max_dead_reckoning_s": Former(20.0, instead="max_position_sigma_m says how good positions must be"),
-        "hold_s": Former(2.0),
-    }
 
     smoothing: Smoothing = Field(
         "auto",
@@ -797,33 +792,6 @@ class Settings(OptionsModel):
             merged[name] = {**base, **own}
         return {**data, "topics": merged}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _move_options(cls, data: Any) -> Any:  # noqa: ANN401 - as above
-        """Options that a block had are found under their old names, nested or as a ROS parameter.
-
-        Those that formats had of their own and now share are moved; the new name counts where it has more
-        than its default, which ROS parameters always have.
-        """
-        if not isinstance(data, dict):
-            return data
-        moved = {(name, *pair) for name, each in FORMATS.items() for pair in each.moved.items()}
-        data = dict(data)
-        for name in [each for each in data if "." in each]:
-            block, _, option = name.partition(".")
-            if option in _former(cls, block) or any((block, option) == each[:2] for each in moved):
-                data[block] = {**data.get(block, {}), option: data.pop(name)}
-        taken: dict[str, str] = {}
-        for name, old, new in sorted(moved):
-            block, default = data.get(name), cls.model_fields[new].default
-            if isinstance(block, dict) and old in block:
-                data[name] = {key: value for key, value in block.items() if key != old}
-                if is_same(data.get(new, default), default):
-                    data[new], taken[new] = block[old], f"{name}.{old}"
-                elif new in taken and block[old] not in (default, data[new]):
-                    raise ValueError(f"{new}: {taken[new]} and {name}.{old}, which it replaces, differ")
-        return data
-
     @model_validator(mode="after")
     def _known_sensors(self) -> Settings:
         roles = {rule.role.value for rule in self.topics.values()}
@@ -936,23 +904,6 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
         is_other = MAIVIN_TOPICS.get(name) != rule
         if rule.names and rule.required != "never" and (is_written or is_other):
             yield name
-
-
-def renamed(values: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for every option in a block that has another name now, or none any more."""
-    for block, given in values.items():
-        if isinstance(given, Mapping):
-            moved = FORMATS[block].moved if block in FORMATS else {}
-            gone = {old: each.into and f"{block}.{each.into}" for old, each in _former(Config, block).items()}
-            for name, new in {**gone, **moved}.items():
-                if name in given:
-                    yield f"{block}.{name} is {f'{new} now' if new else 'no option any more'}"
-
-
-def _former(model: type[BaseModel], block: str) -> Mapping[str, Former]:
-    """Options that a block had, none if it is no block."""
-    kind = model.model_fields[block].annotation if block in model.model_fields else None
-    return kind.former if isinstance(kind, type) and issubclass(kind, OptionsModel) else {}
 
 
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})

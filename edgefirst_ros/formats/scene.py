@@ -1,25 +1,23 @@
-"""What there is to see in a dataset of any format: its samples as scenes, its sequences as drawings.
+"""What there is to see in a dataset of any format: its samples as scenes.
 
-A format says what there is; the rooms above turn it into a page, a contact sheet or a view in space.
+A format says what there is; the rooms above turn it into a page or a contact sheet.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.model.camera import Intrinsics
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.radar import RadarCube
-from edgefirst_ros.model.transform import Transform
 
 Points = npt.NDArray[np.float64]
 Ring = Sequence[float] | npt.NDArray[np.float32]
@@ -30,20 +28,6 @@ Vector = tuple[float, float, float]
 
 PICTURE_WIDTH = 960
 """Pixels across of a picture on a page."""
-
-
-class Mark(StrEnum):
-    """What a drawing consists of; of several sensors others have longer names, such as camera_left."""
-
-    CAMERA = "camera"
-    LIDAR = "lidar"
-    RADAR = "radar"
-    BOXES_3D = "boxes3d"
-    ATTITUDE = "attitude"
-    """Roll, pitch and yaw in degrees."""
-    ALTITUDE = "altitude"
-    TURN = "imu/rotation"
-    FORCE = "imu/acceleration"
 
 
 class Frame(StrEnum):
@@ -206,76 +190,3 @@ def in_colour(picture: Image.Image) -> Image.Image:
         values -= values.min()
         picture = Image.fromarray((values * (255 / max(1.0, float(values.max())))).astype(np.uint8))
     return picture.convert("RGB")
-
-
-class Canvas(Protocol):
-    """What a sequence is drawn on; the name of a frame that no transform has stands for the rig's."""
-
-    def at(self, time_ns: int | None, sample: int | None = None) -> None:
-        """What is drawn from now on is of this time, of this sample, or both."""
-
-    def mount(self, mounts: Iterable[Transform]) -> None:
-        """Where sensors are."""
-
-    def camera(self, path: str, intrinsics: Intrinsics, frame: str) -> None:
-        """How a camera sees; its frame has z forward and x right."""
-
-    def picture(self, camera: str, data: bytes, boxes: Iterable[Box2d], size: tuple[int, int]) -> None:
-        """A camera's JPEG or PNG of that size, and what was found on it."""
-
-    def mask(self, camera: str, name: str, png: bytes) -> None:
-        """A mask of a camera's pictures, by the camera's frame: the vehicle itself is not 0."""
-
-    def cloud(
-        self,
-        path: str,
-        points: Points,
-        frame: str,
-        speed_m_s: Points | None = None,
-        times_ns: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it; times (N,) of each."""
-
-    def boxes_3d(self, path: str, boxes: Iterable[Box3d], frame: str) -> None:
-        """Boxes in a frame; none clears those before."""
-
-    def pose(self, time_ns: int, position_m: Vector, rotation_xyzw: Rotation) -> None:
-        """Where the rig is in the local frame."""
-
-    def place(self, time_ns: int | None, latitude_deg: float, longitude_deg: float) -> None:
-        """Where the rig is on earth."""
-
-    def scalars(self, path: str, time_ns: int, values: tuple[float, ...]) -> None:
-        """A row of a time series."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """Something that can be drawn.
-
-    Attributes:
-        time_ns: nanoseconds since 1970; None if the dataset does not say.
-        draw: called with the canvas and the running number of the sample, once it is wanted.
-        is_sample: it is selected by rate; other measurements are drawn whatever the rate is.
-    """
-
-    time_ns: int | None
-    draw: Callable[[Any, int], None]
-    is_sample: bool = True
-
-
-class Drawable(Protocol):
-    """One sequence of a dataset: its times ascend, and it has a local frame of its own."""
-
-    def begin(self, canvas: Canvas) -> None:
-        """Draw what holds for all of it, such as where sensors are."""
-
-    def instants(self) -> Iterator[Instant]:
-        """All of it in order of time; what an instant needs is read when it is drawn, or just before.
-
-        Raises:
-            EdgeFirstError: it is damaged.
-        """
-
-    def __len__(self) -> int:
-        """How many instants there are."""

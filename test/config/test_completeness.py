@@ -34,7 +34,7 @@ def test_what_a_sample_must_have(values: dict[str, Any], required: str) -> None:
 def test_what_is_optional_by_default_stays_so_in_complete_samples() -> None:
     config = build_config({"complete": True})
     optional = {name for name, rule in MAIVIN_TOPICS.items() if rule.required == "never"}
-    assert {"boxes3d", "radar_clusters"} <= optional
+    assert {"boxes3d", "fusion_lidar"} <= optional
     assert {config.required(config.topics[name]) for name in optional} == {"never"}
 
 

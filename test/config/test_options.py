@@ -19,14 +19,11 @@ from places import REPOSITORY, tool
 from pydantic import BaseModel
 from written import Written
 
-from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
-from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.formats.zarr2.array import read_array
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
@@ -98,36 +95,20 @@ TESTED: Mapping[str, str] = {
     "edgefirst.sensor_width_mm": f"{HERE}::test_pictures_are_as_they_were_asked_for",
     "ncore.store": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
     "ncore.profile": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
-    "ncore.split_s": f"{NCORE}::test_long_captures_split_into_sequences_complete_in_themselves",
-    "ncore.sensor_ids": f"{NCORE}::test_ids_are_frames_or_roles_or_as_configured_and_unique",
     "ncore.ego_masks": f"{NCORE}::test_masks_are_there_for_every_camera",
     "ncore.camera_readout_ms": f"{PREPARED}::test_a_rolling_shutter_makes_a_frame_of_its_readout",
-    "ncore.assumed_camera_hfov_deg": "formats/ncore/finish/test_ncore_remarks.py::"
-    "test_a_camera_without_calibration_has_the_field_of_view_that_is_assumed",
     **{
         f"vehicle.{name}": f"{HERE}::test_the_vehicle_is_the_one_that_is_configured"
         for name in ("length_m", "width_m", "height_m", "rear_axle_m", "rear_overhang_m", "platform")
     },
-    "ncore.stereo_pairs": f"{PROVENANCE}::test_stereo_pairs_are_those_that_are_named_or_certain",
     "ncore.cuboids_of_boxes2d": "formats/ncore/finish/test_ncore_flat_cuboids.py::"
     "test_cuboids_are_not_guessed_where_better_is_known_or_nothing",
-    "ncore.source": f"{PROVENANCE}::test_every_sequence_says_who_made_it_of_what",
-    "ncore.at_picture_size": f"{PREPARED}::test_a_mask_is_enlarged_to_the_picture",
-    "ncore.lidar_spread_ms": f"{PREPARED}::test_rays_are_spread_over_the_sweep_when_asked",
-    "ncore.lidar_intensity_max": f"{PREPARED}::test_intensity_is_scaled_to_one",
     "ncore.radar_speed_receding_positive": f"{PREPARED}::test_detections_have_their_fields_as_generic_data",
     "ncore.radar_cube": f"{PREPARED}::test_cubes_are_stored_only_when_asked",
     "ncore.unknown_pose": "offline/test_drive_ncore.py::test_what_is_measured_at_an_unknown_place_can_be_cut",
     "l5kit.rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
-    "l5kit.append": f"{HERE}::test_scenes_are_added_if_that_was_asked_for",
     "l5kit.sources": f"{PLACED}::test_an_object_of_several_sources_is_taken_from_the_first",
     "l5kit.labels": f"{L5KIT}::test_labels_are_configurable",
-    "l5kit.lights": f"{L5KIT}::test_traffic_lights_become_faces_and_no_agents",
-    "l5kit.sizes_m": "formats/l5kit/write/test_l5_tracks.py::test_sizes_of_kinds_are_configurable",
-    "l5kit.cut_boxes": f"{PLACED}::test_boxes_at_the_edge_can_be_kept",
-    "l5kit.track_gap_s": "formats/l5kit/write/test_l5_grid.py::test_no_one_is_carried_on_for_long",
-    "l5kit.points": f"{L5KIT}::test_roles_are_what_the_frames_are_made_of",
-    "l5kit.points_per_frame": f"{L5KIT}::test_points_of_a_frame_are_bounded",
 }
 """By option the test that sets another value than its default, and fails where that changes nothing."""
 IMPERATIVE = re.compile(
@@ -236,15 +217,6 @@ def test_a_sequence_is_laid_out_as_was_asked_for(runs: Runs, store: str, profile
     stores = list((folder.parents[1] / "ncore").glob("*/*.ncore4*"))
     assert {path.is_dir() for path in stores} == {store == "directory"}
     assert (len(stores) == 1) == (profile == "single")
-
-
-def test_scenes_are_added_if_that_was_asked_for(drive: Path, tmp_path: Path) -> None:
-    config = build_config({"formats": ["l5kit"], "l5kit": {"append": True}, "keyframes": True})
-    for scenes in (1, 2):
-        recording = tmp_path / f"maivin_2026_05_01_0{scenes}_00_00.mcap"
-        recording.hardlink_to(drive)
-        convert([recording], tmp_path / "out", config, dataset="d")
-        assert len(ChunkedDataset(tmp_path / "out" / "l5kit" / "d.zarr").open().scenes) == scenes
 
 
 def test_pictures_are_as_they_were_asked_for(
@@ -374,102 +346,3 @@ def test_what_the_models_say_is_what_the_command_line_and_launch_are_given() -> 
         launch = (REPOSITORY / "launch" / f"{file}.launch.py").read_text(encoding="utf-8")
         (names,) = re.findall(r"^OWN = (\(.+\))$", launch, re.MULTILINE)
         assert all(name in said[file] or name in said["config"] for name in ast.literal_eval(names))
-
-
-OLD = {
-    "edgefirst": {
-        "lidar_images": True,
-        "lidar_rows": 64,
-        "lidar_columns": 1024,
-        "lidar_jpeg_quality": 95,
-        "lidar_elevation_min_deg": -20.0,
-        "lidar_elevation_max_deg": 45.0,
-        "camera_make": "",
-        "camera_model": "ace 2",
-    },
-    "ncore": {
-        "depth_size": "picture",
-        "labels_at_camera_size": False,
-        "pose_gap_ms": 50,
-        "lidar_ray_times": "spread",
-        "lidar_sweep_ms": 90.0,
-        "boxes2d_tolerance_ms": None,
-        "rig_frame": "chassis",
-    },
-    "l5kit": {"base_frame": "base_link", "camera_frame": "camera_optical", "track_timeout_s": 2.0},
-    "ego": {"hold_s": 2.0, "max_gap_s": 5.0, "wait_s": 1.0},
-}
-
-
-@pytest.mark.parametrize("flat", [False, True], ids=["a file's", "ROS parameters"])
-def test_options_of_an_earlier_version_mean_what_they_meant(flat: bool) -> None:
-    values: dict[str, Any] = dict(OLD)
-    if flat:
-        values = {f"{block}.{name}": v for block, each in OLD.items() for name, v in each.items()}
-        values["ego"] = {"wait_s": values.pop("ego.wait_s")}
-        values["edgefirst"] = {"exif_camera": ["auto", "auto"], "lidar_image_size": [128, 1024]}
-    config = build_config(values)
-    assert config.edgefirst.lidar_image_size == (64, 1024)
-    assert config.edgefirst.lidar_elevation_deg == (-20.0, 45.0)
-    assert config.edgefirst.exif_camera == ("", "ace 2")
-    assert config.ncore.at_picture_size == ("depth",)
-    assert config.ncore.lidar_spread_ms == 90.0
-    assert config.rig_frame == "chassis"
-    assert config.ego.wait_s == 1.0
-
-
-def test_old_defaults_are_the_new_ones() -> None:
-    old = {name: former.default for name, former in type(Config().ncore).former.items()}
-    kept = {name: former.default for name, former in type(Config().edgefirst).former.items()}
-    assert build_config({"ncore": old, "edgefirst": kept}) == Config()
-    off = build_config({"edgefirst": {"lidar_images": False}, "ncore": {"lidar_sweep_ms": 80.0}})
-    assert (off.edgefirst.lidar_image_size, off.ncore.lidar_spread_ms) == ((0, 0), 0.0)
-
-
-def test_a_new_name_counts_before_an_old_one() -> None:
-    both = {"edgefirst": {"lidar_rows": 64, "lidar_image_size": [32, 512]}}
-    assert build_config(both).edgefirst.lidar_image_size == (32, 512)
-
-
-@pytest.mark.parametrize(
-    ("values", "fault"),
-    [
-        ({"ego": {"hold_s": 1.0}}, "ego: hold_s is no option any more: it is always 2.0"),
-        (
-            {"ncore": {"boxes2d_tolerance_ms": 5.0}},
-            "ncore: boxes2d_tolerance_ms is no option any more: tolerance_ms of the model's topic holds",
-        ),
-        ({"edgefirst": {"lidar_rows": -1}}, "edgefirst.lidar_image_size.0: expected at least 0, found -1"),
-        (
-            {"ncore": {"rig_frame": "a"}, "l5kit": {"base_frame": "b"}},
-            "rig_frame: l5kit.base_frame and ncore.rig_frame, which it replaces, differ",
-        ),
-    ],
-)
-def test_what_cannot_be_chosen_any_more_is_a_fault(values: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        build_config(values)
-    (found,) = caught.value.faults
-    assert found.startswith(fault)
-
-
-def test_a_file_of_an_earlier_version_is_told_the_new_names(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text("edgefirst: {lidar_rows: 64, camera_format: png}\nego: {hold_s: 2.0}\n")
-    notes: list[str] = []
-    build_config(load_values(file, notes))
-    assert notes == [
-        f"{file}: edgefirst.lidar_rows is edgefirst.lidar_image_size now",
-        f"{file}: edgefirst.camera_format is picture_format now",
-        f"{file}: ego.hold_s is no option any more",
-    ]
-
-
-def test_the_journal_of_an_earlier_version_is_understood(tmp_path: Path) -> None:
-    journal = SampleJournal(tmp_path / "d.journal.part")
-    journal.begin()
-    journal.append(json.dumps({**OLD["edgefirst"], "val_ratio": 0.5}).encode())
-    found = journal.options()
-    journal.close()
-    assert found is not None
-    assert (found.val_ratio, found.lidar_image_size) == (0.5, (64, 1024))

@@ -182,7 +182,7 @@ def test_only_what_the_format_is_made_of_is_required(drive: Drive) -> None:
 def test_the_data_loader_of_torch_takes_the_datasets(drive: Drive, start: str | None) -> None:
     data = pytest.importorskip("torch.utils.data", reason="torch is not installed; nothing here needs it")
     opened = ChunkedDataset(drive[0]).open()
-    config = {"raster_params": {"map_type": "lidar"}, "model_params": {"future_num_frames": 5}}
+    config = {"model_params": {"future_num_frames": 5}}
     for dataset in (EgoDataset(config, opened), AgentDataset(config, opened)):
         loader = data.DataLoader(
             dataset, batch_size=16, num_workers=2 if start else 0, multiprocessing_context=start

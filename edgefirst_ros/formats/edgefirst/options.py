@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.formats.format import Former, OptionsModel
+from edgefirst_ros.formats.options import OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
@@ -26,17 +25,6 @@ class EdgeFirstOptions(OptionsModel):
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
-
-    former: ClassVar[Mapping[str, Former]] = {
-        "lidar_rows": Former(128, "lidar_image_size", lambda rows, size: (rows, size[1])),
-        "lidar_columns": Former(1024, "lidar_image_size", lambda columns, size: (size[0], columns)),
-        "lidar_images": Former(True, "lidar_image_size", lambda wanted, size: size if wanted else (0, 0)),
-        "lidar_elevation_min_deg": Former(-45.0, "lidar_elevation_deg", lambda low, both: (low, both[1])),
-        "lidar_elevation_max_deg": Former(45.0, "lidar_elevation_deg", lambda high, both: (both[0], high)),
-        "camera_make": Former(AUTO, "exif_camera", lambda make, both: (make, both[1])),
-        "camera_model": Former(AUTO, "exif_camera", lambda model, both: (both[0], model)),
-        "lidar_jpeg_quality": Former(95),
-    }
 
     schema_version: SchemaVersion = Field(
         default="2025.01",

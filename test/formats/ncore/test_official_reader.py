@@ -40,11 +40,9 @@ from scipy.spatial.transform import Rotation
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.poses import enu_to_ecef, matrix
-from edgefirst_ros.formats.ncore.prepare.roles import Component, OwnRecord
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
-from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo, Vehicle
 
@@ -82,13 +80,12 @@ def write(
     steps: Iterable[Observation | EgoPose],
     *,
     kill: bool = False,
-    own: bool = False,
     overwrite: bool = False,
     info: SequenceInfo = SEQUENCE,
+    split_us: int = SPLIT_US,
     **options: object,
 ) -> Path:
-    components = [Velocity()] if own else ()
-    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, components=components)  # type: ignore[arg-type]
+    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, split_us=split_us)  # type: ignore[arg-type]
     writer.begin(info)
     for step in steps:
         if isinstance(step, EgoPose):
@@ -101,17 +98,6 @@ def write(
     else:
         writer.close()
     return root / SEQUENCE.name
-
-
-class Velocity(Component):
-    name = "com.example.velocity"
-
-    def record(self, observation: Observation) -> OwnRecord | None:
-        datum = observation.measurement.datum
-        return OwnRecord({"linear_m_s": np.array(datum.linear_m_s)}) if isinstance(datum, Odometry) else None
-
-    def meta(self) -> dict[str, object]:
-        return {"unit": "m/s"}
 
 
 def digest(array: np.ndarray) -> str:
@@ -145,7 +131,7 @@ def driven(
     Image.new("L", (WIDTH, HEIGHT), 255).save(root / "hood.png")
     masks = {"camera_optical": {"hood": root / "hood.png"}}
     options = {"store": store, "profile": request.param, "radar_cube": True, "ego_masks": masks}
-    return official(write(root / "out", drive(0.5), own=True, **options))
+    return official(write(root / "out", drive(0.5), **options))
 
 
 STEPS = list(drive(0.5))
@@ -395,13 +381,6 @@ def test_a_radars_tracks_are_cuboids_where_it_says(official: Read, tmp_path: Pat
             assert (each["reference_frame_id"], each["timestamp_us"]) == ("radar", micros(step))
 
 
-def test_a_component_of_ones_own_as_its_documentation_says(driven: dict[str, Any]) -> None:
-    found = driven["own"]["default"]
-    sent = of(STEPS, Role.ODOMETRY)
-    assert found["velocities"] == {str(micros(step)): [10.0, 0.0, 0.0] for step in sent}
-    assert found["meta"]["unit"] == "m/s"
-
-
 def test_the_meta_file_is_what_the_official_reader_would_write(
     store: str, official: Read, tmp_path: Path
 ) -> None:
@@ -444,7 +423,7 @@ def test_a_complete_sequence_and_what_a_killed_overwrite_left_beside_it(
 
 
 def test_every_part_of_a_split_capture(official: Read, tmp_path: Path) -> None:
-    write(tmp_path, drive(0.6), split_s=0.25, radar_cube=True)
+    write(tmp_path, drive(0.6), split_us=250_000, radar_cube=True)
     for folder, frames in zip(sorted(tmp_path.iterdir()), (5, 5, 2), strict=True):
         found = official(folder)
         assert len(found["cameras"]["camera_optical"]["frames"]) == frames

@@ -49,52 +49,34 @@ class SceneWindow:
         now: index of the current frame in ``frames``.
         agents: of all these frames; empty if not asked for.
         agent_frame: (len(agents),), the index in ``frames`` of each.
-        points: of the current frame, rows of POINT; None if the dataset has no points.
     """
 
     frames: Records
     now: int
     agents: Records
     agent_frame: npt.NDArray[np.intp]
-    points: Records | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What to read around a frame: how many frames before and after, and whether agents and points.
-
-    ``future_agents`` is for subjects that are agents; others need those of the past at most, to be drawn.
-    """
-
-    history: int
-    future: int
-    agents: bool
-    future_agents: bool
-    points: bool
-
-
-def read_window(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: Reach) -> SceneWindow:
+def read_window(
+    dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: tuple[int, int], *, agents: bool
+) -> SceneWindow:
     """Read the frames around a frame.
 
     Args:
         dataset: to read from.
         scene: first frame and end of its scene.
         frame: the current one, counted over the dataset.
-        reach: what to read.
+        reach: how many frames before and after.
+        agents: whether to read the agents in them.
     """
-    start = max(scene[0], frame - reach.history)
-    frames = dataset.frames[start : min(scene[1], frame + 1 + reach.future)]
-    now = frame - start
-    agents, owner = np.zeros(0, AGENT), np.zeros(0, np.intp)
-    if reach.agents or reach.future_agents:
-        intervals = frames["agent_index_interval"][: None if reach.future_agents else now + 1]
-        agents = dataset.agents[contiguous(intervals, len(dataset.agents))]
+    start = max(scene[0], frame - reach[0])
+    frames = dataset.frames[start : min(scene[1], frame + 1 + reach[1])]
+    rows, owner = np.zeros(0, AGENT), np.zeros(0, np.intp)
+    if agents:
+        intervals = frames["agent_index_interval"]
+        rows = dataset.agents[contiguous(intervals, len(dataset.agents))]
         owner = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0])
-    points = None
-    if reach.points and dataset.points is not None and dataset.point_spans is not None:
-        first, stop = dataset.point_spans[frame]["point_index_interval"].tolist()
-        points = dataset.points[first:stop]
-    return SceneWindow(frames, now, agents, owner, points)
+    return SceneWindow(frames, frame - start, rows, owner)
 
 
 def contiguous(intervals: npt.NDArray[np.int64], length: int) -> slice:
@@ -152,12 +134,11 @@ def sample_of(
     window: SceneWindow,
     subject: Subject,
     reach: tuple[int, int],
-    raster_from_agent: Floats,
     *,
     step_s: float,
     ego_extent_m: tuple[float, float, float],
 ) -> Sample:
-    """Everything of a sample but its image, by L5Kit's keys.
+    """A sample by L5Kit's keys, without the image that L5Kit draws.
 
     ``target_*`` are the frames after the current one, ``history_*`` the current one and then those before
     it, newest first. Positions (n, 2) and yaws (n, 1) are relative to the subject's current pose, float32;
@@ -169,12 +150,10 @@ def sample_of(
     unavailable position counts as 0 in them, so look at the availabilities of both. ``curr_speed`` is the
     length of the first of ``history_velocities``, and not there without history.
 
-    The five matrices are (3, 3) float64 and map points of the plane: world_from_agent, agent_from_world,
-    raster_from_world, raster_from_agent, and world_to_image, which is raster_from_world by its older name.
+    The matrices world_from_agent and agent_from_world are (3, 3) float64 and map points of the plane.
     ``centroid`` (2,), ``yaw`` and ``extent`` (3,) are the subject's in the world, ``track_id`` -1 the ego's.
     """
     agent_from_world = subject.agent_from_world()
-    raster_from_world = raster_from_agent @ agent_from_world
     history, future = reach
     poses = _poses(window, subject, agent_from_world, ego_extent_m)
     past = _stretch(poses, np.arange(window.now, window.now - history - 1, -1))
@@ -192,9 +171,6 @@ def sample_of(
         "history_availabilities": past[3],
         "history_extents": past[2],
         "future_extents": ahead[2],
-        "world_to_image": raster_from_world,
-        "raster_from_world": raster_from_world,
-        "raster_from_agent": raster_from_agent,
         "agent_from_world": agent_from_world,
         "world_from_agent": subject.world_from_agent(),
         "track_id": np.int64(-1 if subject.track_id is None else subject.track_id),

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.sizes import PRIORS, Kind, Prior
-from edgefirst_ros.formats.tracks.solver import Heading, Sightings
+from edgefirst_ros.formats.tracks.solver import AWAY_NS, Heading, Sightings
 from edgefirst_ros.formats.tracks.solver import solved as solve_track
 from edgefirst_ros.model.transform import angles_of, matrix_of, quaternion_of_angles
 
@@ -181,9 +181,6 @@ def _pair(key: str, value: object) -> bytes:
     return cbor2.dumps(key) + cbor2.dumps(value)
 
 
-_AWAY_US = 2_000_000
-"""A track that was unseen for longer starts again."""
-
 _TOO_FAST_M_S = 50.0
 _POSE_GAP_US = 1_000_000
 """Rig poses further apart than this are not interpolated between."""
@@ -287,7 +284,6 @@ def _solve(rows: Rows, times_ns: Times, seen: _Seen, prior: Prior) -> None:
             np.where(seen.placed[own, None], seen.places_m[own], np.nan),
             seen.bearings_rad[own],
             seen.lateral_m[own],
-            np.full(len(own), np.nan),
             seen.height_m[own],
         ),
         prior,
@@ -358,7 +354,7 @@ def _tracks(boxes: CuboidTable, seen: _Seen) -> tuple[Rows, Times]:
     step_us, placed = np.diff(times_us[rows]), seen.placed[rows]
     leaps = np.linalg.norm(np.diff(seen.places_m[rows], axis=0), axis=1)
     leapt = (leaps > _TOO_FAST_M_S * step_us / 1e6) & (step_us > 0) & placed[1:] & placed[:-1]
-    another = (np.diff(names[rows]) != 0) | (step_us > _AWAY_US) | leapt
+    another = (np.diff(names[rows]) != 0) | (step_us > AWAY_NS // 1000) | leapt
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(another)])
 
 

@@ -20,6 +20,8 @@ from edgefirst_ros.model.camera import (
 )
 
 _ANGLES = 20_000
+_ASSUMED_HFOV_DEG = 80.0
+"""Of a camera without a usable CameraInfo: readers refuse one without intrinsics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +52,15 @@ def camera_info_json(info: CameraInfo) -> Json:
     }
 
 
-def camera_model(
-    info: Json | None, size: tuple[int, int], hfov_deg: float, *, rolling: bool, tile: Tile = ""
-) -> CameraModel:
+def camera_model(info: Json | None, size: tuple[int, int], *, rolling: bool, tile: Tile = "") -> CameraModel:
     """The model of a camera, see ``calibration.picture_intrinsics``.
 
     Without a usable CameraInfo (absent, uncalibrated, or a distortion that NCore has no model for) the camera
-    is assumed to be an ideal pinhole of ``hfov_deg``.
+    is assumed to be an ideal pinhole.
 
     Args:
         info: from ``camera_info_json``.
         size: width and height of the pictures.
-        hfov_deg: horizontal field of view assumed where nothing is known.
         rolling: the shutter rolls from top to bottom.
         tile: which quarter of the camera's picture its pictures are.
     """
@@ -69,9 +68,9 @@ def camera_model(
     fault = _fault(info)
     found = None if info is None or fault else _intrinsics(info, size, tile)
     if info is None or found is None:
-        focal = size[0] / 2 / math.tan(math.radians(hfov_deg) / 2)
+        focal = size[0] / 2 / math.tan(math.radians(_ASSUMED_HFOV_DEG) / 2)
         pinhole = _pinhole([focal, focal], [size[0] / 2, size[1] / 2], [])
-        assumed = f"{fault or _NO_FOCAL}; taken to be a pinhole of {hfov_deg:g} degrees across"
+        assumed = f"{fault or _NO_FOCAL}; taken to be a pinhole of {_ASSUMED_HFOV_DEG:g} degrees across"
         return CameraModel(_attributes("opencv-pinhole", pinhole, size, shutter), "", assumed)
     focal_length, centre = list(found.focal_px), list(found.principal_px)
     if info["model"] in FISHEYE_MODELS:

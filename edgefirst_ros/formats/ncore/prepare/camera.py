@@ -92,7 +92,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[Co
             raise DecodeError("empty mask")
         layers = mask.mask if mask.mask.ndim == 3 else mask.mask[..., None]
         classes = layers.argmax(axis=2).astype(np.uint8) if layers.shape[2] > 1 else layers[..., 0]
-        png = _png(_resized(classes, _picture(observation) if "masks" in options.at_picture_size else None))
+        png = _png(_resized(classes, _picture(observation)))
         data = np.frombuffer(png, np.uint8)
         qualifier = "semantic" if index == 0 else f"semantic{index}"
         yield _label(
@@ -117,8 +117,7 @@ def depth_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     if image.pixels.dtype == np.uint16:
         quantisation = {"quantized_dtype": "uint16", "scale": _MILLIMETRE_M, "offset": 0.0}
     descriptor = _descriptor("DEPTH", "z", "METERS", "EXTERNAL", "float32", quantisation=quantisation)
-    size = _picture(observation) if "depth" in options.at_picture_size else None
-    pixels = np.ascontiguousarray(_resized(image.pixels, size))
+    pixels = np.ascontiguousarray(image.pixels)
     return _label(observation, options, descriptor, array_records("data", pixels, COMPRESSOR))
 
 
@@ -176,7 +175,7 @@ def _picture(observation: Observation) -> tuple[int, int] | None:
 
 
 def _resized(pixels: npt.NDArray[Pixel], size: tuple[int, int] | None) -> npt.NDArray[Pixel]:
-    """Every pixel of the new size is the one that its middle falls on; as it is if that is None."""
+    """Every pixel of the new size is the one that its middle falls on; as it is if that is not known."""
     if size is None or size == pixels.shape[::-1] or not pixels.size:
         return pixels
     width, height = size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -105,17 +105,6 @@ class DirectoryStore:
     def has(self, key: str) -> bool:
         """True if a record was appended."""
         return (self.part / key).is_file()
-
-    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
-        """Payload by key, of the records whose keys begin with ``prefix`` and contain ``part``."""
-
-        def payload(key: str) -> bytes:
-            path = self.part / key
-            if not (key.startswith(prefix) and part in key and path.is_file()):
-                raise KeyError(key)
-            return read_regular(path, MOST_RECORD_BYTES)
-
-        return payload
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record, sorted by folder."""
