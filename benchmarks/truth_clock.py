@@ -17,7 +17,7 @@ from PIL import Image
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth

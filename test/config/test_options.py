@@ -23,7 +23,7 @@ from edgefirst_ros.config.model import Config, TopicRule, build_config
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions

@@ -15,7 +15,7 @@ from PIL import Image
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS

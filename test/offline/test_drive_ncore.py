@@ -17,7 +17,7 @@ from places import SHARED
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.files import Reading
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS

@@ -30,7 +30,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SPECS,
     read_attributes,
 )
-from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 _BLOCK = 10_000

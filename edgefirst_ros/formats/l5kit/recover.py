@@ -31,7 +31,7 @@ from edgefirst_ros.formats.l5kit.store.growingdataset import (
     settle,
 )
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, SCENES, SPECS, SceneNote
-from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetNotFound, WriteError
 
 

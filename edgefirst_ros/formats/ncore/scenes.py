@@ -20,7 +20,7 @@ from edgefirst_ros.formats.scene import (
     Scenes,
     opened,
 )
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import parse_json, refusing
 

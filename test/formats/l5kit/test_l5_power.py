@@ -23,7 +23,7 @@ from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWrite
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetNotFound
 
 CHUNK = 4

@@ -30,7 +30,7 @@ from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingarray import JOURNAL_FORMAT
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import SceneNote
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.model.sample import Sample
 

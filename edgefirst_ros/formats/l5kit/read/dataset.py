@@ -25,7 +25,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     read_attributes,
     scene_notes,
 )
-from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 Rows = ChunkedArray | Records

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter, agent_counts
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.sampling import (
+    AgentFilter,
     Sample,
     SceneWindow,
     Subject,
+    agent_counts,
     ego_poses,
     host_id,
     read_window,

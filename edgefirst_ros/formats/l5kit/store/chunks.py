@@ -16,8 +16,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.crashsafe.manifest import Comparison, measured
 from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.l5kit.store.schema import JOURNAL, MANIFEST, SPECS, Records
-from edgefirst_ros.formats.zarr2.array import ArrayHeader, ArraySpec
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.formats.zarr2 import ARRAY_KEY, ArrayHeader, ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import open_regular, read_at_most, read_regular, refusing
 from edgefirst_ros.model.zlib_backend import crc32

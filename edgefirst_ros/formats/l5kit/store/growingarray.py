@@ -21,7 +21,7 @@ from edgefirst_ros.formats.crashsafe.names import forget, hold, replace_file
 from edgefirst_ros.formats.crashsafe.sync import AppendFile, Unsynced
 from edgefirst_ros.formats.l5kit.store.chunks import OwnFiles
 from edgefirst_ros.formats.l5kit.store.schema import SPECS, Records, SceneNote
-from edgefirst_ros.formats.zarr2.metadata import json_bytes
+from edgefirst_ros.formats.zarr2 import json_bytes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.model.untrusted import open_regular

@@ -43,7 +43,7 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     SceneNote,
     write_attributes,
 )
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, GROUP, GROUP_KEY
 
 Extent = tuple[float, float, float]
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pymap3d
 
 from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc, Shuffle
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, ArraySpec, Blosc, Shuffle, json_bytes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular, refusing

@@ -9,10 +9,16 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, moved
 from edgefirst_ros.formats.l5kit.options import PRIORS_OF_LABELS, L5KitOptions, label_rows
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, AgentLabel
-from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, along_rays, in_image_plane, not_placed
+from edgefirst_ros.formats.tracks.rays import (
+    CAMERA_FRAME,
+    Floats,
+    along_rays,
+    in_image_plane,
+    moved,
+    not_placed,
+)
 from edgefirst_ros.formats.tracks.sizes import class_key
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical

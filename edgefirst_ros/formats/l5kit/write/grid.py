@@ -10,11 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.options import TRACK_GAP_NS, L5KitOptions
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, Records
 from edgefirst_ros.formats.l5kit.write.prepare import EgoPath, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
+from edgefirst_ros.formats.tracks.rays import yaw_of
 from edgefirst_ros.formats.tracks.solver import HALF_NS
 
 BRIDGED_NS = 300_000_000

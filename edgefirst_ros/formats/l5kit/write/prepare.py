@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgefirst_ros.formats.format import NO_FILE
-from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source, status_row
 from edgefirst_ros.formats.l5kit.store.schema import FACE, Records
 from edgefirst_ros.formats.l5kit.write.boxes import (
@@ -29,6 +28,7 @@ from edgefirst_ros.formats.l5kit.write.boxes import (
     shown_by,
     track_key,
 )
+from edgefirst_ros.formats.tracks.rays import Floats
 from edgefirst_ros.formats.tracks.sizes import class_key
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import DecodeError

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import wrapped
 from edgefirst_ros.formats.l5kit.options import PRIORS_OF_LABELS, TRACK_GAP_NS
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
 from edgefirst_ros.formats.l5kit.write.boxes import VIEWS
+from edgefirst_ros.formats.tracks.rays import wrapped
 from edgefirst_ros.formats.tracks.sizes import Prior, Size
 from edgefirst_ros.formats.tracks.solver import (
     AWAY_NS,

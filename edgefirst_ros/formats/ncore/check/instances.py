@@ -13,8 +13,7 @@ from edgefirst_ros.formats.format import Findings, reading
 from edgefirst_ros.formats.ncore.finish.components import DEFAULT, NAMES
 from edgefirst_ros.formats.ncore.poses import RIG, WORLD, edge_of
 from edgefirst_ros.formats.ncore.store.files import FinishedStore
-from edgefirst_ros.formats.zarr2.array import MOST_BYTES, read_array
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, MOST_BYTES, read_array
 from edgefirst_ros.model.untrusted import displayed
 
 Edge = tuple[str, str]

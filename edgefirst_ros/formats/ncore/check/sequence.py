@@ -17,8 +17,7 @@ from edgefirst_ros.formats.ncore.check.official import run_official
 from edgefirst_ros.formats.ncore.store.base import md5_of
 from edgefirst_ros.formats.ncore.store.files import FinishedStore, FinishedTar, Reading
 from edgefirst_ros.formats.ncore.store.journal import KEY, unxz
-from edgefirst_ros.formats.zarr2.array import ArrayHeader, chunk_key, grid
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY, ATTRIBUTES_KEY, is_metadata
+from edgefirst_ros.formats.zarr2 import ARRAY_KEY, ATTRIBUTES_KEY, ArrayHeader, chunk_key, grid, is_metadata
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular
 
 _MOST_HEADER_BYTES = 1 << 20

@@ -15,7 +15,6 @@ from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model, described_change
 from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,
@@ -36,11 +35,19 @@ from edgefirst_ros.formats.ncore.poses import (
     whole_camera,
 )
 from edgefirst_ros.formats.ncore.prepare import boxes as cuboids
+from edgefirst_ros.formats.ncore.prepare.camera import camera_model, described_change
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
 from edgefirst_ros.formats.ncore.store.base import VERSION, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.journal import JsonPayload
-from edgefirst_ros.formats.zarr2.array import array_records, blob_records
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
+from edgefirst_ros.formats.zarr2 import (
+    ATTRIBUTES_KEY,
+    Record,
+    array_records,
+    blob_records,
+    group,
+    json_bytes,
+    under,
+)
 from edgefirst_ros.model.transform import bare
 
 DEFAULT = "default"

@@ -31,8 +31,7 @@ from edgefirst_ros.formats.ncore.store.base import FLAT_BOXES, TIMES, EntryTimes
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.pace import rest
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, array_records, json_bytes, under
 from edgefirst_ros.model.camera import TILES, Tile
 from edgefirst_ros.model.transform import bare
 

@@ -17,7 +17,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     ray_records,
     rays_of,
 )
-from edgefirst_ros.formats.zarr2.metadata import group
+from edgefirst_ros.formats.zarr2 import group
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, as_type, point_offsets_ns, type_scale
 from edgefirst_ros.model.sample import Observation

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.zarr2.array import Blosc, array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.formats.zarr2 import Blosc, Record, array_records, group, under
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, is_seen
 from edgefirst_ros.model.sample import Calibration, Role

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.ncore.options import StoreType
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, join
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, group, join
 from edgefirst_ros.model.untrusted import open_regular
 
 TIMES = "timestamps_us"

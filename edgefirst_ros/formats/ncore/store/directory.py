@@ -11,7 +11,7 @@ from edgefirst_ros.formats.crashsafe.names import remove
 from edgefirst_ros.formats.crashsafe.sync import Unsynced, disk_errors, sync_paths, tree
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch, Contents, md5_of, take_mark
 from edgefirst_ros.formats.ncore.store.journal import KEY, consolidate
-from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.formats.zarr2 import Record, is_metadata
 from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import read_regular
 from edgefirst_ros.model.zlib_backend import crc32_of

@@ -32,7 +32,7 @@ from edgefirst_ros.formats.ncore.store.journal import (
     cbor_uints,
     unxz,
 )
-from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.formats.zarr2 import Record, is_metadata
 from edgefirst_ros.model.zlib_backend import crc32_of
 
 BLOCK = 512

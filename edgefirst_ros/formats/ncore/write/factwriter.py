@@ -10,11 +10,11 @@ from importlib.metadata import version
 import cbor2
 
 from edgefirst_ros.formats.ncore.finish.facts import Facts
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.finish.labels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.finish.labels import label_json
 from edgefirst_ros.formats.ncore.options import POSE_GAP_MS, SAME_PICTURE_MS, SAME_SCAN_MS, NCoreOptions
 from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
+from edgefirst_ros.formats.ncore.prepare.camera import camera_info_json
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
     Cuboids,

@@ -20,8 +20,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     Json,
     safe_instance_name,
 )
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, under
+from edgefirst_ros.formats.zarr2 import Record, array_records, under
 from edgefirst_ros.model.errors import ConfigError, DatasetError
 from edgefirst_ros.model.pointcloud import float_scale
 from edgefirst_ros.model.transform import bare

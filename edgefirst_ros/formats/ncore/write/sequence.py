@@ -31,7 +31,7 @@ from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
 from edgefirst_ros.formats.ncore.write.sensors import EgoMasks, InstanceNames, LidarScales
 from edgefirst_ros.formats.ncore.write.stores import CubePairing, HeldCubes, StoreSet
-from edgefirst_ros.formats.zarr2.metadata import Record
+from edgefirst_ros.formats.zarr2 import Record
 from edgefirst_ros.model.sample import EgoPose, SequenceInfo
 
 ITAR_RECORD, FILE_RECORD = 1024, 8192

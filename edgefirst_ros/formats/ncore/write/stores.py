@@ -25,7 +25,7 @@ from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
 from edgefirst_ros.formats.ncore.store.base import ADVICE, TIMES, EntryTimes, Instance, Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.model.untrusted import read_regular
 from edgefirst_ros.model.zlib_backend import crc32
 

@@ -23,7 +23,7 @@ from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
 from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, SPECS, SceneNote
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 FRAMES = 3

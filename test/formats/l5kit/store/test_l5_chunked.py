@@ -17,7 +17,7 @@ from l5_samples import random_rows
 
 from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
 from edgefirst_ros.formats.l5kit.store.schema import AGENT
-from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc
+from edgefirst_ros.formats.zarr2 import ArraySpec, Blosc
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 ROWS, CHUNK = 37, 8

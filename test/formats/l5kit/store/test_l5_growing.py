@@ -17,7 +17,7 @@ from places import contents, identity, opened
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import GrowingArray, Growth, StoredRows, stored_rows
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetError
 
 SMALL = 5

@@ -15,11 +15,11 @@ from test_l5_drive import compare
 
 from edgefirst_ros.formats.format import LooksAhead, Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
-from edgefirst_ros.formats.l5kit.geometry import yaw_of
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.l5kit.write.grid import FrameGrid
 from edgefirst_ros.formats.l5kit.write.prepare import EgoPath, Pose
+from edgefirst_ros.formats.tracks.rays import yaw_of
 from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 
 MS = 1_000_000

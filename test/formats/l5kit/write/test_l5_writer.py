@@ -34,7 +34,7 @@ from edgefirst_ros.formats.format import NO_FILE, LeftOut
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
 

@@ -23,8 +23,7 @@ from edgefirst_ros.formats.ncore.store.base import md5_of
 from edgefirst_ros.formats.ncore.store.files import FinishedDirectory
 from edgefirst_ros.formats.ncore.store.journal import KEY, consolidate
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import is_metadata
+from edgefirst_ros.formats.zarr2 import array_records, is_metadata
 from edgefirst_ros.model.errors import DatasetNotFound
 from edgefirst_ros.model.sample import EgoPose
 

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.tracks.solver import Heading
-from edgefirst_ros.formats.zarr2.metadata import json_bytes
+from edgefirst_ros.formats.zarr2 import json_bytes
 from edgefirst_ros.model.detection import Box, Detections, ModelInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, Role
 

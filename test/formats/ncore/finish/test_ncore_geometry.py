@@ -12,11 +12,6 @@ from hypothesis import strategies as st
 from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.finish.intrinsics import (
-    camera_info_json,
-    camera_model,
-    fisheye_max_angle_rad,
-)
 from edgefirst_ros.formats.ncore.poses import (
     BASES,
     RigPoses,
@@ -30,6 +25,11 @@ from edgefirst_ros.formats.ncore.poses import (
     rig_to_world,
     sensor_edges,
     thin,
+)
+from edgefirst_ros.formats.ncore.prepare.camera import (
+    camera_info_json,
+    camera_model,
+    fisheye_max_angle_rad,
 )
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.sample import PoseBasis

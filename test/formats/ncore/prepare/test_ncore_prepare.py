@@ -38,7 +38,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     SeriesValue,
 )
 from edgefirst_ros.formats.ncore.prepare.roles import prepare
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Box, Detections, Mask
 from edgefirst_ros.model.navigation import Imu
