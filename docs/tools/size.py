@@ -27,12 +27,12 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17660,
+    "formats": 18160,
     "pipeline": 5990,
-    "video": 4120,
+    "video": 2220,
     "sources": 4090,
     "report": 3230,
-    "cli": 2940,
+    "cli": 2790,
     "model": 2900,
     "nodes": 2500,
     "ego": 2650,
@@ -40,12 +40,11 @@ CEILINGS: Mapping[str, int] = {
     "simulation": 2415,
     "live": 1790,
     "fleet": 2570,
-    "offline": 1470,
+    "offline": 1720,
     "config": 1610,
-    "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 328, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1292, "options": 81}
+MOST = {"modules": 307, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1230, "options": 80}
 
 
 def code_lines(path: Path) -> int:

@@ -6,6 +6,7 @@ Blosc as zarr 2 stores use it: the same input gives the same bytes, in any threa
 from __future__ import annotations
 
 import json
+import operator
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -122,7 +123,7 @@ def dtype_of(value: object, depth: int = 0) -> np.dtype[Any]:
         raise ValueError(f"dtype {value!r:.80} is not read here")
     try:
         return np.dtype([
-            (str(name), dtype_of(base, depth + 1), *(tuple(map(index, shape)) for shape in rest))
+            (str(name), dtype_of(base, depth + 1), *(tuple(map(operator.index, shape)) for shape in rest))
             for name, base, *rest in value
         ])  # fmt: skip
     except (TypeError, ValueError, OverflowError) as error:

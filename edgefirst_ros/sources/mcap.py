@@ -158,7 +158,7 @@ class ChunkedRecording(Recording):
                     if in_full is not None and end - start > BEGINNING and not in_full(topic, schema):
                         end = start + BEGINNING  # noqa: PLW2901 - of the data, as far as they are wanted
                     data, times = plain[start:end], (log_ns, publish_ns)
-                    flags = is_repeated, loaded.vouched
+                    flags = is_repeated, loaded.checksummed
                     yield RawMessage(topic, schema, data, *times, arrival, definition, fault, *flags)
                     arrival += 1
                     self.next_arrival = arrival

@@ -146,8 +146,8 @@ class Loaded:
     """A list unless there are more than ``MAX_LISTED``."""
     fault: str = ""
     """Why all of its messages are refused; empty if they are not."""
-    vouched: bool = False
-    """A checksum vouches for it."""
+    checksummed: bool = False
+    """A checksum covers it."""
 
 
 _NOTHING = Loaded(b"", [])
@@ -404,7 +404,7 @@ class RecordReader:
         if read < len(plain):
             self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
         sound = self._is_sound(section.offset, plain, crc)
-        return Loaded(plain, messages, "" if sound else CHECKSUM, vouched=sound and crc != 0)
+        return Loaded(plain, messages, "" if sound else CHECKSUM, checksummed=sound and crc != 0)
 
     def _is_sound(self, offset: int, plain: bytes, crc: int) -> bool:
         """Whether a chunk's content is what its checksum says; 0 stands for none."""

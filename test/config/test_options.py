@@ -69,8 +69,6 @@ TESTED: Mapping[str, str] = {
     "record_topics": "launch/test_capture_records.py::test_a_recording_converts_into_the_sessions_own_bytes",
     "workers": f"{HERE}::test_as_many_threads_encode_as_were_asked_for",
     "decoder": "video/test_backends.py::test_a_run_does_not_start_where_every_decoder_refuses",
-    "judge_h265": "model/test_camera_kinds.py::"
-    "test_bits_are_judged_where_no_checksum_vouches_or_as_configured",
     "formats": "config/test_completeness.py::test_what_a_sample_must_have",
     "ego.smoothing": "offline/test_drive_ego.py::test_lag_reads_once_and_whole_twice",
     "ego.max_position_sigma_m": f"{HERE}::test_positions_are_no_worse_than_they_may_be",

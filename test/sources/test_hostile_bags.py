@@ -20,7 +20,7 @@ from test_hostile_files import MOST_MB, peak_mb
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.model.errors import RecordingError, RecordingNotFound
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources import ros1bag as ros1records
 from edgefirst_ros.sources.kinds import SUFFIXES, open_recording
@@ -265,11 +265,6 @@ def test_rows_of_other_kinds_are_refused_alone(tmp_path: Path) -> None:
     assert {fault.text for fault in recording.faults} == {"a message of an unknown topic"}
 
 
-def test_settings_of_a_database_that_nobody_needs_are_not_read(tmp_path: Path) -> None:
-    path = database(tmp_path / "a.db3", "UPDATE topics SET offered_qos_profiles = '- {a: [[[[, b}'", ROWS)
-    assert len(list(open_recording(path).messages())) == len(ROWS)
-
-
 def test_a_tree_of_pages_that_goes_in_circles_ends(tmp_path: Path) -> None:
     """An inner page whose cells all lead to one leaf would yield its rows again and again."""
     path = database(tmp_path / "a.db3", "", [(1, NOW_NS + n, bytes(300)) for n in range(2_000)])
@@ -337,22 +332,6 @@ def test_what_is_no_ordinary_file_is_refused_by_every_command(
         assert done.exit_code == 2, done.output
         assert said in done.output.replace("\n", " ")
         assert "\x1b" not in done.output
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_nor_is_metadata_beside_a_recording(tmp_path: Path, kind: str) -> None:
-    KINDS[kind][0](tmp_path / "metadata.yaml")
-    database(tmp_path / "a.db3", "", ROWS)
-    assert CliRunner().invoke(app, ["info", str(tmp_path)], catch_exceptions=False).exit_code == 0
-
-
-def test_a_missing_recording_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
-    for suffix in SUFFIXES:
-        with pytest.raises(RecordingNotFound):
-            open_recording(tmp_path / f"a{suffix}")
-        (tmp_path / f"a{suffix}").mkdir()
-        with pytest.raises(RecordingError, match="Is a directory"):
-            open_recording(tmp_path / f"a{suffix}")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 import recorded
 from rosbags_made import rosbag1, typestore, write_bag, write_db3
 from s3server import S3Server
-from typer.testing import CliRunner
 
-from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.model.registry import decode
@@ -174,16 +171,6 @@ def test_a_damaged_database_says_how_to_save_it(files: dict[str, Path], tmp_path
         open_recording(damaged(files["db3"], tmp_path))
 
 
-def test_messages_in_a_log_of_sqlite_are_a_note(tmp_path: Path, content: Sequence[RawMessage]) -> None:
-    path = write_db3(tmp_path / "bag", content[:50])
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("DELETE FROM messages WHERE id > 40")
-        database.commit()
-        assert "bag.db3-wal, which is not read" in open_recording(path).note
-    database.close()
-
-
 def test_a_bag_in_a_bucket_is_copied_first(
     s3: S3Server, bucket: str, files: dict[str, Path], content: Sequence[RawMessage]
 ) -> None:
@@ -192,9 +179,3 @@ def test_a_bag_in_a_bucket_is_copied_first(
     recording = open_recording(location_of(f"{bucket}/{NAME}.db3"))
     assert len(list(recording.messages())) == len(content)
     assert (recording.host, recording.size) == ("maivin-sim", files["db3"].stat().st_size)
-
-
-def test_info_and_folders_know_them(files: dict[str, Path]) -> None:
-    said = CliRunner().invoke(app, ["info", str(files["bag"].parent)])
-    assert said.exit_code == 0
-    assert [name in said.stdout for name in (f"{NAME}.mcap", f"{NAME}.db3", f"{NAME}.bag")] == [True] * 3

@@ -49,7 +49,7 @@ DEFAULT = NCoreOptions()
 
 
 def made(observed: Observation, options: NCoreOptions = DEFAULT) -> Prepared:
-    return prepare(observed, options, ())
+    return prepare(observed, options)
 
 
 def entry(observed: Observation, options: NCoreOptions = DEFAULT) -> ComponentEntry:

@@ -552,34 +552,6 @@ def test_clouds_whose_fields_change_are_refused(tmp_path: Path) -> None:
     assert sequence.attributes("point_clouds/fusion_lidar/pcs/1")["reference_frame_id"] == "lidar"
 
 
-def test_organised_lidars_have_intrinsics_and_their_rate(tmp_path: Path) -> None:
-    rows, columns = 4, 60
-    elevation = np.radians(np.linspace(5, -5, rows))[:, None]
-    azimuth = np.linspace(0, 2 * np.pi, columns, endpoint=False)[None] + 0 * elevation
-    array = np.zeros(rows * columns, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
-    array["x"] = (np.cos(elevation) * np.cos(azimuth) * 9).ravel()
-    array["y"] = (np.cos(elevation) * np.sin(azimuth) * 9).ravel()
-    array["z"] = (np.sin(elevation) * 9 + 0 * azimuth).ravel()
-
-    def sweep(ms: int, turned: bool = False) -> Observation:
-        wire = array.reshape(rows, columns)[:, ::-1].ravel() if turned else array
-        return observation(Role.LIDAR_POINTS, "/l", START_NS + ms * MS, cloud(wire, rows), "lidar")
-
-    sequence = one(tmp_path, [sweep(0), sweep(50), sweep(100, turned=True), lidar(START_NS)])
-    model = sequence.attributes("intrinsics/default/lidars/lidar")
-    assert model["lidar_model_type"] == "row-offset-spinning"
-    parameters = model["lidar_model_parameters"]
-    assert (parameters["n_rows"], parameters["n_columns"]) == (rows, columns)
-    assert parameters["spinning_frequency_hz"] == 20.0
-    assert "flipped" not in parameters
-    frames = "lidars/lidar/frames/{}/ray_bundle/model_element/.zarray"
-    assert [frames.format(START_US + ms * 1000) in sequence.records for ms in (0, 50, 100)] == [
-        True,
-        True,
-        False,
-    ]
-
-
 def test_long_captures_split_into_sequences_complete_in_themselves(tmp_path: Path) -> None:
     sequences, said = write(tmp_path, drive(1.0), split_us=400_000, radar_cube=True)
     assert [sequence.folder.name for sequence in sequences] == [
