@@ -44,9 +44,14 @@ def pictures(*ms: int) -> list[Observation]:
 
 
 def write(
-    root: Path, steps: Iterable[Observation], *, kill: bool = False, split_us: int = SPLIT_US, **options: Any
+    root: Path,
+    steps: Iterable[Observation],
+    *,
+    kill: bool = False,
+    split_us: int = SPLIT_US,
+    **options: object,
 ) -> NCoreWriter:
-    writer = NCoreWriter(root, NCoreOptions(**options), split_us=split_us)
+    writer = NCoreWriter(root, NCoreOptions(**options), split_us=split_us)  # type: ignore[arg-type]
     writer.begin(SEQUENCE)
     for step in steps:
         written = writer.write(writer.prepare(step))

@@ -125,7 +125,7 @@ def test_without_a_usable_camera_info_a_pinhole_is_assumed_and_said(
     found = camera_model(camera and camera_info_json(camera), (200, 100), rolling=False)
     assert why in found.assumed
     parameters = found.attributes["camera_model_parameters"]
-    assert parameters["focal_length"] == pytest.approx([100.0, 100.0])
+    assert parameters["focal_length"] == pytest.approx([100 / math.tan(math.radians(40))] * 2)
     assert parameters["principal_point"] == [100.0, 50.0]
     assert not any(parameters["radial_coeffs"])
 
