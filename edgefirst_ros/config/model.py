@@ -6,7 +6,6 @@ Combines the values of a configuration with those that a user chose on the comma
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -631,24 +630,11 @@ class Settings(OptionsModel):
         description="Live: begin another session when the formats together have written this many MB; 0: "
         "never. Set it to the size that your storage or upload takes.",
     )
-    split_every_m: float = Field(
-        0.0,
-        ge=0,
-        description="Live: begin another session when the rig has driven this many metres by GPS or "
-        "odometry; 0: never. Set it for sequences of equal way, such as laps.",
-    )
     record: bool = Field(
         False,
         description="Live: also write every received message, used or not, to an MCAP file in recordings/ "
         "below the output. It converts to the same bytes as the session wrote. Set it if you may want other "
         "formats or options later.",
-    )
-    record_topics: str = Field(
-        "",
-        description="Live, with record: regular expression, searched for in topic names, for topics to "
-        'record besides those used; "." selects every topic. Empty: the topics of the device, or in the '
-        "node's namespace, whose type a configuration could use, without raw pictures. Set it to record "
-        "topics of other types.",
     )
     workers: int = Field(
         0,
@@ -753,15 +739,6 @@ class Settings(OptionsModel):
         """YAML reads a number that is sent as a label as a number."""
         is_named = isinstance(names, dict)
         return {str(sent): name for sent, name in names.items()} if is_named else names  # type: ignore[attr-defined]
-
-    @field_validator("record_topics")
-    @classmethod
-    def _expression(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is not a regular expression: {error}") from error
-        return value
 
     @field_validator("sync_s", mode="before")
     @classmethod

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -20,23 +19,9 @@ from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.radar import RadarCube
 
 Points = npt.NDArray[np.float64]
-Ring = Sequence[float] | npt.NDArray[np.float32]
-"""x and y of the corners of a polygon in turn, as fractions of the picture."""
-Rotation = tuple[float, float, float, float]
-"""A unit quaternion x, y, z, w."""
-Vector = tuple[float, float, float]
 
 PICTURE_WIDTH = 960
 """Pixels across of a picture on a page."""
-
-
-class Frame(StrEnum):
-    """Frames that every drawing has."""
-
-    DRIVE = "drive"
-    """The local one: x east, y north, z up."""
-    RIG = "rig"
-    """x forward, y left, z up."""
 
 
 class Detail(IntEnum):
@@ -46,8 +31,6 @@ class Detail(IntEnum):
     """What a page shows: the picture with boxes, the lidar's points, or what is seen from above."""
     SENSORS = 2
     """What a contact sheet shows: radar and cube, too."""
-    ALL = 3
-    """Also masks, boxes in space and where the rig is."""
 
 
 class Box2d(NamedTuple):
@@ -68,16 +51,6 @@ class Agent(NamedTuple):
     length_m: float
     width_m: float
     yaw_rad: float
-
-
-@dataclass(frozen=True, slots=True)
-class Box3d:
-    """A box: centre and extents along its own x, y and z in metres, a label, and how it is turned."""
-
-    centre_m: Vector
-    size_m: Vector
-    label: str = ""
-    rotation_xyzw: Rotation = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +84,6 @@ class Scene:
         is_unlabelled: the dataset says that no model looked at it.
         radar: points (N, 3) of the radar, and their speeds (N,) if they have any.
         cube: of the radar.
-        masks: labels, and rings on the picture; rings within are holes.
-        solids: boxes in space, forward, left and up.
-        place: latitude and longitude in degrees.
-        attitude_deg: roll, pitch and yaw.
-        position_m: in the local frame; without it the view has one by the places.
-        solids_frame: of ``solids``; None for that of the sensor.
-        points_frame: of ``points`` and ``radar``; None for those of the sensors.
-        geodetic: latitude and longitude in degrees and altitude in metres, where they are known to
-            centimetres: ``place`` may be coarser.
     """
 
     moment: Moment
@@ -131,14 +95,6 @@ class Scene:
     is_unlabelled: bool = False
     radar: tuple[Points, Points | None] | None = None
     cube: RadarCube | None = None
-    masks: list[tuple[str, list[Ring]]] = field(default_factory=list)
-    solids: list[Box3d] | None = None
-    place: tuple[float, float] | None = None
-    attitude_deg: Vector | None = None
-    position_m: Vector | None = None
-    solids_frame: str | None = None
-    points_frame: str | None = None
-    geodetic: Vector | None = None
 
 
 class Scenes(ABC):

@@ -490,28 +490,6 @@ def test_rays_of_a_moving_lidar_are_compensated_with_their_own_times(official: R
     assert np.allclose(np.array(found["rays"][0]["moved"])[:, 0], wall_m - 0.8, atol=1e-3)
 
 
-def test_organised_clouds_have_a_model_that_the_reader_takes(official: Read, tmp_path: Path) -> None:
-    rows, columns = 6, 72
-    elevation = np.radians(np.linspace(-12, 8, rows))[:, None]
-    azimuth = -np.linspace(0, 2 * np.pi, columns, endpoint=False)[None] + np.linspace(0, 0.01, rows)[:, None]
-    wire = np.zeros(rows * columns, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
-    wire["x"] = (np.cos(elevation) * np.cos(azimuth) * 9).ravel()
-    wire["y"] = (np.cos(elevation) * np.sin(azimuth) * 9).ravel()
-    wire["z"] = (np.sin(elevation) * 9 + 0 * azimuth).ravel()
-    steps = [
-        observation(Role.LIDAR_POINTS, "/l", START_NS + ms * MS, cloud(wire, rows), "lidar")
-        for ms in (0, 100)
-    ]
-    found = official(write(tmp_path, steps))["lidars"]["lidar"]
-    model = found["model"]
-    assert (model["n_rows"], model["n_columns"], model["spinning_direction"]) == (rows, columns, "cw")
-    element = np.array(found["rays"][0]["model_element"])
-    turned = np.array(model["column_azimuths_rad"])[element[:, 1]]
-    turned = turned + np.array(model["row_azimuth_offsets_rad"])[element[:, 0]]
-    xyz = np.array(found["rays"][0]["xyz"])
-    assert np.allclose(np.exp(1j * np.arctan2(xyz[:, 1], xyz[:, 0])), np.exp(1j * turned), atol=1e-3)
-
-
 def test_check_runs_the_official_reader_where_it_is(ncore_python: Path, tmp_path: Path) -> None:
     boxes = Detections((box(10.0, 2.0, 0.5),), ())
     steps = [

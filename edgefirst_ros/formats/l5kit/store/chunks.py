@@ -83,13 +83,6 @@ class Files:
         """Every tail with its number, ascending; more than one where a crash hit the change to the next."""
         return self._numbered(rf"\.{re.escape(self.name)}\.(\d+)\.rows")
 
-    def all(self) -> Iterator[Path]:
-        """Every file of the array that there is."""
-        if self.metadata.exists():
-            yield self.metadata
-        for _, path in (*self.chunks(), *self.tails()):
-            yield path
-
     def header(self) -> ArrayHeader:
         """The array's metadata.
 

@@ -171,9 +171,8 @@ def _egomotion(sequence: Judged) -> Point:
     share = float(known.mean()) if len(known) else 0.0
     frame_s = _frame_s(sequence)
     turn_deg, move_cm = _off_smooth(times_us[known], poses[known].astype(np.float64), frame_s)
-    figures = {
-        "rotation_p95_deg": turn_deg, "translation_p95_cm": move_cm, "frame_s": frame_s, "known": share,
-    }  # fmt: skip
+    figures = {"rotation_p95_deg": turn_deg, "translation_p95_cm": move_cm}
+    figures |= {"frame_s": frame_s, "known": share}
     if not np.isfinite([move_cm, turn_deg]).all():
         found = f"poses are known for {share:.0%} of the time, too little to say"
         return Point("egomotion", "not fulfilled" if share < 1 else "unknown", found, advice, figures)
@@ -253,13 +252,11 @@ def _pictures(sequence: Judged) -> Point:
         return Point("pictures", "unknown", "no camera")
     found = "; ".join(said) + (f"; {selected}" if selected else "")
     if selected not in {None, "all"}:
-        advice = "convert without rate_hz, every_n and keyframes"
-        return Point("pictures", "not fulfilled", found, advice, figures)
+        return Point("pictures", "not fulfilled", found, "convert every picture", figures)
     if any(each["missed"] for each in figures.values()):
         advice = "look in the report where pictures were lost"
         return Point("pictures", "not fulfilled", found, advice, figures)
-    advice = "" if selected else "nothing says whether these are all pictures of the camera"
-    return Point("pictures", _verdict(True if selected else None), found, advice, figures)
+    return Point("pictures", _verdict(True if selected else None), found, figures=figures)
 
 
 def _cuboids(sequence: Judged) -> Iterator[Point]:

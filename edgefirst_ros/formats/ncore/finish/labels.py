@@ -322,22 +322,6 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         remarks.warn(f"{files.id}: {number} labels of {topic} are lost: no picture of any camera came")
 
 
-def remark_other_views(facts: Facts, id_: str, remarks: Remarks) -> None:
-    """Warn of depth from where no camera is: a depth camera's own, which lies on no picture."""
-    for (component, name), told in facts.instances.items():
-        kind, _, camera = name.partition("@")
-        frame, of_camera = (
-            bare(each.get("frame_id", "")) for each in (told, facts.instances.get(("cameras", camera), {}))
-        )
-        if component == "camera_labels" and kind.startswith("depth") and frame and frame != of_camera != "":
-            remarks.warn(
-                f"{id_}: {told['topic']} measures depth in {frame}, where no camera is, and NCore has depth "
-                f"of cameras only; it is with {camera}, but not of its view: make it a camera of its own "
-                "(role: camera, sixteen_bits: depth), or take the driver's topic of depth that is registered "
-                "to that camera"
-            )
-
-
 def _name(facts: Facts, topic: str, wanted: str) -> str:
     """The instance of a topic's labels: the one that it has, or a new one."""
     safe = safe_instance_name(wanted)

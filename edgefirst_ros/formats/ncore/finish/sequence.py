@@ -30,7 +30,6 @@ from edgefirst_ros.formats.ncore.finish.labels import (
     Camera,
     attach_boxes,
     read_flat_boxes,
-    remark_other_views,
     settle_labels,
 )
 from edgefirst_ros.formats.ncore.finish.provenance import sequence_meta
@@ -82,7 +81,6 @@ def complete_sequence(
         _drop(stores.pop(group))
     if facts.early_labels:
         settle_labels(files, stores, facts, remarks)
-    remark_other_views(facts, files.id, remarks)
     instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
     span = _span(instances, facts)
     if span is None:

@@ -18,6 +18,8 @@ from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import NOT_MOVING, Observation, Role
 from edgefirst_ros.model.sensors import SENSORS, SensorKind
 
+_NO_CAMERA = NoPlace("image of a lidar, not aligned with a camera")
+
 Outcome = Part | str
 """A part, or why there is none."""
 
@@ -51,14 +53,6 @@ def _made(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
         yield str(error)
 
 
-def _camera(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield camera_entry(observation, options)
-
-
-def _lidar(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
-    yield lidar_entry(observation)
-
-
 def _radar(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     yield radar_entry(observation, options)
     yield from radar_tracks(observation)
@@ -68,17 +62,9 @@ def _cube(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
     yield cube_of(observation) if options.radar_cube else NoPlace("radar_cube is off")
 
 
-def _cloud(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
+def _clusters(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
     yield cloud_entry(observation)
-
-
-def _clusters(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield from _cloud(observation, options)
     yield from radar_tracks(observation)
-
-
-def _masks(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield from mask_entries(observation, options)
 
 
 def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
@@ -92,52 +78,15 @@ def _model(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]
     yield from mask_entries(observation, options)
 
 
-def _depth(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    yield depth_entry(observation, options)
-
-
-def _cuboids(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    del options
+def _cuboids(observation: Observation, _: NCoreOptions) -> Iterator[Outcome]:
     cuboids, refused = cuboids_of(observation)
     yield cuboids
     yield from refused
 
 
-def _series(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    del options
-    yield series_value(observation)
-
-
-def _lidar_image(observation: Observation, options: NCoreOptions) -> Iterator[Outcome]:
-    del observation, options
-    yield NoPlace("image of a lidar, not aligned with a camera")
-
-
-_MAKERS: dict[Role, Maker] = {
-    Role.CAMERA: _camera,
-    Role.LIDAR_POINTS: _lidar,
-    Role.RADAR_TARGETS: _radar,
-    Role.RADAR_CUBE: _cube,
-    Role.RADAR_CLUSTERS: _clusters,
-    Role.LIDAR_CLUSTERS: _cloud,
-    Role.FUSION_RADAR: _cloud,
-    Role.FUSION_LIDAR: _cloud,
-    Role.MODEL: _model,
-    Role.MASK: _masks,
-    Role.DEPTH: _depth,
-    Role.BOXES_3D: _cuboids,
-    Role.IMU: _series,
-    Role.GPS: _series,
-    Role.ODOMETRY: _series,
-    Role.LIDAR_DEPTH: _lidar_image,
-    Role.LIDAR_REFLECT: _lidar_image,
-}
-"""Calibration is not here: it is stored with the measurements that come after."""
-
-
-def is_stored(role: Role) -> bool:
-    """Whether messages of the role have a place of their own."""
-    return role in _MAKERS
+def _single(make: Callable[[Observation], Outcome]) -> Maker:
+    """Of messages that become one part."""
+    return lambda observation, _: iter((make(observation),))
 
 
 _IMU = (("orientation_xyzw", 4), ("angular_velocity_rad_s", 3), ("linear_acceleration_m_s2", 3))
@@ -170,3 +119,25 @@ def series_value(observation: Observation) -> SeriesValue:
             return SeriesValue("odometry", _ODOMETRY, time_us, (*pose, *twist))
         case _:
             raise DecodeError(f"message is {type(datum).__name__}, not of an IMU, receiver or odometer")
+
+
+_MAKERS: dict[Role, Maker] = {
+    Role.CAMERA: lambda seen, options: iter((camera_entry(seen, options),)),
+    Role.LIDAR_POINTS: _single(lidar_entry),
+    Role.RADAR_TARGETS: _radar,
+    Role.RADAR_CUBE: _cube,
+    Role.RADAR_CLUSTERS: _clusters,
+    **dict.fromkeys((Role.LIDAR_CLUSTERS, Role.FUSION_RADAR, Role.FUSION_LIDAR), _single(cloud_entry)),
+    Role.MODEL: _model,
+    Role.MASK: mask_entries,
+    Role.DEPTH: lambda seen, options: iter((depth_entry(seen, options),)),
+    Role.BOXES_3D: _cuboids,
+    **dict.fromkeys((Role.IMU, Role.GPS, Role.ODOMETRY), _single(series_value)),
+    **dict.fromkeys((Role.LIDAR_DEPTH, Role.LIDAR_REFLECT), _single(lambda _: _NO_CAMERA)),
+}
+"""Calibration is not here: it is stored with the measurements that come after."""
+
+
+def is_stored(role: Role) -> bool:
+    """Whether messages of the role have a place of their own."""
+    return role in _MAKERS

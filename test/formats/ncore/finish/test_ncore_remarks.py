@@ -206,15 +206,3 @@ def depth(pixels: np.ndarray, picture: tuple[int, int] | None) -> Observation:
     kind = "16UC1" if pixels.dtype == np.uint16 else "32FC1"
     found = observation(Role.DEPTH, "/camera/depth", START_NS, RawImage(kind, pixels), "camera_optical")
     return replace(found, picture=picture)
-
-
-@pytest.mark.parametrize("is_first", [False, True])
-def test_depth_of_another_view_than_any_cameras_is_a_warning(is_first: bool, tmp_path: Path) -> None:
-    measured = depth(np.ones((4, 6), np.uint16), None)
-    own = replace(measured, measurement=measured.measurement._replace(frame_id="depth_optical"))
-    steps = [own, camera(START_NS)] if is_first else [camera(START_NS), own]
-    _, writer = write(tmp_path / "apart", steps)
-    (told,) = said(writer, "measures depth in depth_optical, where no camera is")
-    assert "/camera/depth" in told
-    _, writer = write(tmp_path / "same", [camera(START_NS), measured])
-    assert not said(writer, "measures depth")
