@@ -66,7 +66,7 @@ FORMATS_MAY_IMPORT = {
     "l5kit.read": "crashsafe l5kit.store tracks zarr2",
     "l5kit.recover": "crashsafe format l5kit.store zarr2",
     "l5kit.check": "crashsafe format l5kit.store zarr2",
-    "l5kit": "l5kit.options l5kit.read l5kit.store l5kit.write scene",
+    "l5kit": "l5kit.options l5kit.read l5kit.write scene",
     "l5kit.format": "crashsafe format l5kit l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.store "
     "l5kit.write",
     "ncore.options": "options",
