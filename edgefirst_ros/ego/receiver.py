@@ -97,9 +97,9 @@ class Receiver:
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
 
-    def take(self, time_ns: int, arrival: int, fix: NavSatFix, *, mirrored: bool = False) -> Fix | None:
+    def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
-        taken = Reason.OUTLYING_FIX if mirrored else judged(time_ns, arrival, fix, self._altitude_m)
+        taken = judged(time_ns, arrival, fix, self._altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None

@@ -100,10 +100,13 @@ class Trajectory:
         imu = self._sound(imu)
         if not self._known:
             self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
-        rotation = imu.orientation_xyzw
-        if not self._motion.gauge.oriented:
+        rotation, units = imu.orientation_xyzw, self._motion.units
+        if not units.oriented:
             self._orientation.forget(time_ns)
         elif rotation is not None:
+            if units.is_down:
+                x, y, z, w = units.rotation(np.array(rotation)).tolist()
+                rotation = x, y, z, w
             if self._imu_from_rig is not None:
                 rotation = after(rotation, self._imu_from_rig)
             self._orientation.add(time_ns, canonical(rotation))

@@ -571,8 +571,6 @@ class Format(ABC, Generic[Options]):
         presets: settings that make datasets for a program, by its name, as in a configuration file.
         ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
             A format that has it names its cameras in ``drawings``.
-        receding: the option that says whether radars' speeds are positive for what recedes; empty if they are
-            written as sent.
         follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
@@ -586,7 +584,6 @@ class Format(ABC, Generic[Options]):
     users: tuple[str, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     ego_masks: str = ""
-    receding: str = ""
     follows_mounts = False
 
     @abstractmethod

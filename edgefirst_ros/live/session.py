@@ -32,6 +32,7 @@ from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.overload import Overload
+from edgefirst_ros.report.finding import publishers_finding
 from edgefirst_ros.sources.session import Seam
 
 
@@ -261,6 +262,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     head["shed"] = {} if job.overload is None else job.overload.report()
     if job.overload is not None:
         warnings += shed_warnings(job.overload, config)
+    warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
     given_up = job.pipeline.fanout.given_up
     warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
     recording = recorded.result()

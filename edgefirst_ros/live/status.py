@@ -22,8 +22,7 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import disk_findings, publisher_finding, refused_whole
-from edgefirst_ros.report.models import Publishers
+from edgefirst_ros.report.finding import disk_findings, publishers_finding, refused_whole
 from edgefirst_ros.timing.gaps import StreamStats
 
 WINDOW_S = 5.0
@@ -267,7 +266,7 @@ def build_status(
         help=advice(overload, disk.config) if overload is not None and shedding else "",
         findings={
             **content_now({topic: each.current() for topic, each in pipeline.contents.items()}),
-            **{t: publisher_finding(t, Publishers(**of)) for t, of in pipeline.publishers.items()},
+            **{topic: publishers_finding(topic, nodes) for topic, nodes in sorted(job.publishers.items())},
             **meter.refusing(found),
         },
     )

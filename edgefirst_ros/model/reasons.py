@@ -64,8 +64,6 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     FROZEN_FIX = "frozen (repeats the last position while the rig moves)"
     OUTLYING_FIX = "outlier (contradicts the motion)"
 
-    OTHER_PUBLISHER = "sent by another publisher of the topic"
-
     OUTSIDE = "outside --start/--end", Kind.UNWANTED
     PAUSED = "paused", Kind.UNWANTED
     NOT_SELECTED = "not selected"
@@ -124,7 +122,6 @@ class Code(StrEnum):
     POSE_UNKNOWN = "pose_unknown"
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
-    CONTRADICTS_MOTION = "contradicts_motion"
     POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"

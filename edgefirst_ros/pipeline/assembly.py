@@ -117,8 +117,6 @@ class Pipeline:
         self._is_continued = False
         """Whether calibration was known before the first message."""
         self._intake = Intake(config, self._session, self.workers)
-        self._publishers: Mapping[str, Mapping[str, Any]] | None = None
-        """What was found of them before another session went on."""
 
     # ------------------------------------------------------------------ sources
     def begin_source(
@@ -158,7 +156,6 @@ class Pipeline:
             self._follow(*after)
 
     def _follow(self, before: Pipeline, time_ns: int) -> None:
-        before._publishers = before.publishers
         self._intake = before._intake
         self._intake.join(self._session, time_ns)
 
@@ -247,17 +244,6 @@ class Pipeline:
         return self._fanout
 
     @property
-    def publishers(self) -> Mapping[str, Mapping[str, Any]]:
-        """By topic with several publishers, what tells it; any thread."""
-        found = self._intake.publishers.found if self._publishers is None else self._publishers
-        return dict(sorted(found.items()))
-
-    def announced(self, topic: str, publishers: list[str]) -> None:
-        """Note that the middleware knows several publishers of a topic; any thread."""
-        if self._publishers is None:
-            self._intake.publishers.announced(topic, publishers)
-
-    @property
     def outputs(self) -> Mapping[str, Output]:
         """What each writer has written so far, by its name."""
         return self._fanout.outputs
@@ -324,7 +310,6 @@ class Pipeline:
             unread=self.unread,
             # What had not come when a run was cut short may have come later.
             absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
-            publishers=self.publishers,
             joined_ns=self.joined_ns,
         )
 

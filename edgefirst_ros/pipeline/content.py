@@ -177,8 +177,6 @@ class StreamContent:
     profile: Profile = field(default_factory=Profile)
     is_watched: bool = False
     """Whether its messages are of a kind whose repetition is noticed."""
-    contradictions: list[str] = field(default_factory=list)
-    """What contradicts the way driven, a sentence each."""
     _before: tuple[int, Any] | None = None
     """Time and content of the message before."""
     _zeros: Counter[int] = field(default_factory=Counter)
@@ -345,7 +343,6 @@ class StreamContent:
                 "spells": dict(sorted(spells.items())),
                 "profile": self.profile.summary(),
                 "is_watched": self.is_watched,
-                **({"contradictions": self.contradictions} if self.contradictions else {}),
             }
 
 

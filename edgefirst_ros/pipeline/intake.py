@@ -46,7 +46,6 @@ from edgefirst_ros.pipeline.envelope import Envelope, decoded_for, envelope_of, 
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.processes import Workers
-from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
@@ -338,7 +337,6 @@ class Intake:
         routing: of the source.
         heard: its topics of which a message has come.
         sequencer: takes them at their times.
-        publishers: of every topic, whether it has several.
     """
 
     def __init__(self, config: Config, session: Session, workers: Workers) -> None:
@@ -347,7 +345,6 @@ class Intake:
         self._workers = workers
         self.sessions = [session]
         self.routing = Routing(config, session.notes)
-        self.publishers = Publishers()
         self.sequencer = Sequencer(config, workers, self.sessions, self._known, self._tell)
         self._duplicates = Duplicates()
         self._masks = Masks(config, self._tell)
@@ -385,7 +382,6 @@ class Intake:
         for ticket in self._masks.waiting:
             session.ledger.take(ticket)
         self.routing.tell(session.notes)
-        self.publishers.begin()
 
     def leave(self, reason: str) -> None:
         """The sessions before the newest need no message any more."""
@@ -501,12 +497,6 @@ class Intake:
         if repeat is not None:
             ticket.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
-        if envelope.topic in self.publishers.several:
-            self._pass_on()
-        self.publishers.see(envelope)
-        if envelope.is_of_other:
-            ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            return
         datum = envelope.decoded.datum
         if isinstance(datum, PointCloud) and has_far_points(datum):
             ticket.ledger.refuse_part(envelope.topic, TOO_FAR)
@@ -544,9 +534,7 @@ class Intake:
                 self._broke(event.reason)
                 continue
             ticket = event.ticket
-            if event.is_of_other:
-                ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            elif event.refusal is not None:
+            if event.refusal is not None:
                 ticket.ledger.release(ticket, Stage.REFUSED, event.refusal, unplaced=True)
             else:
                 self._dated(event)

@@ -156,7 +156,6 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     absent: Sequence[Finding] = (),
-    publishers: Mapping[str, Mapping[str, Any]] | None = None,
     joined_ns: Mapping[str, int | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path.
@@ -173,7 +172,6 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "codes": _codes(topics),
-        "publishers": {topic: dict(found) for topic, found in (publishers or {}).items()},
         "sequences": [_sequence(config, s, joined_ns) for s in sequences],
         "companions": ledger.companions(),
         "combinations": ledger.combinations(),

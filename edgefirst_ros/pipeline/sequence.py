@@ -311,8 +311,7 @@ class SequenceRun:
             return None
         self._coming.pop((envelope.topic, envelope.time_ns), None)
         self._images.judge(envelope)
-        is_used = envelope.unshown is None and not envelope.is_of_other
-        return self._images.size_before(envelope) if is_used else None
+        return self._images.size_before(envelope) if envelope.unshown is None else None
 
     def _are_of_one_kind(self, ready: Iterable[Envelope]) -> bool:
         """Whether all are of one session and of topics that are known in it, so that none begins anything."""
@@ -325,9 +324,6 @@ class SequenceRun:
             emission = self._own(envelope)
             if envelope.unshown is not None:
                 _release(envelope, *envelope.unshown)
-            elif envelope.is_of_other:  # which may not have been known when it came
-                for part in envelope.all_parts:
-                    _release(part, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             else:
                 emission.passing(envelope)
                 used.append((envelope, emission))
@@ -379,7 +375,6 @@ class SequenceRun:
             self._settle_fixes(self._context.navigate(envelope.measurement))
         else:
             if role is not Role.CAMERA:
-                emission.range(envelope)
                 emission.measurement(envelope)
             elif not envelope.instead:
                 self._context.picture = envelope.whole_size or self._context.picture

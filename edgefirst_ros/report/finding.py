@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.model.reasons import Code, Finding, Reason, Severity
-from edgefirst_ros.report.models import Account, Publishers, Report
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
@@ -168,32 +167,9 @@ def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:
         yield Finding(Code.DISK_SLOW, f"{text} {sync_s:g}")
 
 
-LEAST_SHARE = 0.101
-"""However few messages are of another publisher, nobody wants them in a dataset, so that it is not good."""
-_SIGNS: Mapping[str, str] = {
-    "frames": "frame ids {} alternate; only {first} is used",
-    "layouts": "{} alternate; only {first} is used",
-    "clocks": "stamps of several clocks alternate, {} before receipt; only the first is used",
-    "stamps": "stamps go back again and again, by {}; both are used",
-    "announced": "{}; all that comes is used",
-}
-"""How it is said, by the sign that tells it."""
-
-
-def publisher_findings(report: Report) -> Iterator[Finding]:
-    """What is to be said of topics with several publishers."""
-    for topic, found in report.publishers.items():
-        account = report.topics.get(topic, Account())
-        reasons, code = account.reasons.get("refused", {}), Reason.OTHER_PUBLISHER.code
-        others = sum(count for text, count in reasons.items() if report.codes.get(text) == code)
-        yield publisher_finding(topic, found, others / max(1, account.received))
-
-
-def publisher_finding(topic: str, found: Publishers, share: float = 0.0) -> Finding:
-    """What is said of one; ``share`` of its messages is of others than the one that is used."""
-    values, name = found.values, topic.strip("/")
-    listed = " and ".join(filter(None, (", ".join(values[:-1]), *values[-1:])))
-    say = _SIGNS.get(found.sign, "{}").format(listed, first=values[0] if values else "one")
-    number = "two" if len(values) < 3 else str(len(values))
-    text = f"{number} publishers send {name}: {say}; give each a topic of its own"
-    return Finding(Code.PUBLISHERS, text, (topic,), min(1.0, max(share, LEAST_SHARE)))
+def publishers_finding(topic: str, nodes: Sequence[str]) -> Finding:
+    """That the ROS graph has several publishers of a topic: their messages mix."""
+    number = "two" if len(nodes) == 2 else str(len(nodes))
+    listed = f"{', '.join(nodes[:-1])} and {nodes[-1]}"
+    text = f"{number} publishers send {topic.strip('/')}: {listed}; give each a topic of its own"
+    return Finding(Code.PUBLISHERS, text, (topic,))

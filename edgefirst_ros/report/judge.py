@@ -21,7 +21,6 @@ from edgefirst_ros.report.drives import (
     silences,
     time_of,
 )
-from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
@@ -59,7 +58,7 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report), *publisher_findings(report), *calibration_findings(report),
+        *content_findings(report), *calibration_findings(report),
         *(each for recording in report.recordings for each in damage_of(recording)),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
@@ -85,7 +84,7 @@ def warnings_of(report: Report) -> list[Finding]:
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
     geometry = (each for each in calibration_findings(report) if each.severity > Severity.NOTE)
     return [
-        *_emptiness(report), *publisher_findings(report), *sequence_findings(report),
+        *_emptiness(report), *sequence_findings(report),
         *geometry, *content, *few,
     ]  # fmt: skip
 

@@ -135,8 +135,6 @@ class Stream(_Part):
     profile: Profile | None = None
     is_watched: bool = False
     """Whether a repetition of its messages would have been noticed."""
-    contradictions: Annotated[list[Name], Field(max_length=16)] = []
-    """What of them contradicts the way driven."""
 
     @property
     def rate_hz(self) -> float | None:
@@ -304,13 +302,6 @@ class Timeline(_Part):
     reference_frames: dict[Name, Counts] = {}
 
 
-class Publishers(_Part):
-    """That a topic has several publishers: by which sign, and its values."""
-
-    sign: Name
-    values: Annotated[list[Name], Field(max_length=64)] = []
-
-
 class Fault(_Part):
     """A damaged place of a recording."""
 
@@ -351,7 +342,6 @@ class Report:
     """Samples that have each topic."""
     codes: Mapping[str, str] = field(default_factory=lambda: OLD_CODES)
     """Codes of reasons by their texts."""
-    publishers: Mapping[str, Publishers] = field(default_factory=dict)
     """Topics that have several."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
@@ -413,7 +403,6 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "combinations": TypeAdapter(Annotated[list[Combination], Field(max_length=1000)]),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
-    "publishers": TypeAdapter(Annotated[dict[Name, Publishers], Field(max_length=4096)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),

@@ -26,7 +26,6 @@ class NCoreFormat(Format[NCoreOptions]):
 
     name = "ncore"
     follows_mounts = True
-    receding = "radar_speed_receding_positive"
     options = NCoreOptions
     moved = MappingProxyType({"rig_frame": "rig_frame"})
     nothing = "nothing was written: no measurement could be stored"
