@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-exports test-fleet test-oldest test-torch test-view test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-exports test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -74,15 +74,6 @@ test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and 
 .venv-torch/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' torch
-	touch $@
-
-# In a venv of its own, because Rerun installs 520 MB.
-test-view: .venv-view/ready ## drawings of recordings and datasets, read back with Rerun
-	.venv-view/bin/python -m pytest test/report test/cli/test_report_places.py
-
-.venv-view/ready: setup.py pyproject.toml
-	$(PYTHON) -m venv .venv-view
-	.venv-view/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,view]'
 	touch $@
 
 test-exports: $(VENV)/ready .venv-colmap/ready .venv-datasets/ready ## exports, read by COLMAP, WebDataset and datasets
@@ -160,4 +151,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-datasets .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .venv-view .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-datasets .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .aarch64 $(DEMO) build dist *.egg-info

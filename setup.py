@@ -81,12 +81,6 @@ TABLES = {
     "polars": ["polars>=2,<3"],
 }
 """For those who work with tables, so not in ``all``."""
-VIEWER = {
-    # MIT or Apache-2.0, wheels of 170 MB for x86-64 and aarch64, 520 MB installed; its API changes with every
-    # minor version. Needs numpy 2, which ROS 2 Jazzy does not have.
-    "view": ["rerun-sdk>=0.41,<0.42"],
-}
-"""The viewer of `edgefirst-ros view`; not in ``all`` for its size."""
 # Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
 DOCS = ["sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
@@ -297,7 +291,6 @@ setup(
     extras_require={
         **EXTRAS,
         **CLUSTERS,
-        **VIEWER,
         **TABLES,
         **H265,
         "docs": DOCS,

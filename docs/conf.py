@@ -51,7 +51,6 @@ NAVIGATION = {
         "recordings",
         "fleet",
         "report",
-        "viewer",
         "corpus",
         "training",
         "exports",

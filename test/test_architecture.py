@@ -172,8 +172,6 @@ READER = (
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},
-    "edgefirst_ros.cli.l5kit": "the commands of one format",
-    "edgefirst_ros.cli.app": "their name",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
     "edgefirst_ros.model.cdr": "the vendor's package of messages",
     "edgefirst_ros.config.model": "the default of formats",

@@ -19,7 +19,6 @@ from edgefirst_ros.simulation import DriveOptions
 
 PARTS = {
     "the simulator": ("simulation",),
-    "the Rerun drawings": ("report.rerun",),
     "the report page": ("report.page",),
     "the training reader of L5Kit": tuple(
         f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
@@ -119,7 +118,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     commands = {
         "help": ["--help"],
         "simulate": ["simulate", "-o", f"{folder / 'new'}"],
-        "view": ["view", mcap, "-o", f"{folder / 'x.rrd'}"],
         "report": ["report", mcap, "-o", f"{folder / 'x.html'}"],
         "convert": ["convert", mcap, "-o", f"{folder / 'out'}", "--name", "d"],
         "check": ["check", f"{folder / 'out'}"],
@@ -151,7 +149,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     ("command", "gone", "what"),
     [
         ("simulate", "simulation", "edgefirst_ros"),
-        ("view", "report.rerun", "'edgefirst_ros[view]'"),
         ("report", "report.page", "edgefirst_ros"),
         ("local", "fleet.engines.local", "edgefirst_ros"),
         ("ray", "fleet.engines.ray", "edgefirst_ros"),

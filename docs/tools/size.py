@@ -28,24 +28,24 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 17660,
-    "pipeline": 6030,
+    "pipeline": 5990,
     "video": 4120,
-    "sources": 4170,
-    "report": 4470,
-    "cli": 3270,
+    "sources": 4090,
+    "report": 3230,
+    "cli": 2940,
     "model": 2900,
     "nodes": 2500,
     "ego": 2650,
-    "timing": 2530,
+    "timing": 2190,
     "simulation": 2415,
     "live": 1790,
     "fleet": 2570,
-    "offline": 1870,
-    "config": 1800,
+    "offline": 1470,
+    "config": 1610,
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 344, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1387, "options": 81}
+MOST = {"modules": 328, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1292, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -84,13 +84,10 @@ COMMANDS = {
     "catalog": "corpus",
     "select": "corpus",
     "report": "report",
-    "view": "view",
     "sheet": "datasets",
-    "mask": "datasets",
     "export": "export",
     "capture": "capture",
     "play": "play",
-    "l5kit": "l5kit",
 }
 """The module of each command, in the order of ``--help``."""
 

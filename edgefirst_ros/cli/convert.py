@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +19,11 @@ from edgefirst_ros.cli.shared import (
     EXIT_POOR,
     ConfigFile,
     End,
-    Rig,
     Start,
     exit_code,
     guarded,
     interruptible,
     make_config,
-    opened_rig,
     page_beside,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
@@ -35,7 +32,6 @@ from edgefirst_ros.model.errors import ConfigError
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.inputs import Places
-    from edgefirst_ros.offline.rig import Rig as OpenRig
     from edgefirst_ros.sources.recording import Excerpt
     from edgefirst_ros.sources.suggest import Suggestion
 
@@ -75,15 +71,6 @@ def convert(
         typer.Option("--for", metavar="NAME", help="Settings that a program asks for: studio."),
     ] = "",
     prefix: options.Prefix = None,
-    rig: Rig = False,
-    rig_offset: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rig-offset",
-            metavar="NAME=SECONDS",
-            help="With --rig: how far NAME's clock is known to be ahead of the first device's; repeatable.",
-        ),
-    ] = None,
     start: Start = None,
     end: End = None,
     rate_hz: options.Rate = None,
@@ -194,10 +181,6 @@ def convert(
     [bold]--start[/] and [bold]--end[/] select a part of every drive; the rest is not read if the files have
     an index.
 
-    [bold]--rig[/] joins recordings that the devices of one vehicle made apart, each given as NAME=RECORDING,
-    to one drive on the first one's clock. How far the others are ahead is found by what their IMUs measured
-    of one turning, else by GPS time, else [bold]--rig-offset[/] must say it.
-
     [bold]--dry-run[/] reads the recordings and writes nothing. It says what each topic would be used as,
     which clock its times are taken from, what would be ignored and why, and how many samples there would be.
     Of many drives it reads none, and says which would be converted and why, and what that takes, by what
@@ -221,8 +204,6 @@ def convert(
       edgefirst-ros convert drive.mcap -o out --format edgefirst,ncore,l5kit
 
       edgefirst-ros convert s3://bucket/drive.mcap -o out --start 60
-
-      edgefirst-ros convert --rig front=a.mcap rear=b.mcap -o out
 
       edgefirst-ros convert drives/ -o sets/ --jobs 8
 
@@ -264,7 +245,8 @@ def convert(
         chosen = options.chosen(locals())
         chosen = preset(user, chosen) if user else chosen
         if is_fleet:
-            _refuse({"--rig": rig, "--name": bool(name)})
+            if name:
+                raise ConfigError(["--name is for one dataset; here each drive's dataset is named after it"])
             notes: list[str] = []
             settings = fleet_settings(
                 config_file,
@@ -289,20 +271,18 @@ def convert(
         from edgefirst_ros.offline.convert import convert as run_convert
 
         notes = []
-        if rig_offset and not rig:
-            raise ConfigError(["--rig-offset is for the devices that --rig joins"])
-        joined = opened_rig(recordings, rig_offset or ()) if rig else None
-        config, suggestion = _configured(recordings, config_file, chosen, notes, joined)
-        places: Places = recordings if joined is None else joined.drive
+        config, suggestion = _configured(recordings, config_file, chosen, notes)
         stop = threading.Event()
         if dry_run:
             raise typer.Exit(
-                _look_ahead(places, config, excerpt, stop, err, strict=strict, as_json=as_json, notes=notes)
+                _look_ahead(
+                    recordings, config, excerpt, stop, err, strict=strict, as_json=as_json, notes=notes
+                )
             )
         with interruptible(stop, err, output=folder):
             with ProgressView(err, quiet=quiet or as_json) as view:
                 done = run_convert(
-                    places,
+                    recordings,
                     folder,
                     config,
                     excerpt=excerpt,
@@ -328,38 +308,23 @@ def convert(
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
 
-def _refuse(given: Mapping[str, bool]) -> None:
-    """Refuse options that are of one dataset, where each drive is to become one.
-
-    Raises:
-        ConfigError: one of them was given.
-    """
-    reasons = {
-        "--rig": "makes one dataset; give a folder as --output",
-        "--name": "is for one dataset; here each drive's dataset is named after it",
-    }
-    if faults := [f"{option} {reasons[option]}" for option, is_given in given.items() if is_given]:
-        raise ConfigError(faults)
-
-
 def _configured(
     recordings: list[str],
     config_file: Path | None,
     chosen: dict[str, Any],
     notes: list[str],
-    rig: OpenRig | None,
 ) -> tuple[Config, Suggestion | None]:
     """The configuration, and the suggestion that it was made of, if it was."""
     from edgefirst_ros.offline.inputs import suggested
     from edgefirst_ros.offline.sessions import recorded_settings
 
-    found = None if config_file is not None or rig is not None else recorded_settings(recordings)
+    found = None if config_file is not None else recorded_settings(recordings)
     recorded, note = found or (None, "")
     notes += [note] if note else []
     config = make_config(config_file, chosen, recorded=recorded, notes=notes)
     suggestion = None
     if config_file is None and found is None:
-        suggestion = suggested(recordings, config) if rig is None else rig.look.suggestion(rig.source)
+        suggestion = suggested(recordings, config)
     if suggestion is None:
         return config, None
     notes.append(suggestion.note)

@@ -1,4 +1,4 @@
-"""edgefirst-ros recover, check, sheet and mask: finish, verify and look at datasets."""
+"""edgefirst-ros recover, check and sheet: finish, verify and look at datasets."""
 
 from __future__ import annotations
 
@@ -222,54 +222,3 @@ def sheet(
         with standing_for(location_of(dataset)) as place:
             write_sheet(contact_sheet(Path(str(place)), rows), output, overwrite=overwrite)
         say(f"{output}")
-
-
-def mask(
-    drive: Annotated[
-        Path,
-        typer.Argument(metavar="DRIVE", help="A dataset of a drive, or a folder of some of the same rig."),
-    ],
-    *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where masks and previews go.")
-    ],
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace masks that are there, corrected ones, too.")
-    ] = False,
-) -> None:
-    """Draft a mask of the vehicle for each camera: bonnet and mounts, so that nobody trains on them.
-
-    The vehicle is what hardly changes while the rig drives, and ends at a contour that stays where the world
-    passes. CAMERA.png has 255 there and 0 elsewhere; CAMERA_preview.jpg shows it in red over a picture. Look
-    at that before you use the mask, and correct it with any drawing program: what hangs from the top is taken
-    for sky, a bonnet that mirrors half the scene is not found, reflections in a windscreen may be.
-
-    DRIVE needs 80 m or more, in daylight; without positions 16 s. Two pictures a second are enough:
-    [bold]convert --format ... --rate 2[/]. What is printed goes into the configuration.
-
-    Exit codes: 0 done; 1 nothing can be told for a camera; 2 the rig hardly moves, or nothing is there.
-
-    [bold]Example[/]
-
-      edgefirst-ros mask out -o masks
-    """
-    err, failed = make_console(stderr=True), False
-    with guarded(err, instead="--overwrite replaces it"):
-        import yaml
-
-        from edgefirst_ros.report.egomask import drafts, masked_datasets
-
-        named: dict[str, dict[str, str]] = {}
-        for draft in drafts(drive):
-            say(f"{draft.camera}: {draft.told}")
-            if draft.mask is None:
-                failed = True
-                continue
-            path, preview = draft.save(output.resolve(), overwrite=overwrite)
-            say(f"  {path}\n  look at {preview}")
-            named[draft.camera] = {"ego": str(path)}
-        of, _ = masked_datasets(drive)
-        if named:
-            say(yaml.safe_dump({of.name: {of.ego_masks: named}}, sort_keys=False).rstrip())
-    if failed:
-        raise typer.Exit(EXIT_POOR)

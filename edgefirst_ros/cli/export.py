@@ -34,7 +34,7 @@ Unlabelled = Annotated[
 ]
 Masks = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Masks of the vehicle, CAMERA.png, as the command mask makes them."),
+    typer.Option(metavar="FOLDER", help="Masks of the vehicle, CAMERA.png."),
 ]
 Voxel = Annotated[
     float,

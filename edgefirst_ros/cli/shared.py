@@ -37,7 +37,6 @@ from edgefirst_ros.model.untrusted import REPORT, visible
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
-    from edgefirst_ros.offline.rig import Rig as OpenRig
     from edgefirst_ros.report.runs import Run
     from edgefirst_ros.sources.location import Location
 
@@ -50,12 +49,6 @@ Recordings = Annotated[
     typer.Argument(
         metavar="RECORDING...",
         help="Recordings (MCAP, rosbag2, ROS 1), folders of them, or URLs such as s3://bucket/drives/.",
-    ),
-]
-Rig = Annotated[
-    bool,
-    typer.Option(
-        "--rig", help="The recordings are of devices of one vehicle, made apart: NAME=RECORDING of each."
     ),
 ]
 Start = Annotated[
@@ -73,13 +66,6 @@ ConfigFile = Annotated[
         help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic; none: no suggestion.",
     ),
 ]
-
-
-def opened_rig(recordings: Sequence[str], offsets: Sequence[str] = ()) -> OpenRig:
-    """The devices that ``--rig`` joins, as ``open_rig`` opens them."""
-    from edgefirst_ros.offline.rig import open_rig
-
-    return open_rig(recordings, offsets)
 
 
 def exit_code(report: dict[str, Any], *, strict: bool) -> int:

@@ -1,26 +1,17 @@
-"""edgefirst-ros suggest: a configuration, or a layout, from what is in recordings, or on the network."""
+"""edgefirst-ros suggest: a configuration from what is in recordings, or on the network."""
 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from edgefirst_ros.cli import importing
 from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
-from edgefirst_ros.cli.shared import Rig, guarded, opened_rig
+from edgefirst_ros.cli.shared import guarded
 from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.untrusted import visible
-
-
-class LayoutChoice(StrEnum):
-    """Viewers that have layouts."""
-
-    FOXGLOVE = "foxglove"
-    RVIZ = "rviz"
 
 
 def suggest(
@@ -29,21 +20,12 @@ def suggest(
         typer.Argument(metavar="[RECORDING...]", help="Recordings of one robot, folders of them, or URLs."),
     ] = None,
     *,
-    rig: Rig = False,
     connect: Connect = None,
     listen: Listen = None,
     zenoh_config: ZenohConfig = None,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="SECONDS", min=0.5, help="How long to listen over Zenoh.")
     ] = 5.0,
-    layout: Annotated[
-        LayoutChoice | None,
-        typer.Option(
-            "--layout",
-            metavar="foxglove|rviz",
-            help="Print a layout of that viewer, with every camera and cloud, instead.",
-        ),
-    ] = None,
 ) -> None:
     """Print a configuration for a robot, made from what is in its recordings or on the network.
 
@@ -61,8 +43,6 @@ def suggest(
       edgefirst-ros suggest monday/ > robot.yaml
 
       edgefirst-ros suggest --zenoh tcp/192.168.1.5:7447 > robot.yaml
-
-      edgefirst-ros suggest monday/ --layout foxglove > robot.json
     """
     err = make_console(stderr=True)
     with guarded(err):
@@ -74,10 +54,7 @@ def suggest(
 
         if bool(recordings) == bool(connect or listen):
             raise ConfigError(["give recordings, or an endpoint with --zenoh or --zenoh-listen"])
-        if rig:
-            joined = opened_rig(recordings or ())
-            look, source = joined.look, joined.source
-        elif recordings:
+        if recordings:
             opened = open_all({file.path: file for file in find_files(recordings).files})
             for each in opened:
                 if not isinstance(each, Recording):
@@ -93,10 +70,4 @@ def suggest(
             with linked(connect or [], listen or [], zenoh_config) as link:
                 look, source = overhear(link, seconds), ", ".join([*(connect or ()), *(listen or ())])
         found = look.suggestion(source)
-        if layout is None:
-            sys.stdout.write(found.text)
-            return
-        made = look.layout(layout.value, found)
-        sys.stdout.write(made.text)
-        for topic, kind in made.not_shown.items():
-            err.print(f"note: {layout.value} cannot show {visible(topic)} ({visible(kind)})", markup=False)
+        sys.stdout.write(found.text)

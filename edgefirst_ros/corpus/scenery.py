@@ -74,7 +74,7 @@ def export_colmap(
     Args:
         sources: datasets with pictures and poses, folders above them, or a list of both, as paths or URLs.
         out: a new or empty folder.
-        masks: a folder with CAMERA.png, as ``edgefirst-ros mask`` writes it, for datasets that have none.
+        masks: a folder with CAMERA.png, not 0 where the vehicle is, for datasets that have none.
         voxel_m: edge of a voxel in metres.
 
     Raises:

@@ -569,8 +569,6 @@ class Format(ABC, Generic[Options]):
             it; in an object store they appear last. Without any, the report alone says that all is there.
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
         presets: settings that make datasets for a program, by its name, as in a configuration file.
-        ego_masks: the option that takes masks of the vehicle, by camera and then by name; empty without one.
-            A format that has it names its cameras in ``drawings``.
         follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
@@ -583,7 +581,6 @@ class Format(ABC, Generic[Options]):
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    ego_masks: str = ""
     follows_mounts = False
 
     @abstractmethod

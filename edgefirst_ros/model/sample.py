@@ -31,8 +31,6 @@ class RawMessage(NamedTuple):
         fault: why its bytes may be damaged, such as a wrong checksum; empty if nothing is known.
         repeated: received before the recording began and stored at its beginning, because it is still valid.
         vouched: a checksum or the transport vouches for its bytes.
-        shift_ns: by how much its times of receipt and publication were moved to another clock; its stamp, in
-            its bytes, is still to be moved by as much.
     """
 
     topic: str
@@ -45,7 +43,6 @@ class RawMessage(NamedTuple):
     fault: str = ""
     repeated: bool = False
     vouched: bool = False
-    shift_ns: int = 0
 
 
 NOT_MOVING: Mapping[str, Transform] = {}

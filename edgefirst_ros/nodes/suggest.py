@@ -6,14 +6,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
 
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
-from edgefirst_ros.config.layouts import Viewer
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
@@ -71,7 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="suggest", description="Print a configuration for what is published."
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to listen (default: 5)")
-    parser.add_argument("--layout", choices=get_args(Viewer), help="print a viewer's layout instead")
     asked = parser.parse_args(remove_ros_args(given)[1:])
     rclpy.init(args=given)
     node = Node("suggest")
@@ -84,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 look_s = time.monotonic() + LOOK_EVERY_S
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")
-        text = listener.look.layout(asked.layout, found).text if asked.layout else found.text
-        sys.stdout.write(text)
+        sys.stdout.write(found.text)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

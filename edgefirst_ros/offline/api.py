@@ -14,7 +14,6 @@ from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, chosen_config, preset
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
-from edgefirst_ros.offline.rig import open_rig
 from edgefirst_ros.offline.sessions import recorded_settings
 from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.sources.recording import excerpt_of
@@ -23,7 +22,7 @@ Place = str | PathLike[str]
 
 
 def convert(
-    recordings: Place | Sequence[Place] | Mapping[str, Place],
+    recordings: Place | Sequence[Place],
     output: Place,
     config: Config | Mapping[str, Any] | Place | None = None,
     *,
@@ -40,11 +39,10 @@ def convert(
     """Convert recordings into one dataset of each format, with the result of ``edgefirst-ros convert``.
 
     Args:
-        recordings: files, folders of them, or URLs; one or several. A mapping has what the devices of one
-            rig recorded apart, by their names, as ``--rig``; the first has the clock.
+        recordings: files, folders of them, or URLs; one or several.
         output: folder for the datasets: ``output/edgefirst/NAME`` and so on.
         config: a configuration, its values, or a YAML file. None: that of the session for a recording of
-            ``capture --record``, of a rig what ``suggest --rig`` says, else the defaults.
+            ``capture --record``, else the defaults.
         start: begin here: seconds from the recording's start, or a time in UTC.
         end: end before this; as ``start``.
         name: name of the dataset; default: RECORDING-dataset.
@@ -69,16 +67,11 @@ def convert(
         WriteError: the output cannot be written; ``edgefirst-ros recover`` completes what was committed.
     """
     excerpt = excerpt_of(*(None if limit is None else str(limit) for limit in (start, end)))
-    rig = None
-    if isinstance(recordings, Mapping):
-        rig = open_rig([f"{device}={fspath(place)}" for device, place in recordings.items()])
-        if config is None:
-            config = rig.look.suggestion(rig.source).values
     several = [recordings] if isinstance(recordings, str | PathLike) else recordings
     places = [fspath(place) for place in several]
     combined, notes = _config(places, config, preset(for_, settings) if for_ else settings)
     done = run(
-        places if rig is None else rig.drive,
+        places,
         Path(output),
         combined,
         excerpt=excerpt,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -40,10 +40,8 @@ from edgefirst_ros.pipeline.intake import is_batch
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
-from edgefirst_ros.sources.device import DeviceRecording
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
-from edgefirst_ros.timing.common import Lag
 
 
 def calibration_before(
@@ -251,7 +249,7 @@ def feed_drives(
     reading = _Reading(pipeline, total, stop, on_progress)
 
     for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
-        found: Sequence[Surveyed] = ()
+        found: Sequence[Sequence[Motion]] = ()
         whole = False
         if twice:
             drive.keep()
@@ -321,17 +319,13 @@ def _replay(
     return interrupted
 
 
-Surveyed = tuple[Sequence[Motion], Mapping[str, Lag]]
-"""The motions of a part of a recording, and by how much its devices' clocks are still off."""
-
-
 class _Surveys:
     """Motion surveys of the parts of a recording between pauses."""
 
     def __init__(self, config: Config, known: Sequence[TopicInfo], proceed: Callable[[], bool]) -> None:
         self._make = partial(MotionSurvey, config, known, proceed)
         self._survey = self._make()
-        self._found: list[Surveyed] = []
+        self._found: list[Sequence[Motion]] = []
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message of a topic is needed in full."""
@@ -340,14 +334,14 @@ class _Surveys:
     def feed(self, message: RawMessage) -> None:
         """Add one message."""
         if message.topic == RESUMED and resumed_of(message) is not None:
-            self._found.append((self._survey.finish(), self._survey.lags))
+            self._found.append(self._survey.finish())
             self._survey = self._make()
         elif not message.repeated:
             self._survey.feed(message)
 
-    def finish(self) -> list[Surveyed]:
+    def finish(self) -> list[Sequence[Motion]]:
         """What was found of each part."""
-        return [*self._found, (self._survey.finish(), self._survey.lags)]
+        return [*self._found, self._survey.finish()]
 
 
 class _Source:
@@ -358,13 +352,12 @@ class _Source:
         pipeline: Pipeline,
         drive: RecordedDrive,
         known: Sequence[TopicInfo],
-        surveyed: Sequence[Surveyed],
+        surveyed: Sequence[Sequence[Motion]],
         pace: Callable[[RawMessage], None] | None,
     ) -> None:
         first = drive.parts[0]
         session, config = first.session, pipeline.config
         self._pipeline = pipeline
-        pipeline.joined_ns |= drive.joined_ns
         self._again = session is not None and drive.window is None and is_as_captured(session, config)
         self._host, self._known, self._pace = first.host, None if self._again else known, pace
         self._waiting: list[RawMessage] = []
@@ -375,9 +368,8 @@ class _Source:
         )
 
     def _begin(self, sequence: str | None, calibration: Calibration | None) -> None:
-        motions, lags = self._surveyed.popleft() if self._surveyed else ((), {})
-        topics, host = self._known, self._host
-        self._pipeline.begin_source(topics, host, sequence, motions, lags=lags, calibration=calibration)
+        motions = self._surveyed.popleft() if self._surveyed else ()
+        self._pipeline.begin_source(self._known, self._host, sequence, motions, calibration=calibration)
 
     def take(self, message: RawMessage) -> None:
         """Feed the next message."""
@@ -402,9 +394,9 @@ class _Source:
 
 
 def drive_warnings(drives: Sequence[RecordedDrive], config: Config) -> list[str]:
-    """Warnings: what is uncertain, and files whose disorder is larger than the look-ahead can correct."""
+    """Warnings of files whose disorder is larger than the look-ahead can correct."""
     reach_ns = reorder_window_ns(config)
-    return [doubt for drive in drives for doubt in drive.doubts] + [
+    return [
         f"{readable(part.path.name)}: {_displaced(part)}, too many to be sorted in memory: read in "
         f"file order; sort it by log_time first"
         for drive in drives
@@ -435,7 +427,6 @@ def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
         },
         "sorted": recording.is_sorted,
         **({} if drive.window is None else _left_out(recording)),
-        **({"device": recording.joined} if isinstance(recording, DeviceRecording) else {}),
     }
 
 

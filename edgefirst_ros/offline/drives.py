@@ -233,10 +233,6 @@ class RecordedDrive:
     """Index of the part that ``messages`` is reading."""
     window: TimeWindow | None = None
     """The log times that ``messages`` reads; None for all."""
-    joined_ns: dict[str, int | None] = field(default_factory=dict)
-    """By device, how sure the clocks are by which it was joined; None: nothing says it."""
-    doubts: list[str] = field(default_factory=list)
-    """What is uncertain of it, as warnings."""
 
     @property
     def path(self) -> Location:

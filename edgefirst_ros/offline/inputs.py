@@ -25,7 +25,6 @@ from edgefirst_ros.model.errors import (
 )
 from edgefirst_ros.model.reasons import Severity
 from edgefirst_ros.model.untrusted import readable
-from edgefirst_ros.offline.adjoining import adjoining
 from edgefirst_ros.offline.drives import (
     NUMBERED,
     FoundFiles,
@@ -263,8 +262,7 @@ def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
     files: dict[str, InputFile] = {}
     for file in found.files:
         files.setdefault(str(file.path), file)
-    together, dated = _may_belong_together(files.values(), found.bare)
-    opened = [*open_all(together), *adjoining(dated, open_all)]
+    opened = open_all(_may_belong_together(files.values(), found.bare))
     several: dict[str, RecordedDrive] = {}
     for joined in find_drives([each for each in opened if isinstance(each, Recording)], found.bare):
         several |= dict.fromkeys((str(part.path) for part in joined.parts), joined)
@@ -278,30 +276,27 @@ def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
     return FoundDrives(drives, found.left_out, found.note)
 
 
-def _may_belong_together(
-    files: Iterable[InputFile], bare: Collection[Location]
-) -> tuple[list[Location], list[list[InputFile]]]:
-    """Files with others of the same folder that are numbered or listed with them; groups that are dated."""
+def _may_belong_together(files: Iterable[InputFile], bare: Collection[Location]) -> list[Location]:
+    """Files with others of the same folder that are numbered, dated or listed with them."""
     folders: dict[str, list[InputFile]] = defaultdict(list)
     for file in files:
         folders[str(file.path)[: -len(file.path.name)]].append(file)
     several: list[Location] = []
-    dated: list[list[InputFile]] = []
     for inside in folders.values():
         if len(inside) == 1:
             continue
         folder = inside[0].path.parent
         listed = set() if folder in bare else set(listed_files(folder))
         numbers: dict[str, list[Location]] = defaultdict(list)
-        hosts: dict[str, list[InputFile]] = defaultdict(list)
+        hosts: dict[str, list[Location]] = defaultdict(list)
         for file in inside:
             path, stem = file.path, file.path.stem
             if path.name in listed:
                 several.append(path)
             elif (host := device_host(stem)) is not None:
-                hosts[host].append(file)
+                hosts[host].append(path)
             elif (numbered := NUMBERED.fullmatch(stem)) is not None:
                 numbers[numbered["drive"]].append(path)
-        several += [path for group in numbers.values() if len(group) > 1 for path in group]
-        dated += [group for group in hosts.values() if len(group) > 1]
-    return several, dated
+        groups = (*numbers.values(), *hosts.values())
+        several += [path for group in groups if len(group) > 1 for path in group]
+    return several

@@ -6,7 +6,7 @@ so are its steps. Of the others therefore the times are read, for which the begi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgefirst_ros.config.model import Config
@@ -16,7 +16,6 @@ from edgefirst_ros.config.topics import (
     TopicMap,
     find_prefix,
     full_type,
-    leading_device,
     motion_entries,
     rig_from_imu,
 )
@@ -28,10 +27,9 @@ from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import Datum, RawMessage, Role
 from edgefirst_ros.pipeline.context import vehicle_of
 from edgefirst_ros.pipeline.duplicates import Duplicates
-from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, turning_of, unwanted
+from edgefirst_ros.pipeline.envelope import decoded_for, digest_of, unwanted
 from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
-from edgefirst_ros.timing.common import Lag, Turning
 from edgefirst_ros.timing.finding import MessageTimes
 
 SENSES = frozenset({Role.GPS, Role.IMU})
@@ -43,7 +41,6 @@ class _MotionMessage(MessageTimes):
 
     arrival: int
     datum: Datum | None
-    device: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,17 +107,12 @@ class MotionSurvey:
             for route, schema in routed
         )
         self._topics: dict[tuple[str, str], _Topic] = {}
-        lead = leading_device(config)
-        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9), lead=lead)
+        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
         self._moving = motion_entries(config)
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
         self._log = NavigationLog(rolls=config.ego.non_holonomic)
         self._found: list[Motion] = []
-        self._turning = Turning()
-        self._lead = lead
-        self.lags: Mapping[str, Lag] = {}
-        """By device, how far its clock is still off until the time base breaks; after ``finish``."""
 
     def needs(self, topic: str, schema: str) -> bool:
         """Whether the next message must come in full; else its first ``BEGINNING`` bytes are enough."""
@@ -135,7 +127,6 @@ class MotionSurvey:
             return
         datum: Datum | None = None
         stamp_ns = None if self.needs(raw.topic, raw.schema) else leading_stamp_ns(raw.data)
-        stamp_ns = stamp_ns and stamp_ns + raw.shift_ns
         # Of one time of receipt, messages differ in their beginnings, which hold stamp and sizes.
         digest = digest_of(raw, None if stamp_ns is None else BEGINNING)
         if stamp_ns is None:
@@ -150,7 +141,7 @@ class MotionSurvey:
             if known.is_sense:
                 datum = decoded.datum
             elif known.leads:
-                known.leads = leading_stamp_ns(raw.data) == (stamp_ns and stamp_ns - raw.shift_ns)
+                known.leads = leading_stamp_ns(raw.data) == stamp_ns
         if raw.topic not in self._ruled:
             self._ruled.add(raw.topic)
             self._clock.rule(raw.topic, route.rule.times)
@@ -158,8 +149,8 @@ class MotionSurvey:
             return
         told = datum if route.name in self._moving else None
         times = raw.topic, stamp_ns, raw.publish_ns, raw.receive_ns
-        message = _MotionMessage(*times, raw.arrival, told, route.rule.device)
-        message.held_bytes, message.turning_rad_s = len(raw.data), turning_of(datum)
+        message = _MotionMessage(*times, raw.arrival, told)
+        message.held_bytes = len(raw.data)
         self._timed(self._clock.feed(message))
         if known.leads and not (known.skimmed or known.is_sense):
             known.skimmed = self._clock.time_ns(message) is not None
@@ -182,7 +173,6 @@ class MotionSurvey:
         """The motion between clock breaks, in order."""
         self._timed(self._clock.flush())
         self._solve()
-        self.lags = self._turning.lags(self._lead)
         return self._found
 
     def _timed(self, events: Iterable[_MotionMessage | Boundary]) -> None:
@@ -193,8 +183,6 @@ class MotionSurvey:
                 for known in self._topics.values():
                     known.skimmed = known.route is None
                 continue
-            if event.turning_rad_s is not None and event.refusal is None and not self._found:
-                self._turning.add(event.device, event.time_ns, event.turning_rad_s)
             if event.refusal is None and isinstance(event.datum, Imu):
                 self._log.add_imu(event.time_ns, event.datum)
             elif event.refusal is None and isinstance(event.datum, NavSatFix):

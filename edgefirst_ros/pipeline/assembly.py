@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.hints import ExistingTopic
@@ -27,7 +26,6 @@ from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.report import build_report
 from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.pipeline.session import SequenceSummary, Session
-from edgefirst_ros.timing.common import Lag
 from edgefirst_ros.timing.gaps import StreamStats
 
 
@@ -110,8 +108,6 @@ class Pipeline:
         """Sentences on sources that were requested and of which nothing was fed."""
         self.around: Collection[ExistingTopic] = ()
         """Topics that exist but are not fed; used for hints only."""
-        self.joined_ns: dict[str, int | None] = {}
-        """How sure the clocks are, by device, by which recordings were joined; None: nothing says it."""
         self.cut_short = False
         """Whether a source was not read to its end, so that topics may not have come yet."""
         self._is_continued = False
@@ -126,7 +122,6 @@ class Pipeline:
         name: str | None = None,
         motions: Iterable[Motion] = (),
         *,
-        lags: Mapping[str, Lag] = MappingProxyType({}),
         calibration: Calibration | None = None,
         after: tuple[Pipeline, int] | None = None,
     ) -> None:
@@ -138,7 +133,6 @@ class Pipeline:
             host: that it comes from.
             name: of its first sequence; None for one made of host and time.
             motions: the rig's motion between breaks of the time base, where it was estimated beforehand.
-            lags: of devices' clocks, likewise; see ``ClockFinder``.
             calibration: known from before, where the source continues with the same sensors.
             after: no new source: that of this pipeline goes on here with what is acquired from a time on (see
                 ``seam_ns``). Messages are fed here then; the one before has the rest until ``pass_seam``.
@@ -150,7 +144,7 @@ class Pipeline:
         self._session.host = self.config.host or host
         self._session.name = None if name is None else safe_name(name)
         if after is None:
-            self._intake.begin(topics, motions, lags)
+            self._intake.begin(topics, motions)
             self._intake.sequencer.known = calibration
         else:
             self._follow(*after)
@@ -310,7 +304,6 @@ class Pipeline:
             unread=self.unread,
             # What had not come when a run was cut short may have come later.
             absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
-            joined_ns=self.joined_ns,
         )
 
     def absences(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -13,7 +13,7 @@ from edgefirst_ros.config.topics import TYPES, Route
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.detection import relabelled
-from edgefirst_ros.model.navigation import Imu, Odometry, odometry_of
+from edgefirst_ros.model.navigation import Odometry, odometry_of
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
@@ -113,18 +113,12 @@ def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route:
     times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
     envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route, raw.vouched)
     envelope.held_bytes = len(raw.data)
-    envelope.turning_rad_s = turning_of(decoded.datum)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)
         envelope.unshown = (
             (Stage.DECODED, Reason.PARAMETER_SETS) if envelope.content is Content.SETS else None
         )
     return envelope
-
-
-def turning_of(datum: Datum) -> tuple[float, float, float] | None:
-    """How a sensor turns, about its own axes in rad/s; None if it measures nothing of that."""
-    return datum.angular_velocity_rad_s if isinstance(datum, Imu) else None
 
 
 def digest_of(raw: RawMessage, most_bytes: int | None = None) -> Digest:
@@ -163,8 +157,8 @@ def decoded_for(
         DecodeError: why it cannot be used.
     """
     decoded: Stamped[Datum] = decoder(raw.schema)(raw.data, raw.definition)
-    if rule.frame_prefix or raw.shift_ns:
-        decoded = _of_device(decoded, rule.frame_prefix, raw.shift_ns)
+    if rule.frame_prefix:
+        decoded = _of_device(decoded, rule.frame_prefix)
     if class_names:
         decoded = decoded._replace(datum=relabelled(decoded.datum, class_names))
     if rule.role in _RADARS and isinstance(decoded.datum, PointCloud):
@@ -175,13 +169,11 @@ def decoded_for(
     return odometry_of(decoded.datum, parent, child)
 
 
-def _of_device(decoded: Stamped[Datum], prefix: str, shift_ns: int) -> Stamped[Datum]:
-    """With the frames of one device of several, and its stamp, if it has one, on the clock of the others."""
+def _of_device(decoded: Stamped[Datum], prefix: str) -> Stamped[Datum]:
+    """With the frames of one device of several."""
     stamp_ns, frame_id, datum = decoded
     if isinstance(datum, Transforms | RobotDescription):
         datum = replace(datum, transforms=tuple(with_prefix(each, prefix) for each in datum.transforms))
-    if isinstance(datum, Transforms):
-        datum = replace(datum, stamps_ns=tuple(ns and ns + shift_ns for ns in datum.stamps_ns))
     elif isinstance(datum, Odometry):
         datum = replace(datum, child_frame_id=prefixed(datum.child_frame_id, prefix))
-    return Stamped(stamp_ns and stamp_ns + shift_ns, prefixed(frame_id, prefix), datum)
+    return Stamped(stamp_ns, prefixed(frame_id, prefix), datum)

@@ -28,7 +28,6 @@ from edgefirst_ros.config.topics import (
     first_of_role,
     full_type,
     is_of_camera,
-    leading_device,
     motion_entries,
     placed,
     reference_role,
@@ -49,7 +48,6 @@ from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
-from edgefirst_ros.timing.common import Lag
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
 
@@ -348,23 +346,16 @@ class Intake:
         self.sequencer = Sequencer(config, workers, self.sessions, self._known, self._tell)
         self._duplicates = Duplicates()
         self._masks = Masks(config, self._tell)
-        self._restart((), {})
+        self._restart(())
 
-    def begin(
-        self,
-        topics: Iterable[tuple[str, str]] | None,
-        motions: Iterable[Motion],
-        lags: Mapping[str, Lag],
-    ) -> None:
+    def begin(self, topics: Iterable[tuple[str, str]] | None, motions: Iterable[Motion]) -> None:
         """A source begins; see ``Routing.begin``, also for what it raises, and ``Pipeline.begin_source``."""
         self.routing.begin(topics)
-        self._restart(motions, lags)
+        self._restart(motions)
 
-    def _restart(self, motions: Iterable[Motion], lags: Mapping[str, Lag]) -> None:
+    def _restart(self, motions: Iterable[Motion]) -> None:
         window_ns = round(self._config.clock_window_s * 1e9)
-        self._clock: ClockFinder[Envelope] = ClockFinder(
-            window_ns, tell=self._tell, lead=leading_device(self._config), lags=lags
-        )
+        self._clock: ClockFinder[Envelope] = ClockFinder(window_ns, tell=self._tell)
         self._motions = deque(motions)
         self.heard: set[str] = set()
         self._frames: dict[str, str] = {}
@@ -629,7 +620,7 @@ class Intake:
             if routing.is_second(route):
                 return "another topic has the pictures of this camera"
         if route.rule.role in EGO_ROLES and route.name not in self._moving:
-            return "the motion is that of another device; its clock is known by this"
+            return "the motion is that of another device"
         if self._has_odometer and route.rule.role is Role.ODOMETRY and envelope.ticket.schema == TF:
             return "another topic sends odometry messages"
         return ""

@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from types import MappingProxyType
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -29,7 +28,6 @@ from edgefirst_ros.pipeline.mounts import mounts
 from edgefirst_ros.pipeline.session import CameraResult, SequenceResult, SequenceSummary
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
 
 MOST_TRANSFORMS = 64
@@ -156,12 +154,8 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     absent: Sequence[Finding] = (),
-    joined_ns: Mapping[str, int | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The report of a run as plain values; contains no time of day and no path.
-
-    ``joined_ns`` is as ``Pipeline.joined_ns``.
-    """
+    """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
     report = {
         "format": FORMAT,
@@ -172,7 +166,7 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "codes": _codes(topics),
-        "sequences": [_sequence(config, s, joined_ns) for s in sequences],
+        "sequences": [_sequence(config, s) for s in sequences],
         "companions": ledger.companions(),
         "combinations": ledger.combinations(),
         "pairing": ledger.pairings(),
@@ -227,18 +221,8 @@ def accounts(ledger: Ledger, streams: Iterable[StreamStats]) -> dict[str, dict[s
     return found
 
 
-def _uncertainty_ns(finding: TopicClock, joined_ns: int | None) -> int | None:
-    """That of a topic's times, with that of its host's clock."""
-    if finding.uncertainty_ns is None or joined_ns is None:
-        return None
-    return round(math.hypot(finding.uncertainty_ns, joined_ns))
-
-
-def _sequence(
-    config: Config, summary: SequenceSummary, joined_ns: Mapping[str, int | None]
-) -> dict[str, Any]:
+def _sequence(config: Config, summary: SequenceSummary) -> dict[str, Any]:
     run = summary.result
-    devices = {stats.topic: stats.device for stats in run.stats.values()}
     return {
         **_frames(config, run, run.own),
         "cameras": {sensor: _frames(config, run, each) for sensor, each in run.cameras.items()},
@@ -253,7 +237,7 @@ def _sequence(
             f.topic: {
                 "source": f.source,
                 "offset_ns": f.offset_ns,
-                "uncertainty_ns": _uncertainty_ns(f, joined_ns.get(devices.get(f.topic, ""), 0)),
+                "uncertainty_ns": f.uncertainty_ns,
                 "drift_ppm": f.drift_ppm,
                 "latency_ns": f.latency_ns,
                 "clock": f.group,

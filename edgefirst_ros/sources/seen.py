@@ -109,7 +109,7 @@ class SeenTopic:
         self.sound += 1
         self.frame = self.frame or bare(frame)
         if stamp_ns:
-            self.lags_ns.append(message.receive_ns - message.shift_ns - stamp_ns)
+            self.lags_ns.append(message.receive_ns - stamp_ns)
         if (look := _LOOKS.get(type(datum))) is not None:
             look(self, datum)
 

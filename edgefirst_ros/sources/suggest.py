@@ -18,7 +18,6 @@ import numpy as np
 import yaml
 
 from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
-from edgefirst_ros.config.layouts import Layout, Viewer, layout
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.config.topics import (
@@ -123,12 +122,10 @@ class Look:
 
     Args:
         topics: (topic, type) of those that are known to exist.
-        devices: what names begin with, if that is known to say which device each is of, with its own frames.
     """
 
-    def __init__(self, topics: Iterable[tuple[str, str]] = (), devices: Iterable[str] = ()) -> None:
+    def __init__(self, topics: Iterable[tuple[str, str]] = ()) -> None:
         self.topics: dict[str, SeenTopic] = {t: SeenTopic(t, full_type(kind)) for t, kind in topics}
-        self._devices = frozenset(devices)
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
@@ -155,24 +152,17 @@ class Look:
         Raises:
             ConfigError: nothing can be the reference; says what is there.
         """
-        return _Chooser(self.topics, source, self._devices).suggestion()
-
-    def layout(self, viewer: Viewer, suggestion: Suggestion) -> Layout:
-        """A viewer's layout for what a suggestion takes of what was seen."""
-        topics = [(topic, self.topics[topic].type) for topic in suggestion.used]
-        return layout(viewer, build_config(suggestion.values), topics)
+        return _Chooser(self.topics, source).suggestion()
 
 
-def look_at(recordings: Iterable[Recording], devices: Iterable[str] = ()) -> Look:
+def look_at(recordings: Iterable[Recording]) -> Look:
     """What is in the beginning of recordings, until something came of every topic that can be used.
-
-    ``devices`` as in ``Look``.
 
     Raises:
         RecordingError: a file cannot be read.
     """
     opened = [*recordings]
-    look = Look((topic for recording in opened for topic in recording.topics()), devices)
+    look = Look(topic for recording in opened for topic in recording.topics())
     for recording in opened:
         first_ns, taken = 0, 0
         for message in recording.messages():
@@ -185,9 +175,9 @@ def look_at(recordings: Iterable[Recording], devices: Iterable[str] = ()) -> Loo
 
 
 class _Chooser:
-    def __init__(self, topics: Mapping[str, SeenTopic], source: str, devices: frozenset[str]) -> None:
-        self._devices = devices or devices_of((t.topic, t.type) for t in topics.values())
-        self._prefixes = {d: d for d in devices} or _prefixes([*topics.values()], self._devices)
+    def __init__(self, topics: Mapping[str, SeenTopic], source: str) -> None:
+        self._devices = devices_of((t.topic, t.type) for t in topics.values())
+        self._prefixes = _prefixes([*topics.values()], self._devices)
         topics = {name: _with_prefix(t, self._prefixes.get(_first(name), "")) for name, t in topics.items()}
         self._topics, self._source = topics, source
         self._entries: list[_Entry] = []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import hypot
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from edgefirst_ros.timing.common import Lag, agreed
 from edgefirst_ros.timing.drift import DRIFT_NS, Correction, DriftWatch
 from edgefirst_ros.timing.finding import (
     AGREE_NS,
@@ -126,8 +124,6 @@ class ClockFinder(Generic[Message]):
         window_ns: how long clocks are watched before one is chosen.
         late_ns: the same, for a topic that appears later.
         tell: called with sentences worth telling that change no time, once each.
-        lead: the device whose IMU the clocks of others are compared by, see ``agreed``.
-        lags: of the others, if they are known beforehand until the time base breaks.
     """
 
     def __init__(
@@ -135,11 +131,7 @@ class ClockFinder(Generic[Message]):
         window_ns: int = 3_000_000_000,
         late_ns: int = 400_000_000,
         tell: Callable[[str], None] = lambda _: None,
-        lead: str = "",
-        lags: Mapping[str, Lag] = MappingProxyType({}),
     ) -> None:
-        self._lead = lead
-        self._lags = lags
         self._window_ns = window_ns
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
@@ -158,8 +150,6 @@ class ClockFinder(Generic[Message]):
         self._suspects: dict[str | _Kind, list[tuple[int, int]]] = {}
         """Receipt and distance of messages that are off, by topic, or by what they have in common."""
         self._clocks: list[Clock] = [RECORDINGS_OWN]
-        self._lateness_ns: dict[str, int] = {}
-        """By device, how much later than usual all comes of it."""
         self._stamps: dict[str, deque[int]] = {}
         self._watch.reset()
         self._steps.reset()
@@ -358,12 +348,7 @@ class ClockFinder(Generic[Message]):
         """Choose a clock for each of the topics."""
         known = len(self._clocks)
         evidence = [Evidence(name, topic.rule, topic.times) for name, topic in due]
-        findings = find_clocks(evidence, self._clocks, self._lateness_ns)
-        if known == 1:  # later, what has been dated stands
-            findings = agreed(
-                evidence, findings, self._clocks, self._lead, lateness_ns=self._lateness_ns, lags=self._lags
-            )
-            self._lags = {}
+        findings = find_clocks(evidence, self._clocks)
         for (_, topic), finding in zip(due, findings, strict=True):
             usual = [t.receive_ns - t.stamp_ns - finding.offset_ns for t in topic.times]
             topic.usual_ns = int(np.median(usual))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot, isfinite
-from types import MappingProxyType
+from math import hypot
 from typing import Literal
 
 import numpy as np
@@ -29,14 +28,12 @@ class Clock:
     """A clock that stamps: add ``offset_ns`` to its stamps for the recording's time.
 
     ``uncertainty_ns`` is the offset's uncertainty. It is None if no latency of the clock's topics is known;
-    then the offset is too large by the least latency. ``device`` is whose clock it is, as configured;
-    ``by_motion`` whether its offset is that by which IMUs agree, see ``timing.common``.
+    then the offset is too large by the least latency. ``device`` is whose clock it is, as configured.
     """
 
     offset_ns: int
     uncertainty_ns: int | None
     device: str = ""
-    by_motion: bool = False
 
 
 RECORDINGS_OWN = Clock(0, 0)
@@ -298,8 +295,6 @@ class MessageTimes:
     time_ns: int = field(init=False, default=0)
     held_bytes: int = field(init=False, default=0)
     """Memory that the message takes while it waits."""
-    turning_rad_s: tuple[float, float, float] | None = field(init=False, default=None)
-    """How its sensor turns, about its own axes, if it measures that."""
     refusal: str | None = field(init=False, default=None)
 
 
@@ -375,13 +370,6 @@ class Evidence:
         return Arrivals(self.plausible_ns - own.offset_ns, self.rule.latency_ns)
 
     @property
-    def turning(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
-        """Ascending stamps (n,) and how the sensor turns (n, 3) in rad/s; None if it does not say that."""
-        told = ((t.stamp_ns, t.turning_rad_s) for t in self.times if t.turning_rad_s is not None)
-        rows = sorted({stamp_ns: rate for stamp_ns, rate in told if all(map(isfinite, rate))}.items())
-        return (np.array([ns for ns, _ in rows]), np.array([rate for _, rate in rows])) if rows else None
-
-    @property
     def is_frozen(self) -> bool:
         """Whether all messages have the same stamp."""
         return len(self.times) > 1 and len({t.stamp_ns for t in self.times}) == 1
@@ -404,13 +392,10 @@ class Evidence:
         return near and len({t.publish_ns for t in self.times}) == len(self.times)
 
 
-def find_clocks(
-    evidence: Sequence[Evidence], clocks: list[Clock], lateness_ns: Mapping[str, int] = MappingProxyType({})
-) -> list[TopicClock]:
+def find_clocks(evidence: Sequence[Evidence], clocks: list[Clock]) -> list[TopicClock]:
     """Choose a time for every topic; those of one clock share its offset.
 
     ``clocks`` are those known so far, entry 0 being the recording's own; new ones are appended.
-    ``lateness_ns`` is how much later than usual all comes of a device.
     """
     automatic = [e for e in evidence if e.rule.choice == "auto"]
     near = {e.topic for e in automatic if e.is_near(clocks[0])}
@@ -441,9 +426,7 @@ def find_clocks(
     own = [e.arrivals(clocks[0]) for e in automatic if e.topic in near]
     for _, members in added:
         clock = estimate([e.arrivals(RECORDINGS_OWN) for e in members], own)
-        device = members[0].rule.device
-        offset_ns = clock.offset_ns - lateness_ns.get(device, 0)
-        clocks.append(replace(clock, offset_ns=offset_ns, device=device))
+        clocks.append(replace(clock, device=members[0].rule.device))
     return [_choose(e, near, groups, clocks) for e in evidence]
 
 
@@ -518,8 +501,7 @@ def moved(finding: TopicClock, clock: Clock, group: int, by_ns: int) -> TopicClo
 
 def _other(clock: Clock, ppm: float | None) -> str:
     drift = "" if ppm is None else f"; it is {abs(ppm):.0f} ppm {'slow' if ppm > 0 else 'fast'}: corrected"
-    how = ", as its IMU turns with the others" if clock.by_motion else ""
-    return f"{OTHER}{_offset(clock)} behind the recording's{how}; shared offset added{drift}"
+    return f"{OTHER}{_offset(clock)} behind the recording's; shared offset added{drift}"
 
 
 def _offset(clock: Clock) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from drives import simulate
 from written import Written
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.simulation import DriveOptions
 
 COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
@@ -232,8 +232,7 @@ def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Pa
     assert not list(tmp_path.rglob("*.part"))
     assert Written(folder).table["frame"].n_unique() > 0
     call("check", tmp_path)
-    table = call("l5kit", "show", tmp_path / "l5kit" / "d.zarr").stdout
-    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    assert len(ChunkedDataset(tmp_path / "l5kit" / "d.zarr").open().frames) > 1
     again = call("recover", tmp_path).stdout
     assert again.count("already") == 3, again
 
@@ -259,8 +258,7 @@ def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
     assert {path: after.get(path) for path in before} == before
     assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
     call("check", tmp_path)
-    table = call("l5kit", "show", tmp_path / "l5kit" / "d_recovered.zarr").stdout
-    assert re.search(r"\n\| +1 +\| +[1-9]\d* ", table), table
+    assert len(ChunkedDataset(tmp_path / "l5kit" / "d_recovered.zarr").open().frames) > 1
     again = call("recover", tmp_path).stdout
     assert again.count("already") == 6, again
     assert contents(tmp_path) == after

@@ -340,9 +340,6 @@ def test_the_version_is_said() -> None:
         "sheet",
         "capture",
         "play",
-        "l5kit show",
-        "l5kit merge",
-        "l5kit split",
     ],
 )
 def test_every_command_teaches_by_an_example_that_it_understands(command: str) -> None:
@@ -355,15 +352,6 @@ def test_every_command_teaches_by_an_example_that_it_understands(command: str) -
         while hasattr(chosen, "commands"):
             chosen = chosen.get_command(None, arguments.pop(0))
         chosen.make_context("example", arguments)
-
-
-def test_a_lost_chunk_of_an_l5kit_dataset_is_not_silent(drive: Path, tmp_path: Path) -> None:
-    convert([drive], tmp_path, build_config({"formats": ["l5kit"]}), dataset="d")
-    dataset = tmp_path / "l5kit" / "d.zarr"
-    assert "missing" not in run("l5kit", "show", dataset)[2]
-    (dataset / "frames" / "0").unlink()
-    for command in (("show",), ("split", "-o", tmp_path / "p"), ("merge", "-o", tmp_path / "m")):
-        assert "is missing, its rows read as zero" in run("l5kit", *command, dataset)[2]
 
 
 def test_what_nurec_asks_is_checked_of_ncore_alone(drive: Path, tmp_path: Path) -> None:

@@ -214,7 +214,6 @@ convert IN -o OUT/new --dry-run
 convert --from IN -o OUT/new --dry-run
 convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
-convert --rig DRIVE IN -o OUT/new
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
 status IN
@@ -229,11 +228,8 @@ recover IN
 check IN
 report IN -o OUT/x.html
 report DRIVE -o IN
-view IN -o OUT/x.rrd
-view DRIVE -o IN
 sheet IN -o OUT/x.png
 sheet ZIP -o IN
-mask IN -o OUT/masks
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
@@ -249,9 +245,6 @@ export shards IN -o OUT/new
 export colmap IN -o OUT/new
 export nerfstudio IN -o OUT/new --masks IN
 export coco ZIP -o IN
-l5kit show IN
-l5kit merge IN IN -o OUT/all.zarr
-l5kit split IN -o OUT/parts
 """.strip().split("\n")
 
 
@@ -326,7 +319,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"l5kit": "l5kit/*.zarr", "sheet": "edgefirst/*", "view": "edgefirst/*"}
+    patterns = {"sheet": "edgefirst/*"}
     return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
 
 
@@ -359,6 +352,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    assert {line.split()[1] for line in LINES if line.startswith("l5kit")} == {"show", "merge", "split"}
     exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports

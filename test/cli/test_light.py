@@ -32,7 +32,7 @@ HEAVY = (
     *("scipy", "pyarrow", "polars", "numba", "av", "zenoh", "numcodecs", "contourpy", "simplejpeg", "PIL"),
     *("edgefirst_ros.formats.l5kit.read", "edgefirst_ros.formats.l5kit.write"),
     *("edgefirst_ros.pipeline", "edgefirst_ros.simulation", "edgefirst_ros.report.page"),
-    *("edgefirst_ros.fleet", "obstore", "ray", "dask", "distributed", "rerun"),
+    *("edgefirst_ros.fleet", "obstore", "ray", "dask", "distributed"),
 )
 """What takes long to import, and is not needed to show help or to read a recording's topics."""
 SELDOM = (
@@ -105,15 +105,8 @@ def test_a_missing_extra_is_an_error_that_says_how_to_install_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_viewer_is_an_error_that_says_how_to_install_it(tmp_path: Path, drive: Path) -> None:
-    done = Ended(tmp_path, "view", drive, "-o", tmp_path / "x.rrd", hidden="rerun")
-    assert done.code == 2
-    assert done.err == "error: rerun is not installed: pip install 'edgefirst_ros[view]'\n"
-    assert not (tmp_path / "x.rrd").exists()
-
-
 def test_a_plain_drive_is_converted_without_any_extra(tmp_path: Path, drive: Path) -> None:
-    hidden = "zenoh,obstore,polars,scipy,numba,rerun"
+    hidden = "zenoh,obstore,polars,scipy,numba"
     done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", hidden=hidden)
     assert done.code == 0, done.err
     assert "pyarrow" in done.modules
@@ -121,7 +114,7 @@ def test_a_plain_drive_is_converted_without_any_extra(tmp_path: Path, drive: Pat
 
 
 def test_a_dataset_is_checked_and_looked_at_without_any_extra(tmp_path: Path, drive: Path) -> None:
-    hidden = "zenoh,obstore,polars,scipy,numba,rerun"
+    hidden = "zenoh,obstore,polars,scipy,numba"
     assert Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--name", "ds").code == 0
     for command in (
         ("check", tmp_path / "out"),

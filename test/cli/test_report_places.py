@@ -1,4 +1,4 @@
-"""What ``report`` and ``view`` take: datasets, and every recording that ``convert`` takes."""
+"""What ``report`` takes: datasets, and every recording that ``convert`` takes."""
 
 from __future__ import annotations
 
@@ -52,15 +52,6 @@ def test_options_of_recordings_are_refused_for_a_dataset(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_view_refuses_them_too(dataset: Path, tmp_path: Path) -> None:
-    pytest.importorskip("rerun")
-    for option in (("--config", "nosuch.yaml"), ("--prefix", "x"), ("--keyframes",), ("--workers", "2")):
-        code, _, said = run("view", dataset, *option, "-o", tmp_path / "x.rrd")
-        assert code == 2
-        assert f"{option[0]}: only for recordings, but {dataset} is a dataset; omit it" in said
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("kind", [".db3", ".bag", "folder"])
 def test_a_bag_has_a_page_beside_it(tmp_path: Path, kind: str) -> None:
     made = pytest.importorskip("rosbags_made")
@@ -101,15 +92,11 @@ def test_a_folder_of_recordings_is_named_after_itself(
     assert run("report", os.curdir, "-q")[:2] == (0, f"{tmp_path / 'week.html'}\n")
 
 
-@pytest.mark.parametrize("command", ["report", "view"])
-def test_what_is_neither_is_said_to_be_neither(tmp_path: Path, command: str) -> None:
-    if command == "view":
-        pytest.importorskip("rerun")
+def test_what_is_neither_is_said_to_be_neither(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no recording")
-    output = tmp_path / ("p.html" if command == "report" else "x.rrd")
-    code, _, said = run(command, tmp_path, "-o", output)
+    code, _, said = run("report", tmp_path, "-o", tmp_path / "p.html")
     assert code == 2
     assert f"{tmp_path}: holds neither a finished dataset nor a recording (.mcap, .db3, .bag)" in said
-    code, _, said = run(command, tmp_path / "none.mcap", "-o", output)
+    code, _, said = run("report", tmp_path / "none.mcap", "-o", tmp_path / "p.html")
     assert code == 2
     assert f"{tmp_path / 'none.mcap'}: no such recording" in said

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import yaml
-from apartdrive import recorded_apart
 from drives import simulated
 from oracle import NCORE_PYTHON
 from places import REPOSITORY
@@ -49,7 +48,6 @@ LONG: dict[str, Any] = {
 NOT_HERE = {
     "capture": "a device, or a player of a recording: test/cli/test_live_commands.py",
     "play": "somebody who listens: test/cli/test_live_commands.py",
-    "view": "a window",
 }
 ELSEWHERE = (
     *("://", "--engine", "--official", "/mnt/", "OUTPUT/recordings", "out/recordings"),
@@ -107,8 +105,6 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     for place in (*places, "recordings/one.mcap", "maivin_2026_03_14_10_20_30.mcap"):
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).symlink_to(drive)
-    for name, path in zip("ab", recorded_apart(folder / "devices").values(), strict=True):
-        (folder / f"{name}.mcap").symlink_to(path)
     (folder / "right.yaml").write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",

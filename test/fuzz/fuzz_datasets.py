@@ -333,11 +333,6 @@ def _look(format_name: str, output: Path, folder: Path) -> None:
         command("sheet", output / "edgefirst" / "ds", "-o", folder / "sheet.png", "--rows", "2")
         with suppress(EdgeFirstError):
             read_samples(edgefirst_ros.open(output), folder / "coco")
-    if format_name == "l5kit":
-        dataset = next((p for p in sorted((output / "l5kit").glob("*")) if p.name.endswith(".zarr")), output)
-        command("l5kit", "show", dataset)
-        command("l5kit", "split", dataset, "-o", folder / "parts", "--overwrite")
-        command("l5kit", "merge", dataset, dataset, "-o", folder / "twice.zarr", "--overwrite")
 
 
 def read_samples(dataset: EdgeFirstDataset, coco: Path) -> None:

@@ -90,67 +90,6 @@ def test_the_text_is_the_configuration_with_a_comment_on_each_choice(name: str) 
         assert f"#   {topic}: {why}" in found.text
 
 
-def panels(node: str | dict[str, Any]) -> list[str]:
-    return [node] if isinstance(node, str) else panels(node["first"]) + panels(node["second"])
-
-
-def topics_of(robot: Robot, *roles: Role) -> set[str]:
-    return {topic for topic, role in robot.roles.items() if role in roles}
-
-
-@pytest.mark.parametrize("name", ROBOTS)
-def test_a_layout_of_foxglove_shows_every_camera_and_cloud(
-    name: str, recordings: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, text, said = command(capsys, "suggest", recordings[name], "--layout", "foxglove")
-    assert (code, said) == (0, "")
-    made_of = json.loads(text)
-    placed, found = panels(made_of["layout"]), made_of["configById"]
-    assert sorted(placed) == sorted(found)
-    robot = made(name)
-    modes = [each["imageMode"] for each in found.values() if "imageMode" in each]
-    assert {mode["imageTopic"] for mode in modes} == topics_of(robot, Role.CAMERA)
-    infos = topics_of(robot, Role.CAMERA_INFO)
-    assert {mode["calibrationTopic"] for mode in modes} == infos
-    for mode in modes:  # the one whose name begins alike
-        own = [t for t in infos if t.rsplit("/", 1)[0] == mode["calibrationTopic"].rsplit("/", 1)[0]]
-        assert own == [mode["calibrationTopic"]]
-        assert mode["imageTopic"].startswith(own[0].rsplit("/", 1)[0])
-    clouds = topics_of(robot, Role.LIDAR_POINTS, Role.RADAR_TARGETS)
-    assert found["3D!rig"]["topics"].keys() == clouds | infos
-    assert found["3D!rig"]["followTf"] == suggestion(name).values.get("rig_frame", "base_link")
-    assert {each["followTopic"] for each in found.values() if "followTopic" in each} == topics_of(
-        robot, Role.GPS
-    )
-
-
-@pytest.mark.parametrize("name", ROBOTS)
-def test_a_layout_of_rviz_shows_what_rviz_can_and_names_the_rest(
-    name: str, recordings: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, text, said = command(capsys, "suggest", recordings[name], "--layout", "rviz")
-    assert code == 0
-    displays = yaml.safe_load(text)["Visualization Manager"]["Displays"]
-    robot, types = made(name), {message.topic: message.schema for message in made(name).content}
-    shown = {each["Topic"]["Value"]: each["Class"].rpartition("/")[2] for each in displays if "Topic" in each}
-    cameras = topics_of(robot, Role.CAMERA)
-    video = {topic for topic in cameras if "CompressedVideo" in types[topic]}
-    kind = {
-        topic: full_type(types[topic]).rpartition("/")[2]
-        for topic in topics_of(robot, Role.LIDAR_POINTS, Role.RADAR_TARGETS)
-    }
-    # Of the picture's type the plugin is an Image, which finds the transport by the end of the name.
-    bare = {
-        topic
-        for topic in cameras - video
-        if "Compressed" in types[topic] and not topic.endswith("/compressed")
-    }
-    assert shown == dict.fromkeys(cameras - video - bare, "Image") | kind
-    for topic in video | bare:
-        assert f"# RViz cannot show {topic} (" in text
-        assert f"rviz cannot show {topic} (" in said.replace("\n", " ")
-
-
 @pytest.mark.parametrize("name", ROBOTS)
 def test_it_converts_without_an_edit_and_without_being_asked_for(
     name: str, recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

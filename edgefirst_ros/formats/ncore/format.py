@@ -32,7 +32,6 @@ class NCoreFormat(Format[NCoreOptions]):
     official = "nvidia-ncore"
     visible_by = ("*.json",)
     users = ("nurec",)
-    ego_masks = "ego_masks"
 
     def writer(self, options: NCoreOptions, target: Target) -> NCoreWriter:
         """Writes sequences into ``root/<sequence_id>/``."""

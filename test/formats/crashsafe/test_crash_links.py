@@ -122,12 +122,7 @@ def test_no_link_inside_is_read_through(made: Path, tmp_path: Path, place: str) 
     kind, _, below = place.partition("/")
     (dataset,) = {out / kind / name for name in ("d", "d.zarr", SEQUENCE) if (out / kind / name).exists()}
     if below.count("/"):
-        assert said("view", dataset, "-o", tmp_path / "x.rrd")[0] == 2
         assert said("report", dataset, "-o", tmp_path / "x.html")[0] == 2
-        if kind == "l5kit":
-            assert said("l5kit", "show", dataset)[0] == 2
-            assert said("l5kit", "merge", dataset, "-o", tmp_path / "all.zarr")[0] == 2
-            assert said("l5kit", "split", dataset, "-o", tmp_path / "parts")[0] == 2
     if kind == "edgefirst" and "report" not in place:
         if below.count("/"):
             assert said("sheet", dataset, "-o", tmp_path / "x.png")[0] == 2
@@ -147,7 +142,6 @@ def test_what_the_user_names_may_be_a_link(made: Path, tmp_path: Path) -> None:
     assert said("check", tmp_path / "out")[0] == 0
     assert said("recover", tmp_path / "out")[0] == 0
     assert said("check", tmp_path / "w.zarr")[0] == 0
-    assert said("l5kit", "show", tmp_path / "w.zarr")[0] == 0
     assert said("report", tmp_path / "out", "-o", tmp_path / "x.html")[0] == 0
     assert said("sheet", tmp_path / "d", "-o", tmp_path / "x.png")[0] == 0
     assert export_coco(made / "edgefirst" / "d" / "d.arrow", tmp_path / "coco")

@@ -137,7 +137,7 @@ def _ego_masks(sequence: Judged) -> Point:
     most = [name for name, share in shares.items() if share is not None and share > _MOST_MASKED]
     advice = ""
     if missing:
-        advice = f"give ncore.ego_masks a mask called ego for {', '.join(missing)}: `mask` drafts one"
+        advice = f"give ncore.ego_masks a mask called ego for {', '.join(missing)}"
     elif most:
         advice = f"look at the mask of {', '.join(most)}: what is not 0 is the vehicle, the rest is seen"
     return Point(

@@ -1,1 +1,0 @@
-"""Recordings and datasets in the Rerun viewer; needs the extra ``view``."""
