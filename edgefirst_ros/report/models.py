@@ -109,15 +109,6 @@ class Spells(_Part):
     longest_ns: Annotated[list[tuple[Nanoseconds, Nanoseconds]], Field(min_length=1, max_length=256)]
 
 
-class Profile(_Part):
-    """Means of measures of a topic's content by time; None where there is none."""
-
-    start_ns: Nanoseconds
-    bin_ns: Annotated[int, Field(gt=0, le=2**62)]
-    bins: Annotated[list[Annotated[int, Field(ge=0, le=2**53)]], Field(max_length=1024)]
-    means: dict[Name, Annotated[list[Real | None], Field(max_length=1024)]] = {}
-
-
 class Stream(_Part):
     """One topic in one sequence."""
 
@@ -132,7 +123,6 @@ class Stream(_Part):
     pauses: Pauses = Pauses()
     latency_ms: Latency | None = None
     spells: Annotated[dict[Name, Spells], Field(max_length=64)] = {}
-    profile: Profile | None = None
     is_watched: bool = False
     """Whether a repetition of its messages would have been noticed."""
 

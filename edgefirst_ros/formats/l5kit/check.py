@@ -145,8 +145,6 @@ def _check_motion(frames: ChunkedArray, first: int, stop: int, where: str, findi
     for at in range(first, stop, BLOCK):
         rows = frames[at : min(at + BLOCK, stop)]
         motion.move(rows["timestamp"], rows["ego_translation"].astype(np.float64))
-        motion.turn(rows["timestamp"], rows["ego_rotation"].astype(np.float64))
-    motion.finish()
 
 
 def _check_poses(start: int, rows: Records, findings: Findings) -> None:

@@ -206,54 +206,10 @@ def _spells(report: Report, topic: str, axis: TimeAxis) -> list[tuple[float, flo
         for sequence in report.sequences
         if (stream := (sequence.streams or {}).get(topic)) is not None
         for name, spells in stream.spells.items()
-        if name != Condition.DARK
+        if name != Condition.SHAKEN
         for span in spells.longest_ns
     }
     return sorted((axis.place_s(a), axis.place_s(b)) for a, b in spans)
-
-
-CURVES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "camera": (("luminance", "luminance, 0 to 255"), ("sharpness", "sharpness, levels between neighbours")),
-    "lidar_points": (
-        ("points", "points"),
-        ("zeros", "share of points at 0,0,0"),
-        ("sectors", "directions of 36"),
-    ),
-    "imu": (("acceleration_spread", "spread of the acceleration within a second, m/s²"),),
-}
-"""By role the measures that are drawn, with their names."""
-
-
-def content_curves(report: Report, axis: TimeAxis) -> list[tuple[str, str, dict[str, Any]]]:
-    """Topic, name of the measure, and what the script draws: what sensors showed over time."""
-    found: dict[tuple[str, str], list[tuple[float, float | None]]] = {}
-    for sequence in report.sequences:
-        for topic, stream in (sequence.streams or {}).items():
-            profile = stream.profile
-            for measure, label in CURVES.get(stream.role, ()) if profile is not None else ():
-                values = profile.means.get(measure, []) if profile is not None else []
-                if profile is None or not values:
-                    continue
-                curve = found.setdefault((topic, label), [])
-                for number, value in zip(profile.bins, values, strict=False):
-                    curve.append((axis.place_s(profile.start_ns + number * profile.bin_ns), value))
-                curve.append((curve[-1][0] + 1e-3, None))
-    return [
-        (
-            topic,
-            label,
-            {
-                "x": [x for x, _ in sorted(c, key=_place)],
-                "y": [y for _, y in sorted(c, key=_place)],
-                "least": 1e-3,
-            },
-        )
-        for (topic, label), c in found.items()
-    ]
-
-
-def _place(each: tuple[float, float | None]) -> float:
-    return each[0]
 
 
 def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str, list[int]]:

@@ -160,7 +160,6 @@ def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking:
             "main",
             overview.attention(report, verdict),
             overview.drive(report, axis, data),
-            measured.content(report, axis, data),
             overview.samples(report),
             measured.pairing(report, data),
             measured.latency(report, data),

@@ -13,7 +13,7 @@ from typing import Any
 from edgefirst_ros.report.drives import Loss, distance, legs_of, silences, time_of
 from edgefirst_ros.report.html import Html, joined, missing, section, tag
 from edgefirst_ros.report.models import Pairing, Report
-from edgefirst_ros.report.page.lanes import TimeAxis, bars, clocks, content_curves, latencies, speed
+from edgefirst_ros.report.page.lanes import TimeAxis, bars, clocks, latencies, speed
 from edgefirst_ros.report.page.thumbnails import Thumbnail
 
 WIDTH, LEAST_HEIGHT, MOST_HEIGHT = 800.0, 260.0, 560.0
@@ -160,7 +160,6 @@ def _north() -> Html:
 
 MOST_CARDS = 50
 """Histograms of one kind."""
-MOST_CURVES = 20
 MOST_TOPICS = 200
 """Names of topics in one line or list."""
 LEAST_ERROR_MS = 0.05
@@ -246,22 +245,6 @@ def latency(report: Report, data: dict[str, Any]) -> Html:
         if by_receipt
         else None,
     )
-
-
-def content(report: Report, axis: TimeAxis, data: dict[str, Any]) -> Html | None:
-    """What the sensors showed over time; nothing where no report says it."""
-    curves = content_curves(report, axis)[:MOST_CURVES]
-    if not curves:
-        return None
-    data["content"] = [plot for _, _, plot in curves]
-    parts = [
-        joined(
-            tag("h4", f"{topic}: {label}"),
-            tag("div", class_="plot content-plot", data_content=number),
-        )
-        for number, (topic, label, _) in enumerate(curves)
-    ]
-    return section("content", "What the sensors showed", *parts)
 
 
 def track(report: Report, axis: TimeAxis, pictures: Iterable[Thumbnail], data: dict[str, Any]) -> Html:

@@ -118,4 +118,3 @@ def check_motion(
     latitude, longitude, taken_ns = latitude[known], longitude[known], taken_ns[known]
     motion = location_motion(findings.at(where), single=version != "2025.01")
     motion.move(taken_ns, np.stack((latitude, longitude), axis=1))
-    motion.finish()

@@ -152,7 +152,6 @@
   }
   if (document.getElementById("axis")) axis(document.getElementById("axis"));
   if (data.speed) curve(document.getElementById("speed"), data.speed);
-  for (const host of document.querySelectorAll("[data-content]")) curve(host, data.content[host.dataset.content]);
 
   let due = 0;
   const fit = () => {

@@ -379,19 +379,9 @@ def _throw(poses: list[Any]) -> None:
     poses[1][1][3] += 240.0
 
 
-def _turn(poses: list[Any]) -> None:
-    flipped = np.array(poses[1]) @ np.diag([-1.0, -1.0, 1.0, 1.0])
-    poses[1] = flipped.tolist()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"), [(_throw, "impossible speed: 240.0 m in 0.0"), (_turn, "impossible turn: 179° in")]
-)
-def test_motion_that_no_vehicle_makes_is_an_error(
-    store: Path, change: Callable[[list[Any]], None], message: str
-) -> None:
-    poses_of(store, change)
-    assert message in errors(judged(store))
+def test_motion_that_no_vehicle_makes_is_an_error(store: Path) -> None:
+    poses_of(store, _throw)
+    assert "impossible speed: 240.0 m in 0.0" in errors(judged(store))
 
 
 def test_what_is_said_to_be_assumed_need_not_move_as_a_vehicle_does(tmp_path: Path) -> None:
