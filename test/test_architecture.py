@@ -59,10 +59,9 @@ FORMATS_MAY_IMPORT = {
     "l5kit.options": "format l5kit.store tracks",
     "l5kit.write": "crashsafe format l5kit.geometry l5kit.options l5kit.store motion tracks",
     "l5kit.read": "crashsafe l5kit.geometry l5kit.store zarr2",
-    "l5kit.rearrange": "crashsafe l5kit.read l5kit.store",
     "l5kit.recover": "crashsafe format l5kit.store zarr2",
     "l5kit.check": "crashsafe format l5kit.read l5kit.store motion zarr2",
-    "l5kit": "l5kit.options l5kit.read l5kit.rearrange l5kit.store l5kit.write scene",
+    "l5kit": "l5kit.options l5kit.read l5kit.store l5kit.write scene",
     "l5kit.format": "crashsafe format l5kit l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.store "
     "l5kit.write",
     "ncore.options": "format",
@@ -74,12 +73,11 @@ FORMATS_MAY_IMPORT = {
     "zarr2",
     "ncore.recover": "crashsafe format ncore.finish ncore.options ncore.store ncore.write",
     "ncore.check": "format motion ncore.finish ncore.poses ncore.store zarr2",
-    "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.samples ncore.scenes "
+    "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.scenes "
     "ncore.store ncore.write",
     "datasets": "crashsafe format registry",
     "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
     "masks": "",
-    "ncore.samples": "ncore.poses ncore.scenes ncore.store",
     "ncore.scenes": "ncore.poses ncore.store scene zarr2",
     "scene": "",
 }

@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17660,
+    "formats": 17320,
     "pipeline": 5990,
     "video": 4120,
     "sources": 4090,
@@ -45,7 +45,7 @@ CEILINGS: Mapping[str, int] = {
     "corpus": 2990,
     PLAIN: 90,
 }
-MOST = {"modules": 328, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1292, "options": 81}
+MOST = {"modules": 325, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1288, "options": 81}
 
 
 def code_lines(path: Path) -> int:

@@ -66,8 +66,8 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
 ) -> Any:
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
 
-    Where there is none, an NCore sequence or an L5Kit dataset: see ``help(type(dataset))``. These take no
-    further arguments; from a URL they are copied whole.
+    Where there is none, a dataset of another format that has samples, L5Kit: see ``help(type(dataset))``. It
+    takes no further arguments; from a URL it is copied whole.
 
     Args:
         place: the dataset's folder, its ``.arrow`` or ``.zip``, or a folder above it, as path or URL (s3, gs,
@@ -79,10 +79,10 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         labels: names of the classes in the order of their numbers; by default those that are there.
         labelled: only samples that were searched for ``boxes2d``, ``boxes3d`` or ``masks``, be it without
             result: what to train on.
-        format: only datasets of this format, such as ``ncore``.
+        format: only datasets of this format, such as ``l5kit``.
 
     Raises:
-        DatasetNotFound: there is no finished dataset, or several of NCore or L5Kit.
+        DatasetNotFound: there is no finished dataset, or several of L5Kit.
         DatasetError: it is damaged, or the store does not answer.
         ConfigError: there is no such key or group, or a label that occurs is not among ``labels``.
         ExtraNotInstalled: it is a URL, and obstore is missing.
@@ -140,12 +140,13 @@ def _other(place: Location, wanted: str | None = None) -> Any:  # noqa: ANN401 -
     Raises:
         DatasetNotFound: there are several, or none of the one that was asked for.
     """
-    if wanted is not None and wanted not in FORMATS:
-        raise ConfigError([f"format: expected one of {', '.join(FORMATS)}, found {wanted}"])
+    having = {name: each for name, each in FORMATS.items() if type(each).samples is not Format.samples}
+    if wanted not in {None, *having}:
+        raise ConfigError([f"format: expected one of {', '.join((NAME, *having))}, found {wanted}"])
     of: list[Format[Any]] = []
 
     def chosen(path: Path) -> Path | None:
-        others = [each for name, each in FORMATS.items() if name != NAME and wanted in {None, name}]
+        others = [each for name, each in having.items() if wanted in {None, name}]
         found = [(each, dataset) for each in others for dataset in each.find(path) if dataset.exists()]
         if len(found) > 1:
             some = ", ".join(str(place / dataset.relative_to(path).as_posix()) for _, dataset in found[:3])

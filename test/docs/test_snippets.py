@@ -108,8 +108,6 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     (folder / "right.yaml").write_text("rate_hz: 1.0\n")
     for name, place in {
         "OUT": "out",
-        "a.zarr": "out/l5kit/monday.zarr",
-        "b.zarr": "all/l5kit/drive-dataset.zarr",
     }.items():
         (folder / name).symlink_to(place)
     return Desk(folder)

@@ -1,4 +1,4 @@
-"""L5Kit datasets: written from samples, read as L5Kit reads them, merged, split and recovered."""
+"""L5Kit datasets: written from samples, read as L5Kit reads them, and recovered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
     from edgefirst_ros.formats.l5kit.read.raster import ReaderConfig, build_rasterizer
     from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
-    from edgefirst_ros.formats.l5kit.rearrange import merge, split
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
 __all__ = [
@@ -23,8 +22,6 @@ __all__ = [
     "L5KitWriter",
     "ReaderConfig",
     "build_rasterizer",
-    "merge",
-    "split",
 ]
 _MODULES = {
     "options": ("L5KitOptions",),
@@ -32,7 +29,6 @@ _MODULES = {
     "read.dataset": ("ChunkedDataset",),
     "read.raster": ("ReaderConfig", "build_rasterizer"),
     "read.samples": ("AgentDataset", "EgoDataset"),
-    "rearrange": ("merge", "split"),
     "write.writer": ("L5KitWriter",),
 }
 

@@ -15,7 +15,6 @@ from edgefirst_ros.model.untrusted import safe_name
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
-    from edgefirst_ros.formats.ncore.samples import NCoreSequence
     from edgefirst_ros.formats.ncore.scenes import NCoreDrawing, NCoreScenes
     from edgefirst_ros.formats.ncore.store.files import FinishedStore
     from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -81,12 +80,6 @@ class NCoreFormat(Format[NCoreOptions]):
         from edgefirst_ros.formats.ncore.scenes import NCoreScenes
 
         return NCoreScenes(path)
-
-    def samples(self, path: Path) -> NCoreSequence:
-        """The frames of a camera, with what was near in time."""
-        from edgefirst_ros.formats.ncore.samples import NCoreSequence
-
-        return NCoreSequence(path)
 
     def drawings(self, path: Path) -> list[NCoreDrawing]:
         """Every sensor's own frames."""

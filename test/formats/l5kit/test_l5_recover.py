@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from l5_disk import Killed, steps
-from l5_samples import SEQUENCE, content, cut, feed, random_dataset, same_rows, sample, scenes, write
+from l5_samples import SEQUENCE, content, cut, feed, same_rows, sample, scenes, write
 from places import contents
 
 from edgefirst_ros.formats import datasets
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.sync import sync_together
-from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter, merge
+from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
 from edgefirst_ros.formats.l5kit.format import L5KitFormat
 from edgefirst_ros.formats.l5kit.recover import recover
 from edgefirst_ros.formats.l5kit.store import chunks as chunkfiles
@@ -596,16 +596,3 @@ def test_a_dataset_without_points_has_no_files_of_them_to_verify(tmp_path: Path)
     assert recover(tmp_path / "ds.zarr").kept["frames"] == 6
     assert content(tmp_path / "ds.zarr") == expected
     assert not [*(tmp_path / "ds.zarr").glob("point*")]
-
-
-def test_a_killed_merge_keeps_the_datasets_that_were_whole(tmp_path: Path) -> None:
-    paths = [random_dataset(tmp_path / f"d{i}.zarr", np.random.default_rng(i), [3, 2]) for i in range(3)]
-    with pytest.MonkeyPatch.context() as dying:
-        dying.setattr(GrowingDataset, "complete", GrowingDataset.close)
-        dying.setattr(GrowingDataset, "publish", GrowingDataset.close)
-        merge(paths, tmp_path / "all.zarr")
-    tail = tmp_path / "all.zarr.part" / "frames" / ".frames.3.rows"
-    tail.write_bytes(bytes(tail.stat().st_size))
-    assert recover(tmp_path / "all.zarr").kept == {"scenes": 4, "frames": 10}
-    merge(paths[:2], tmp_path / "two.zarr")
-    assert content(tmp_path / "all.zarr") == content(tmp_path / "two.zarr")

@@ -17,7 +17,6 @@ import cbor2
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.ncore.finish.sharedtracks import share_tracks
 from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, poses_at, sensor_edges
 from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
@@ -52,9 +51,7 @@ class CuboidTable:
         nodes: frame of reference, index in ``texts``.
         classes: class as sent, index in ``texts``.
         tracks: track, index in ``texts``.
-        views: topic, index in ``topics``.
         texts: each once.
-        topics: likewise.
         centroids: (N * 3,) in the frame of reference, metres.
         measured: (N * 3,) ``dim`` as measured: width across, and height; if ``is_sized`` as it is.
         extra: (N * 4,) what observations have no field for.
@@ -67,7 +64,7 @@ class CuboidTable:
         self.is_sized = is_sized
         self.times_us, self.reference_us = array("q"), array("q")
         self.nodes, self.classes, self.tracks = array("I"), array("I"), array("I")
-        self.views, self.topics = array("I"), list[str]()
+        self._topics: list[str] = []
         self.texts: list[str] = []
         self.centroids, self.measured, self.extra = array("d"), array("d"), array("d")
         self.tracked, self.optical = bytearray(), bytearray()
@@ -90,18 +87,21 @@ class CuboidTable:
     def add(
         self, node: str, observations: Sequence[Any], extra: Iterable[Iterable[float]], topic: str = ""
     ) -> None:
-        """Append the cuboids of a message as in the journal; ``mark`` must follow."""
+        """Append the cuboids of a message as in the journal; ``mark`` must follow.
+
+        Topics number their tracks each for itself: those of all but the first topic get its name.
+        """
         at = self._text(node)
-        if topic not in self.topics:
-            self.topics.append(topic)
-        self.views.extend([self.topics.index(topic)] * len(observations))
+        if topic not in self._topics:
+            self._topics.append(topic)
+        whose = "" if topic == self._topics[0] else f"{topic}/"
         for each in observations:
             bbox = each["bbox3"]
             self.times_us.append(each["timestamp_us"])
             self.reference_us.append(each["reference_frame_timestamp_us"])
             self.nodes.append(at)
             self.classes.append(self._text(each["class_id"]))
-            self.tracks.append(self._text(each["track_id"]))
+            self.tracks.append(self._text(whose + each["track_id"]))
             self.centroids.extend(bbox["centroid"])
             self.measured.extend(bbox["dim"])
         for row in extra:
@@ -112,11 +112,6 @@ class CuboidTable:
         self._kinds.extend(_NUMBERS[kind] for kind in kinds)
         self.tracked.extend(map(int, tracked))
         self.optical.extend([int(optical)] * (len(self) - len(self.optical)))
-
-    def rename(self, rows: Iterable[int], track: str) -> None:
-        """Give cuboids another track."""
-        for row in rows:
-            self.tracks[row] = self._text(track)
 
     def _text(self, text: str) -> int:
         index = self._index.setdefault(text, len(self.texts))
@@ -269,7 +264,6 @@ def solved(
         and by row the ``Heading`` that it has.
     """
     seen = _seen(boxes, poses, transforms, rig_frame, nodes, mounted=mounted)
-    share_tracks(boxes, seen.places_m, seen.placed)
     tracks, at = _tracks(boxes, seen)
     kinds, times_ns = boxes.kinds, np.array(boxes.times_us, np.int64) * 1000
     measured = np.array(boxes.measured).reshape(-1, 3)
@@ -364,7 +358,6 @@ def _tracks(boxes: CuboidTable, seen: _Seen) -> tuple[Rows, Times]:
     step_us, placed = np.diff(times_us[rows]), seen.placed[rows]
     leaps = np.linalg.norm(np.diff(seen.places_m[rows], axis=0), axis=1)
     leapt = (leaps > _TOO_FAST_M_S * step_us / 1e6) & (step_us > 0) & placed[1:] & placed[:-1]
-    leapt &= np.diff(np.array(boxes.views, np.int64)[rows]) == 0
     another = (np.diff(names[rows]) != 0) | (step_us > _AWAY_US) | leapt
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(another)])
 

@@ -9,23 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from l5_samples import drive_samples, write
-from places import contents
 from test_l5_check import Change, attribute, made, put, remove, row, said
 
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
-from edgefirst_ros.formats.l5kit import (
-    AgentDataset,
-    AgentFilter,
-    ChunkedDataset,
-    L5KitOptions,
-    L5KitWriter,
-    merge,
-    split,
-)
+from edgefirst_ros.formats.l5kit import AgentDataset, AgentFilter, ChunkedDataset
 from edgefirst_ros.formats.l5kit.check import check
 from edgefirst_ros.formats.l5kit.read.raster import ReaderConfig
-from edgefirst_ros.model.errors import DatasetError
-from edgefirst_ros.model.sample import SequenceInfo
 
 CONFIG = ReaderConfig(history_num_frames=2, future_num_frames=2)
 SIZE, CONTENT = "of another size than it says", "of another CRC-32 than it says"
@@ -115,24 +104,6 @@ def test_a_dataset_without_a_manifest_is_said_to_have_none(dataset: Path) -> Non
 
 def test_a_dataset_may_be_renamed(dataset: Path) -> None:
     assert check(dataset.rename(dataset.with_name("train.zarr"))).findings == ()
-
-
-def test_a_changed_dataset_is_not_vouched_for_by_a_new_manifest(dataset: Path, tmp_path: Path) -> None:
-    row("agents", 9, "centroid", (100.0, 0.0))(dataset)
-    before = contents(dataset)
-    with pytest.raises(DatasetError, match=r"ds.zarr: .manifest: 1 file is of another"):
-        merge([dataset], tmp_path / "all.zarr")
-    with pytest.raises(DatasetError, match=r"1 file is of another"):
-        split(dataset, tmp_path / "parts")
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions(append=True))
-    with pytest.raises(DatasetError, match=r"1 file is of another"):
-        writer.begin(SequenceInfo("more", "host", 0))
-    writer.abort()
-    assert contents(dataset) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ds.zarr"]
-    (dataset / ".manifest").unlink()
-    for path in (merge([dataset], tmp_path / "all.zarr"), *split(dataset, tmp_path / "parts")):
-        assert check(path).findings == ()
 
 
 @pytest.fixture
