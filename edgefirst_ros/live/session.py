@@ -161,7 +161,6 @@ def overload_of(config: Config, before: Overload | None = None) -> Overload | No
         latency_s=options.latency_s,
         wait_s=wait_s,
         hold_s=max(each.hold_s(config.options(each)) for each in config.chosen_formats),
-        first=options.shed_first,
     )
     if before is not None:
         overload.go_on(before)

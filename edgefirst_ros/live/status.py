@@ -15,6 +15,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
 from edgefirst_ros.model.reasons import Code, Finding, Reason
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
@@ -251,7 +252,7 @@ def build_status(
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=elapsed_s,
-        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > disk.config.alive_s else (),
+        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > ALIVE_S else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},

@@ -144,8 +144,7 @@ class Pipeline:
         self._session.host = self.config.host or host
         self._session.name = None if name is None else safe_name(name)
         if after is None:
-            self._intake.begin(topics, motions)
-            self._intake.sequencer.known = calibration
+            self._intake.begin(topics, motions, calibration)
         else:
             self._follow(*after)
 

@@ -225,9 +225,10 @@ class Emission:
         if self._calibration is None:
             self._calibration = self._context.calibration
             placed, rig = self._calibration.transforms, self.info.rig_frame
-            self._moved, self._context.moved = without_rig(self._context.moved, placed, rig), {}
+            transforms = self._context.transforms
+            self._moved, transforms.moved = without_rig(transforms.moved, placed, rig), {}
             for child, each in self._moved.items():
-                each.held = self._context.mounts.held.pop(bare(child), 0)
+                each.held = transforms.held.pop(bare(child), 0)
 
     def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.

@@ -96,7 +96,7 @@ def test_topics_are_found_under_the_devices_prefix(
 def test_a_publisher_that_dies_and_returns_goes_on_in_the_same_session(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
-    graph.capture(tmp_path / "out", "alive_s:=1.0")
+    graph.capture(tmp_path / "out")
     graph.activate()
     status, diagnostics = graph.status(), graph.diagnostics()
     player = graph.player(recorded_drive, "--restamp")

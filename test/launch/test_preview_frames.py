@@ -164,7 +164,7 @@ def test_of_two_previews_one_publishes_and_the_other_says_how_to_part_them(
         graph.start(
             *(sys.executable, "-m", "edgefirst_ros.nodes.replay", "--ros-args", "-r", f"__ns:=/{name}"),
             *("-p", f"bag:=[{recorded_drive}]", "-p", f"output:={tmp_path / name}"),
-            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "every_n:=5", "-p", "clock_window_s:=0.5"),
+            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "every_n:=5", "-p"),
         )
         for name in ("car", "bike")
     ]

@@ -150,7 +150,7 @@ def test_a_split_falls_where_no_picture_is_lost(tmp_path: Path, video: bool) -> 
 )
 def test_sessions_split_by_time_and_distance(tmp_path: Path, limit: dict[str, float], why: str) -> None:
     """The drive lasts 3.5 s at some 10 m/s; its video has a key frame a second."""
-    one = capture(tmp_path, clock_window_s=0.5, lookahead_s=0.3, ego={"wait_s": 0.2}, **limit)
+    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, **limit)
     one.start("drive")
     put_all(one, messages())
     done = one.stop(60)
@@ -166,7 +166,7 @@ def test_sessions_split_by_time_and_distance(tmp_path: Path, limit: dict[str, fl
 
 def test_sessions_split_by_what_is_written(tmp_path: Path) -> None:
     """Writers are behind what comes, so a slow hand feeds the messages."""
-    one = capture(tmp_path, clock_window_s=0.5, ego={"wait_s": 0.2}, split_every_mb=0.2)
+    one = capture(tmp_path, ego={"wait_s": 0.2}, split_every_mb=0.2)
     one.start("drive")
     for message in messages():
         one.put(message)
@@ -278,7 +278,7 @@ def test_the_time_may_be_up_in_the_middle_of_finishing(
         return prepare(self, sample)
 
     monkeypatch.setattr(EdgeFirstWriter, "prepare", slow)
-    one = capture(tmp_path, clock_window_s=30, workers=1)
+    one = capture(tmp_path, workers=1)
     one.start("cut")
     put_all(one, messages())
     settled(one, lambda: one._queue.bytes == 0)
@@ -349,7 +349,7 @@ def test_what_waited_too_long_is_dropped_once_and_counted_and_the_rest_is_sound(
 def test_a_camera_that_comes_late_is_still_the_reference(tmp_path: Path) -> None:
     first_ns = messages()[0].receive_ns
     late = [m for m in messages() if m.topic != "/camera/h264" or m.receive_ns - first_ns > 1_500_000_000]
-    one = capture(tmp_path, clock_window_s=1.0)
+    one = capture(tmp_path)
     one.start("late")
     put_all(one, late)
     (done,) = one.stop(60)
@@ -395,7 +395,7 @@ def test_what_was_refused_or_came_too_late_is_not_lost_upstream_as_well(tmp_path
         sent.insert(when, sent[number]._replace(receive_ns=sent[when].receive_ns))
         del sent[number]
         late += 1
-    one = capture(tmp_path, lookahead_s=0.3, clock_window_s=0.5)
+    one = capture(tmp_path, lookahead_s=0.3)
     one.start("refused")
     put_all(one, sent)
     (done,) = one.stop(60)
@@ -543,7 +543,7 @@ def test_waits_for_what_comes_late_and_for_poses_run_at_the_same_time(
 
     monkeypatch.setattr(FanOut, "sample", sample)
     stamped = {name: {"clock": "stamp"} for name in Config().topics}
-    config = build_config({"topics": stamped, "clock_window_s": 0.5, "ego": {"smoothing": "lag"}})
+    config = build_config({"topics": stamped, "ego": {"smoothing": "lag"}})
     job = Job(config, tmp_path, "drive")
     job.pipeline.begin_source(None, HOST, SEQUENCE)
     for message in messages():

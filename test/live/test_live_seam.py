@@ -38,7 +38,7 @@ from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing.clock import ClockFinder
 
 VIDEO = "/camera/h264"
-SHORT = {"clock_window_s": 0.5, "lookahead_s": 0.5, "ego": {"wait_s": 1.0}, "overload": {"latency_s": 0}}
+SHORT = {"lookahead_s": 0.5, "ego": {"wait_s": 1.0}, "overload": {"latency_s": 0}}
 """So that a seam is over within a few seconds."""
 COLUMNS = ("received", "refused", "skipped", "dropped")
 

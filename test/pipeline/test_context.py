@@ -66,10 +66,10 @@ def test_transforms_count_before_a_description_whichever_comes_first() -> None:
                 "camera": 1.0,
                 "lidar": 5.0,
             }
-            assert not here.moved
+            assert not here.transforms.moved
             assert here.told == ["robot_description: of pan (revolute) the place is not fixed, and not taken"]
     here.learn(measured(mounts(("base_link", "lidar", 6.0)), name="tf"))
-    assert [*here.moved] == ["lidar"]
+    assert [*here.transforms.moved] == ["lidar"]
 
 
 def test_a_description_that_changes_is_taken_and_makes_no_circle() -> None:
@@ -87,7 +87,7 @@ def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> N
     here.learn(measured(mounts(("arm", "lidar", 1.0), ("base_link", "camera", 1.0)), name="tf"))
     here.learn(measured(mounts(("base_link", "camera", 2.0)), name="tf"))
     placed = here.calibration.transforms
-    moved = without_rig(here.moved, placed, "/base_link")
+    moved = without_rig(here.transforms.moved, placed, "/base_link")
     assert moved.keys() == {"arm", "camera"}
     assert moved["arm"].said.startswith(
         "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; each"
@@ -153,12 +153,12 @@ def test_transforms_add_up_and_a_change_is_told_once() -> None:
     here = context()
     assert here.learn(measured(mounts(("base_link", "camera", 1.0)), name="tf")) is None
     assert here.learn(measured(mounts(("base_link", "lidar", 2.0)), name="tf")) is None
-    assert here.moved == {}
+    assert here.transforms.moved == {}
     for x in (1.5, 1.7):
         here.learn(measured(mounts(("base_link", "camera", x)), name="tf"))
     placed = here.calibration.transforms
     assert {child: each.translation_m[0] for child, each in placed.items()} == {"camera": 1.7, "lidar": 2.0}
-    assert list(here.moved) == ["camera"]
+    assert list(here.transforms.moved) == ["camera"]
 
 
 def test_configured_places_hold_and_the_rest_of_a_message_counts() -> None:
