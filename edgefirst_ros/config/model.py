@@ -66,7 +66,7 @@ NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
         *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
-        *("autostart", "start_paused", "tf_topic", "bond_heartbeat_period"),
+        *("autostart", "start_paused", "bond_heartbeat_period"),
         *("bag", "overwrite", "rate"),
     }
 )

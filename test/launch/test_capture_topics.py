@@ -379,7 +379,7 @@ def test_previews_show_what_is_saved_with_one_stamp(
     from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: PLC0415
     from sensor_msgs_py import point_cloud2  # noqa: PLC0415
 
-    graph.capture(tmp_path / "out", "preview:=true", "tf_topic:=''")
+    graph.capture(tmp_path / "out", "preview:=true")
     graph.activate()
     status = graph.status()
     images = graph.listen(CompressedImage, "/capture/preview/image/compressed")
