@@ -37,7 +37,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 # and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
 # other processes for a seventh of their time.
 test: QUICK := --quick
-test: ## lint, types and the suite but for what is marked as long, in a quarter of an hour
+test: ## lint, types and the suite but for what is marked as long, in eight minutes
 test-all: ## the whole suite
 test test-all:
 	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from edgefirst.schemas import foxglove_msgs, sensor_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
 from livedrive import output_files
-from oracle import NCORE_PYTHON, run_ncore
+from oracle import assert_sound
 from PIL import Image
-from places import REPOSITORY, SHARED
 from resized import FRAMES, HOST, LARGE, SECONDS, SMALL, START_NS, recorded, spliced
 from written import Written
 
@@ -336,17 +334,11 @@ def test_a_damaged_picture_tells_no_size(tmp_path: Path) -> None:
     assert written.report["samples"] == FRAMES - 1
 
 
-def test_the_official_checks_pass_strictly(tmp_path: Path) -> None:
+def test_what_others_readers_open_is_sound(tmp_path: Path) -> None:
     path = recorded(tmp_path / f"{FIRST}.mcap", spliced(SMALL, LARGE))
     values = {"formats": ("edgefirst", "ncore"), **OPTIONAL}
     convert([path], tmp_path / "out", build_config(values), dataset="d")
-    edgefirst = [REPOSITORY / ".venv-edgefirst/bin/python", SHARED / "tools/check_edgefirst.py", "--strict"]
-    ncore = SHARED / "tools/check_ncore.py"
-    if not all(path.is_file() for path in (*edgefirst[:2], NCORE_PYTHON, ncore)):
-        pytest.skip("needs the conformance checkers and the official readers (make oracles)")
     sequences = sorted((tmp_path / "out" / "ncore").glob("*/*.json"))
     assert [meta.stem for meta in sequences] == [FIRST, SECOND]
-    command = [*edgefirst, tmp_path / "out" / "edgefirst" / "d"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    for run in (done, *(run_ncore(ncore, "--strict", meta) for meta in sequences)):
-        assert run.returncode == 0, run.stdout + run.stderr
+    assert_sound("edgefirst", tmp_path / "out" / "edgefirst" / "d")
+    assert_sound("ncore", *sequences)
