@@ -83,9 +83,9 @@ class Units:
 
     def scaled(self, samples: Floats) -> Floats:
         """Samples (n, 10) as REP 103 asks, NaN where they are not to be used."""
-        if not self.notes:
+        if self.force == self.rate == 1 and self.oriented and not self.is_down:
             return samples
-        found = samples * np.repeat((1.0, self.rate, self.force), (4, 3, 3))
+        found: Floats = samples * np.repeat((1.0, self.rate, self.force), (4, 3, 3))
         if not self.oriented:
             found[:, :4] = np.nan
         elif self.is_down:

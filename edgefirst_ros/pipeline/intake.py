@@ -506,8 +506,8 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        is_tf = role is Role.TF and isinstance(datum, Transforms)
-        if is_tf and (unheard := self._transforms.unheard(datum)):
+        transforms = datum.transforms if role is Role.TF and isinstance(datum, Transforms) else ()
+        if unheard := self._transforms.unheard(transforms):
             self._pass_on()
             self._transforms.hear(unheard)
         if route.topic not in self.heard:

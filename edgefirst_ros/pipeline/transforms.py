@@ -71,9 +71,9 @@ class TransformBuffer:
         said = set(map(bare, self.in_force))
         self._take(each for each in self._heard.values() if bare(each.child) not in said)
 
-    def unheard(self, message: Transforms) -> list[Transform]:
+    def unheard(self, transforms: Iterable[Transform]) -> list[Transform]:
         """Those of frames of which none was heard before."""
-        return [each for each in message.transforms if each.child not in self._heard]
+        return [each for each in transforms if each.child not in self._heard]
 
     def hear(self, transforms: Iterable[Transform]) -> None:
         """Take what is heard first of frames, whenever it is of."""
