@@ -119,7 +119,13 @@ def recording(request: pytest.FixtureRequest) -> Path:
     if request.param is not None:
         return Path(request.param)
     options = DriveOptions(
-        seconds=5.0, host="maivin-test", imu_hz=30.0, gps_hz=2.5, cube_shape=(2, 200, 4, 128)
+        seconds=5.0,
+        width=640,
+        height=360,
+        host="maivin-test",
+        imu_hz=30.0,
+        gps_hz=2.5,
+        cube_shape=(2, 200, 4, 128),
     )
     return simulated(options).mcap
 

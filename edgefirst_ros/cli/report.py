@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +13,12 @@ from edgefirst_ros.cli import options
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
+    fetched,
     guarded,
     interruptible,
     make_config,
     refuse_for_datasets,
     run_of,
-    standing_for,
 )
 from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, say
 from edgefirst_ros.model.errors import extra
@@ -74,11 +73,11 @@ def report(
     err = make_console(stderr=True)
     stop = threading.Event()
     interrupted = False
-    with guarded(err), ExitStack() as stack:
+    with guarded(err):
         from edgefirst_ros.sources.location import location_of
 
         given = location_of(path)
-        place = stack.enter_context(standing_for(given))
+        place = fetched(given)
         if run_of(place) is None:
             output = output or _page_of(place)
             notes: list[str] = []

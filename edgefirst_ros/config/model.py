@@ -637,12 +637,6 @@ class Settings(OptionsModel):
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
         "inside a frame. Choose hardware where the cores cannot keep up with the video.",
     )
-    judge_h265: Literal["auto", "always", "never"] = Field(
-        "auto",
-        description="Which pictures of H.265 are parsed to find damage inside them, which takes the extra "
-        "h265check: auto, those that no checksum vouches for; always, all; never, none. Set never where "
-        "recordings have no checksums and time is short.",
-    )
     _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(
         ("edgefirst",),

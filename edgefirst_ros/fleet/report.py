@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
-from edgefirst_ros.corpus.catalog import tables_in, update
-from edgefirst_ros.corpus.facts import Dataset
-from edgefirst_ros.fleet.notes import COUNTS, encoded
+from edgefirst_ros.fleet.notes import COUNTS
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.fleet.page import page
 from edgefirst_ros.fleet.plan import failures
 from edgefirst_ros.fleet.table import each_done
 from edgefirst_ros.fleet.trends import Trends
-from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.model.errors import DatasetNotFound, EdgeFirstError
 from edgefirst_ros.model.untrusted import PAGE
-from edgefirst_ros.model.zlib_backend import crc32
+from edgefirst_ros.offline.cataloguing import catalog
 
 CATALOG = "catalog.parquet"
 REPORT_NAME = "fleet_report"
@@ -125,12 +121,11 @@ def put_report(output: Output, warn: Callable[[str], None] = ignored) -> tuple[d
     Raises:
         OSError: the storage does not answer.
     """
-    fleet, done, datasets = _Fleet(), list[str](), list[Dataset]()
+    fleet, done = _Fleet(), list[str]()
 
     def take(key: str, note: Mapping[str, Any]) -> None:
         fleet.add(note)
         done.append(key)
-        datasets.extend(datasets_of(output, note))
 
     with output.alone():
         each_done(output.notes, take)
@@ -138,7 +133,7 @@ def put_report(output: Output, warn: Callable[[str], None] = ignored) -> tuple[d
         places = [
             output.put(f"{REPORT_NAME}.json", _lines(report).encode()),
             output.put(f"{REPORT_NAME}.html", page(report).encode()),
-            *put_catalog(output, datasets, warn),
+            *put_catalog(output, warn),
         ]
     return report, places
 
@@ -185,39 +180,16 @@ def drive_summary(note: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def put_catalog(output: Output, found: Sequence[Dataset], warn: Callable[[str], None]) -> Iterator[str]:
-    """Bring the catalogue up to date; where it is, unless there is nothing for one.
-
-    A dataset is read if its drive's note is not the one of the rows that there are.
-
-    Args:
-        output: where all is.
-        found: the datasets of complete drives.
-        warn: is told what is not in it.
-    """
-    if not found:
-        return
-
-    here = output.where("")
-
-    def is_gone(shown: str) -> bool:
-        return shown.startswith(here) if here else not ("://" in shown or shown.startswith("/"))
-
+def put_catalog(output: Output, warn: Callable[[str], None]) -> Iterator[str]:
+    """Bring the catalogue of an output up to date; where it is, unless there is nothing for one."""
+    path = f"{output.shown}/{CATALOG}"
     try:
-        with output.renewed(CATALOG) as path:
-            faults = update(path, found, is_gone).faults
+        faults = catalog(output.shown, path).faults
+    except DatasetNotFound:  # of other formats there is none
+        return
     except (EdgeFirstError, OSError) as error:
         warn(f"{CATALOG} is as it was: {error}")
         return
     for fault in faults:
         warn(f"not in {CATALOG}: {fault}")
-    yield output.where(CATALOG) if "://" in output.shown else f"{output.shown}/{CATALOG}"
-
-
-def datasets_of(output: Output, note: Mapping[str, Any]) -> Iterator[Dataset]:
-    """The datasets of a drive that have rows."""
-    files, version = note.get("files", {}), f"note {crc32(encoded(note)):08x}"
-    for each in tables_in(files):
-        place = str(PurePosixPath(str(note["drive"]), each.folder))
-        fetch = partial(output.fetched, [f"{place}/{file}" for file in each.files])
-        yield Dataset(output.where(place), each.name, version, each.is_packed, fetch)
+    yield path

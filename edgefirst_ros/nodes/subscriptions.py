@@ -316,7 +316,7 @@ class Subscriptions:
             if self._twice and self._came_before(wanted, data, info):
                 return
             times = info["received_timestamp"], info["source_timestamp"]
-            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, vouched=True), put)
+            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, checksummed=True), put)
 
         message_class = self._graph.message_class(kind)
         subscription = self._node.create_subscription(

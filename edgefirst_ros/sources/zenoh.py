@@ -330,7 +330,7 @@ class ZenohSource:
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = self._foreign("/" + key)
         data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
-        self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
+        self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
         """Handle a key that several regular expressions may match; only the first that does passes it on."""
@@ -345,7 +345,7 @@ class ZenohSource:
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
             data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
-            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
+            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
 
     def _name(self, pattern: str, key: str) -> str | None:
         """The topic of a key that a regular expression matches; None if it does not, or for other devices."""

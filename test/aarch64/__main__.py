@@ -25,7 +25,7 @@ from alike import DifferentError, compare  # noqa: E402
 from emulated import fetch_wheels, inside, lacking, make_root  # noqa: E402
 from places import contents  # noqa: E402
 
-PACKAGE = "edgefirst_ros[zenoh,cloud,h265check,polars]"
+PACKAGE = "edgefirst_ros[zenoh,cloud,polars]"
 TOOLS = (
     "pytest",
     "pytest-timeout",

@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.catalog import catalog
+from edgefirst_ros.formats.edgefirst.catalog import catalog
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, simulate
 
@@ -235,15 +235,10 @@ capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
 play IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
 play DRIVE --zenoh-config IN --zenoh-listen tcp/127.0.0.1:0 --wait 0.05
-catalog IN -o OUT/new.parquet
-catalog ZIP -o IN
-select IN -o OUT/new --every-n 2
-select IN -o OUT/new.parquet --where car>0 --every-m 1 --split place
+select IN -o OUT/new
+select IN -o OUT/new --where car>0
 export coco IN -o OUT/new
 export yolo IN -o OUT/new
-export shards IN -o OUT/new
-export colmap IN -o OUT/new
-export nerfstudio IN -o OUT/new --masks IN
 export coco ZIP -o IN
 """.strip().split("\n")
 
@@ -352,5 +347,5 @@ def test_it_ends_with_words_and_an_exit_code(case: Case, tmp_path: Path) -> None
 
 def test_every_command_is_walked() -> None:
     assert {line.split()[0] for line in LINES} == COMMANDS.keys()
-    exports = {"coco", "yolo", "shards", "colmap", "nerfstudio"}
+    exports = {"coco", "yolo"}
     assert {line.split()[1] for line in LINES if line.startswith("export")} == exports

@@ -107,16 +107,6 @@ def test_a_report_goes_where_one_can_be_written(tmp_path: Path) -> None:
     assert str(report) in said
 
 
-def test_nowhere_to_write_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(lastresort, "_places", lambda: [tmp_path / "file" / "x"])
-    said = lastresort._told(ValueError("x"))
-    assert "no report of it: nowhere to write it (Not a directory)" in said
-    assert capsys.readouterr().err == f"error: {said}\n"
-
-
 def test_reports_do_not_fill_a_card(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -140,13 +130,6 @@ def test_a_fault_in_another_thread_is_told_and_ends_with_2(tmp_path: Path) -> No
     assert "(in its thread reader): ZeroDivisionError" in said
     assert "Traceback" not in said
     assert "1 // 0" in report.read_text() or "ZeroDivisionError" in report.read_text()
-
-
-def test_what_python_ignores_is_told_in_a_line_too(tmp_path: Path) -> None:
-    _, _, said, (report,) = run("unraisable", tmp_path)
-    assert "Traceback" not in said
-    assert "\x1b" not in said
-    assert str(report) in said
 
 
 def test_a_thread_that_waits_does_not_keep_the_process(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from written import Written
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, TopicRule, build_config
-from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import AgentLabel
 from edgefirst_ros.formats.registry import FORMATS
@@ -70,8 +69,6 @@ TESTED: Mapping[str, str] = {
     "record_topics": "launch/test_capture_records.py::test_a_recording_converts_into_the_sessions_own_bytes",
     "workers": f"{HERE}::test_as_many_threads_encode_as_were_asked_for",
     "decoder": "video/test_backends.py::test_a_run_does_not_start_where_every_decoder_refuses",
-    "judge_h265": "model/test_camera_kinds.py::"
-    "test_bits_are_judged_where_no_checksum_vouches_or_as_configured",
     "formats": "config/test_completeness.py::test_what_a_sample_must_have",
     "ego.smoothing": "offline/test_drive_ego.py::test_lag_reads_once_and_whole_twice",
     "ego.non_holonomic": f"{HERE}::test_rolling_makes_other_positions",
@@ -444,13 +441,3 @@ def test_a_file_of_an_earlier_version_is_told_the_new_names(tmp_path: Path) -> N
         f"{file}: edgefirst.camera_format is picture_format now",
         f"{file}: ego.hold_s is no option any more",
     ]
-
-
-def test_the_journal_of_an_earlier_version_is_understood(tmp_path: Path) -> None:
-    journal = SampleJournal(tmp_path / "d.journal.part")
-    journal.begin()
-    journal.append(json.dumps({**OLD["edgefirst"], "val_ratio": 0.5}).encode())
-    found = journal.options()
-    journal.close()
-    assert found is not None
-    assert (found.val_ratio, found.lidar_image_size) == (0.5, (64, 1024))

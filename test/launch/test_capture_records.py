@@ -67,28 +67,3 @@ def test_a_recording_converts_into_the_sessions_own_bytes(
     assert deserialize_message(message.data, DiagnosticStatus).values[0].value == "b"
     assert "durability: 1" in channel.metadata["offered_qos_profiles"]
     assert sum(each[1].topic == "/radar/targets" for each in found) > 10
-
-
-def test_a_publisher_that_does_not_latch_is_recorded_beside_one_that_does(
-    graph: Graph, tmp_path: Path
-) -> None:
-    from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
-    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
-
-    node = graph.capture(tmp_path / "live", "record:=true", "record_topics:=^/odd$", f"session:={SEQUENCE}")
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    first = graph.node.create_publisher(DiagnosticStatus, "/odd", latched)
-    first.publish(DiagnosticStatus(message="latched"))
-    graph.activate()
-    graph.wait("the first, heard", first.get_subscription_count, alive=[node])
-    graph.spin(0.5)
-    with graph.another("other") as other:
-        second = other.create_publisher(DiagnosticStatus, "/odd", 10)
-        graph.wait("the second, heard", second.get_subscription_count, alive=[node])
-        graph.spin(0.5)
-        second.publish(DiagnosticStatus(message="not latched"))
-        graph.spin(0.5)
-    assert graph.change("deactivate")
-    recording = tmp_path / "live" / "recordings" / f"{SEQUENCE}.mcap"
-    found = [message.data for message in McapRecording(recording).messages() if message.topic == "/odd"]
-    assert [b"not latched" in data for data in found] == [False, True]

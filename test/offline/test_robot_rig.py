@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 import yaml
 from drives import simulated
-from livedrive import check_sums, dataset_files, live_and_converted
+from livedrive import check_sums, live_and_converted
 from oracle import NCORE_PYTHON, assert_sound
 from rigjudge import off_surfaces_m, read_officially, worst_px
 
-from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.sample import Role
@@ -86,18 +85,6 @@ def test_nothing_is_lost_and_all_formats_are_sound(converted: Any, name: str, se
         if any(kind in topic for kind in ("image", "h264", "points", "targets")):
             assert account["written"] == account["written_to"]["ncore"] == account["received"], topic
     assert not [note for note in report["notes"] if "transforms" in note]
-
-
-def test_it_is_the_same_without_a_configuration(converted: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    output, _ = converted("robot", 2.0)
-    given = made("robot", 2.0).mcap, "-o", tmp_path, "--format", ",".join(FORMATS), "-q"
-    with pytest.raises(SystemExit) as ended:
-        app(["convert", *map(str, given)])
-    assert ended.value.code in {0, None}
-    (written,) = tmp_path.glob("*.yaml")
-    assert yaml.safe_load(written.read_text()) == yaml.safe_load(suggestion("robot", 2.0).text)
-    written.unlink()
-    assert dataset_files(tmp_path) == dataset_files(output)
 
 
 @needs_official

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from livedrive import HOST, drive, messages
-from recorded import record
 from zenoh_loopback import await_condition, free_endpoint
 
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.sources import player as play_module
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, Player, key_of, keys_of
-from edgefirst_ros.sources.recording import TopicInfo, excerpt_of
 from edgefirst_ros.sources.zenohlink import open_session, subscribe
 
 SECOND_NS = 1_000_000_000
@@ -102,24 +97,6 @@ def test_the_rate_scales_the_pace(outlet: type[FakeOutlet]) -> None:
     assert played(outlet, recording(0, SECOND_NS, 3 * SECOND_NS), rate=2) == ([0, 0.5, 1.5], 0)
 
 
-def test_a_step_of_the_recorders_clock_is_no_pause(outlet: type[FakeOutlet]) -> None:
-    year = 365 * 86400 * SECOND_NS
-    times = [0, SECOND_NS, year, year + SECOND_NS, 5 * SECOND_NS, 6 * SECOND_NS]
-    assert played(outlet, recording(*times))[0] == [0, 1, 1, 2, 2, 3]
-
-
-def test_disorder_costs_no_time(outlet: type[FakeOutlet]) -> None:
-    times = [round(s * SECOND_NS) for s in (0, 1, 0.5, 1.5, 2)]
-    assert played(outlet, recording(*times))[0] == [0, 1, 1, 1.5, 2]
-
-
-def test_a_network_that_is_slow_is_caught_up_with(outlet: type[FakeOutlet]) -> None:
-    outlet.busy_s = 0.4
-    times, behind_s = played(outlet, recording(0, SECOND_NS // 10, SECOND_NS // 5, SECOND_NS))
-    assert times == [0, 0.4, 0.8, 1.2]
-    assert behind_s == pytest.approx(0.2)
-
-
 def test_damaged_messages_are_left_out_and_counted(outlet: type[FakeOutlet]) -> None:
     source = recording(0, SECOND_NS, 2 * SECOND_NS, fault="damaged")
     done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, outlet.clock)  # type: ignore[arg-type]
@@ -135,26 +112,6 @@ def test_it_stops_between_messages_when_told(outlet: type[FakeOutlet]) -> None:
     assert (done.messages, done.complete) == (2, False)
 
 
-def test_a_part_of_a_recording_begins_at_once(outlet: type[FakeOutlet], tmp_path: Path) -> None:
-    times = [second * SECOND_NS for second in range(5, 10)]
-    made = [RawMessage("/imu", "sensor_msgs/msg/Imu", bytes([n]), t, t, n) for n, t in enumerate(times)]
-    source = RecordedDrive([McapRecording(record(tmp_path / "a.mcap", made))])
-    assert (excerpt := excerpt_of("1", "3"))
-    assert source.restrict(excerpt)
-    Player(None, source, {"/imu": "rt/imu"}).play(1.0, outlet.clock)  # type: ignore[arg-type]
-    assert [data for _, _, data, _ in outlet.sent] == [b"\1", b"\2"]
-    assert outlet.sent[1][3] - outlet.sent[0][3] == pytest.approx(1.0)
-
-
-def test_it_says_whether_anybody_listened(outlet: type[FakeOutlet]) -> None:
-    stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    for since_s, heard in ((999.0, False), (outlet.clock.now_s + 1.5, True)):
-        outlet.wanted_from_s = {"rt/imu": since_s}
-        source = recording(0, SECOND_NS, 2 * SECOND_NS)
-        done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, stop)  # type: ignore[arg-type]
-        assert (done.complete, done.heard) == (True, heard)
-
-
 def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet]) -> None:
     start_s = outlet.clock.now_s
     outlet.wanted_from_s = {"a": start_s + 0.1, "b": start_s + 0.4}
@@ -164,35 +121,11 @@ def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet
     assert 0.4 + play_module.SETTLED_S <= outlet.clock.now_s - start_s < 1.5
 
 
-def test_it_gives_up_waiting_for_a_subscriber(outlet: type[FakeOutlet]) -> None:
-    start_s = outlet.clock.now_s
-    stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    player = Player(None, recording(), {"/imu": "rt/imu"})  # type: ignore[arg-type]
-    assert not player.wait_for_subscriber(5.0, stop)
-    assert 5.0 <= outlet.clock.now_s - start_s < 6.0
-
-
 def test_keys_of_every_generation() -> None:
     assert key_of("camera/h264", Names.RT, "maivin-7") == "rt/camera/h264"
     assert key_of("camera/frame", Names.RT, "maivin-7") == "camera/frame"
     assert key_of("camera/h264", Names.BARE, "maivin-7") == "camera/h264"
     assert key_of("camera/h264", Names.HOST, "maivin-7") == "maivin-7/camera/h264"
-
-
-@pytest.mark.parametrize("prefix", ["", "rt/", "maivin-9/"])
-def test_keys_do_not_depend_on_the_recordings_prefix(prefix: str) -> None:
-    names = ("radar/cube", "camera/h264", "own/topic")
-    topics = [TopicInfo(f"/{prefix}{name}", "x/msg/Y") for name in names]
-    assert keys_of(topics, Names.HOST, "maivin-7") == {
-        f"/{prefix}{name}": f"maivin-7/{name}" for name in names
-    }
-
-
-def test_a_recording_of_two_devices_needs_a_choice() -> None:
-    topics = [TopicInfo(f"/{host}/radar/cube", "x") for host in ("a", "b")]
-    with pytest.raises(ConfigError, match="--prefix"):
-        keys_of(topics, Names.RT, "host")
-    assert keys_of(topics, Names.RT, "host", "a")["/a/radar/cube"] == "rt/radar/cube"
 
 
 def test_what_is_played_is_what_was_recorded() -> None:
@@ -216,18 +149,3 @@ def test_what_is_played_is_what_was_recorded() -> None:
         await_condition("the last message", lambda: len(got) == len(messages()))
     assert done.messages == len(messages())
     assert got == [(f"{HOST}{m.topic}", f"application/cdr;{m.schema}", m.data, False) for m in messages()]
-
-
-def test_what_a_capture_drops_for_its_size_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_module, "LARGEST_MB", 0)
-    with open_session([], [free_endpoint()]) as session:
-        done = Player(session, McapRecording(drive()), {"/imu": "rt/imu"}).play(1000.0, threading.Event())
-    assert done.too_large == done.messages > 0
-
-
-def test_waiting_for_a_subscriber_ends_when_told() -> None:
-    stop = threading.Event()
-    with open_session([], [free_endpoint()]) as session:
-        player = Player(session, McapRecording(drive()), {"/imu": "rt/imu"})
-        threading.Timer(0.1, stop.set).start()
-        assert not player.wait_for_subscriber(3600.0, stop)

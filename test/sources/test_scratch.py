@@ -7,14 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
 from s3server import S3Server
-from typer.testing import CliRunner
 
-from edgefirst_ros.cli.app import app
 from edgefirst_ros.fleet.engines.local import LocalEngine
 from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.model.errors import RecordingError, WriteError
@@ -57,17 +54,6 @@ def test_what_a_killed_process_left_is_removed(place: Path) -> None:
     assert not own.path.exists()
 
 
-def test_a_run_says_what_killed_ones_left(place: Path) -> None:
-    (place / "edgefirst-scratch-left").mkdir()
-    (place / "edgefirst-scratch-left" / "data").write_bytes(bytes(2_000_000))
-    convert = ["convert", str(place / "drives"), "-o", str(place / "sets"), "--jobs", "1"]
-    (place / "drives").mkdir()
-    (place / "drives" / "a.mcap").write_bytes(b"garbage")
-    told = CliRunner().invoke(app, convert).stderr
-    assert "removed 1 folder (2.0 MB) that killed runs left on scratch" in told
-    assert not [*place.glob("edgefirst-scratch-*")]
-
-
 def test_a_new_folder_removes_what_is_left_and_goes_with_its_object(place: Path) -> None:
     (place / "edgefirst-scratch-left").mkdir()
     (place / "edgefirst-scratch-link").symlink_to(place)
@@ -79,26 +65,6 @@ def test_a_new_folder_removes_what_is_left_and_goes_with_its_object(place: Path)
     kept = Scratch()
     remove_all()
     assert not kept.path.exists()
-
-
-def test_no_folder_is_lost_to_sweeps_at_the_same_time(place: Path) -> None:
-    ended = threading.Event()
-
-    def sweeping() -> None:
-        while not ended.is_set():
-            sweep()
-
-    thread = threading.Thread(target=sweeping)
-    thread.start()
-    try:
-        for _ in range(200):
-            found = Scratch()
-            (found.path / "data").touch()
-            found.remove()
-    finally:
-        ended.set()
-        thread.join()
-    assert [*place.iterdir()] == []
 
 
 def test_another_users_folder_is_left_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,19 +297,18 @@ def _are_categories(value: bytes) -> bool:
     return True
 
 
-def read_table(path: Path, *wanted: str, files: int | None = None, shown: object = None) -> pa.Table:
+def read_table(path: Path, *wanted: str, files: int | None = None) -> pa.Table:
     """The rows of a table, which polars takes, too; only those columns that are ``wanted``, if any are named.
 
     Args:
         path: the file.
         wanted: names of columns.
         files: how many sensor files are beside it, which bound its rows; None if they are not known.
-        shown: what users know it as, where that is not its path.
 
     Raises:
         DatasetError: it is not an Arrow file, or damaged.
     """
-    table = ArrowTable(path, files=files, columns=wanted or None, shown=shown)
+    table = ArrowTable(path, files=files, columns=wanted or None)
     with table.readable():
         names = [name for name in table.schema.names if not wanted or name in wanted]
         schema = pa.schema([table.schema.field(name) for name in names])

@@ -1,7 +1,7 @@
 """Which samples are for training and which for validation: by blocks of time, by drive, or by place.
 
 What a sample's group is depends on its own drive or place and on the seed alone, so that it is the same
-whatever else is in a corpus, and on every machine.
+whatever else there is, and on every machine.
 """
 
 from __future__ import annotations
@@ -75,10 +75,6 @@ def drive_group(drive: str, val_ratio: float, seed: int = 0) -> str:
 
 CELL_DEG = 1 / 200
 """Height of a cell: 556 m. Its width is about the same in metres, whatever the latitude."""
-GUARD_M = 25.0
-"""Where neighbours count as alike up to 20 m apart, and positions are up to 1 m off by their precision."""
-DEGREE_M = 111_195.0
-"""Of latitude, on a sphere: good to 0.6 % anywhere."""
 
 
 def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> str:
@@ -88,21 +84,6 @@ def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, see
     cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians((row + 0.5) * CELL_DEG))))
     column = math.floor((longitude_deg + 180.0) / 360.0 * cells) % cells
     return _chosen(f"place\0{row}\0{column}\0{seed}", val_ratio)
-
-
-def is_at_border(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> bool:
-    """Whether a place is within ``GUARD_M`` of the other group.
-
-    Cells are larger than the square around it, so that one which reaches into it has one of its corners.
-    """
-    up = GUARD_M / DEGREE_M
-    aside = up / max(math.cos(math.radians(min(abs(latitude_deg) + up, 90.0))), 1e-6)
-    own = place_group(latitude_deg, longitude_deg, val_ratio, seed)
-    return any(
-        place_group(latitude_deg + north * up, longitude_deg + east * aside, val_ratio, seed) != own
-        for north in (-1, 1)
-        for east in (-1, 1)
-    )
 
 
 def _chosen(text: str, val_ratio: float) -> str:

@@ -11,10 +11,10 @@ from drives import simulated
 from livedrive import FORMATS
 from typer.testing import CliRunner, Result
 
+from edgefirst_ros import export_coco
+from edgefirst_ros import open as open_dataset
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.coco import export_coco
-from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.names import move_aside, refuse_links
 from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError

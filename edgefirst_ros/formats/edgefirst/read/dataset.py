@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
-from edgefirst_ros.formats.edgefirst.read.places import Place
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
@@ -37,8 +36,6 @@ _PARTS = {
 _FIELDS = {"boxes2d": "box2d", "boxes3d": "box3d", "masks": "rings"}
 """What a row has of them."""
 NO_LABEL = -1
-_AHEAD = 8
-"""Samples that are asked for together where all are read in turn."""
 
 
 class Span(NamedTuple):
@@ -103,7 +100,7 @@ class EdgeFirstDataset:
     the files for itself. In memory is only an index. ``dataset[10:20]`` is a dataset of these samples.
 
     Args:
-        folder: the dataset's folder, or another place that has its files.
+        folder: the dataset's folder.
         name: the dataset's name, where it is not the folder's.
         keys: what to read of ``KEYS``, by default all; samples do not have the others, which cost nothing.
         group: only samples of this group, such as ``train``.
@@ -112,7 +109,7 @@ class EdgeFirstDataset:
         labelled: only samples in which somebody looked for these annotations: whose key is not None.
 
     Attributes:
-        path: the dataset's folder; its URL where that is in an object store.
+        path: the dataset's folder.
         groups: those that samples have.
         labels: names of the classes, in which ``labels2d`` and the others count: those that were given; else
             those that the file lists, in its order, then others that occur, sorted.
@@ -126,7 +123,7 @@ class EdgeFirstDataset:
 
     def __init__(
         self,
-        folder: Path | Place,
+        folder: Path,
         name: str = "",
         *,
         keys: Iterable[str] | None = None,
@@ -135,10 +132,9 @@ class EdgeFirstDataset:
         labels: Iterable[str] | None = None,
         labelled: str | None = None,
     ) -> None:
-        place = folder.absolute() if isinstance(folder, Path) else folder
-        self.path: Path = place if isinstance(place, Path) else place.path
-        self._files = DatasetFiles(place, name)
-        self._table = AnnotationTable(self._files.mapped(), len(self._files.names))
+        self.path = folder.absolute()
+        self._files = DatasetFiles(self.path, name)
+        self._table = AnnotationTable(self._files.table_path(), len(self._files.names))
         self._keys = _known(keys)
         self._quality_read: Quality | None = None
         self._group, self._transform, self._is_part = group, transform, False
@@ -164,10 +160,7 @@ class EdgeFirstDataset:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Any]:
-        for number in range(len(self)):
-            if number % _AHEAD == 0:
-                self.ahead(range(number, min(number + _AHEAD, len(self))))
-            yield self[number]
+        return (self[number] for number in range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401 - what a transform returns
@@ -187,17 +180,6 @@ class EdgeFirstDataset:
             return self._part(index)
         sample = self._sample(index)
         return sample if self._transform is None else self._transform(sample)
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """Read a batch, which torch's DataLoader asks for: what is elsewhere, all at once."""
-        self.ahead(indices)
-        return [self[index] for index in indices]
-
-    def ahead(self, indices: Iterable[int]) -> None:
-        """These samples are read soon: ask for what is not on this machine."""
-        if not self._files.is_near:
-            entries = map(self._entry, indices)
-            self._files.ahead([name for each in entries for name in self._names(each).values() if name])
 
     def release(self) -> None:
         """Close all files until they are read again."""
@@ -273,8 +255,7 @@ class EdgeFirstDataset:
 
         from edgefirst_ros.formats.edgefirst.finish import read_table
 
-        mapped = self._table.mapped
-        table = pl.DataFrame(read_table(mapped.here(), files=len(self._files.names), shown=mapped))
+        table = pl.DataFrame(read_table(self._table.path.checked(), files=len(self._files.names)))
         if self._is_part:
             keys = {"name": [e.sequence for e in self._entries], "frame": [e.frame for e in self._entries]}
             mine = pl.DataFrame(keys, {"name": pl.String, "frame": pl.Int64}).unique()
@@ -354,15 +335,9 @@ class EdgeFirstDataset:
             sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 
-    def _names(self, entry: Entry) -> dict[tuple[str, ...], str | None]:
-        """By kinds of files, the path of the sample's one that is read for the keys."""
-        kinds = dict.fromkeys(kinds for key, (kinds, _) in DECODERS.items() if key in self._keys)
-        return {each: self._find(entry, each) for each in kinds}
-
     def _add_files(self, sample: Sample, entry: Entry) -> None:
-        names = self._names(entry)
-        if not self._files.is_near:
-            self._files.ahead([name for name in names.values() if name is not None])
+        kinds_of = dict.fromkeys(kinds for key, (kinds, _) in DECODERS.items() if key in self._keys)
+        names = {kinds: self._find(entry, kinds) for kinds in kinds_of}
         read: dict[tuple[str, ...], bytes] = {}
         for key, (kinds, decode) in DECODERS.items():
             if key not in self._keys:

@@ -55,7 +55,6 @@ class ArrowTable:
         path: the file.
         files: sensor files of the dataset, which bound its rows; None if they are not known.
         columns: names of those to read, by default all; if there is none of them, the first one.
-        shown: what users know it as, where that is not its path.
 
     Attributes:
         schema: of all columns.
@@ -71,9 +70,8 @@ class ArrowTable:
         *,
         files: int | None = None,
         columns: Collection[str] | None = None,
-        shown: object = None,
     ) -> None:
-        self._shown = path if shown is None else shown
+        self._path = path
         with self.readable(), open_regular(path) as file:
             self._layout = _Layout.of(file, None if files is None else most_rows(files))
             # An empty list would be all columns. Threads of Arrow would not survive a fork.
@@ -108,7 +106,7 @@ class ArrowTable:
 
     def readable(self) -> Any:  # noqa: ANN401 - a context
         """A block in which errors of Arrow name the file, as ``DatasetError``."""
-        return refusing(self._shown, DatasetError, "is not a complete Arrow file")
+        return refusing(self._path, DatasetError, "is not a complete Arrow file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,8 @@ import pytest
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.split import (
-    CELL_DEG,
-    GUARD_M,
     BlockSplit,
     drive_group,
-    is_at_border,
     place_group,
 )
 from edgefirst_ros.offline.convert import convert
@@ -40,21 +37,6 @@ def test_the_split_of_a_drive_never_changes() -> None:
     """Values of today: datasets that are made later on must agree with those that there are."""
     assert [drive_group(f"maivin_{n}", 0.5, 1) for n in range(8)] == DRIVES
     assert [place_group(48.1 + n / 100, 11.5, 0.5, 1) for n in range(8)] == PLACES
-
-
-@pytest.mark.parametrize("latitude", [0.0, 48.137, -33.9, 69.6, 89.95])
-def test_away_from_borders_no_place_of_the_other_group_is_near(latitude: float) -> None:
-    rng = np.random.default_rng(5)
-    east_m = METRES * np.cos(np.radians(latitude))
-    checked = 0
-    for up, aside, turn, far in rng.random((2000, 4)).tolist():
-        one = latitude + (up - 0.5) * 4 * CELL_DEG, 179.999 + (aside - 0.5) * 2200 / east_m
-        angle, far_m = turn * 2 * np.pi, far * GUARD_M
-        other = one[0] + far_m * np.sin(angle) / METRES, one[1] + far_m * np.cos(angle) / east_m
-        if not is_at_border(*one, 0.5):
-            assert place_group(*one, 0.5) == place_group(*other, 0.5)
-            checked += 1
-    assert checked > 1000
 
 
 def test_a_cell_is_as_wide_as_high_everywhere() -> None:
