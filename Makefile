@@ -25,7 +25,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	rm -rf $(DEMO)
 	$(BIN)/edgefirst-ros simulate -o $(DEMO)/recording --seconds 10
 	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo
-	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
+	$(BIN)/edgefirst-ros report $(DEMO)/out/edgefirst/demo --picture $(DEMO)/contact-sheet.png
 	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"

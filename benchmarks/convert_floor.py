@@ -59,7 +59,7 @@ Plan = Sequence[Mapping[str, int]]
 BEST_SCALE = 2
 """ffmpeg's usual scale of quantisers begins here; smaller files than ours all the same."""
 OPTIONS = EdgeFirstOptions()
-GRID = RangeGrid(*OPTIONS.lidar_image_size, *OPTIONS.lidar_elevation_deg)
+GRID = RangeGrid(*OPTIONS.lidar_image_size)
 
 
 class Clock:

@@ -125,7 +125,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
         "report": ["report", mcap, "-o", f"{folder / 'x.html'}"],
         "convert": ["convert", mcap, "-o", f"{folder / 'out'}", "--name", "d"],
         "check": ["check", f"{folder / 'out'}"],
-        "sheet": ["sheet", f"{folder / 'out'}", "-o", f"{folder / 'x.png'}"],
+        "picture": ["report", f"{folder / 'out'}", "--picture", f"{folder / 'x.png'}"],
         **{
             engine: ["convert", mcap, "-o", f"{folder / 'sets'}", "--jobs", "1", "--engine", engine]
             for engine in ("local", "ray", "dask")
@@ -166,8 +166,8 @@ def test_the_command_of_what_is_gone_says_what_brings_it(
 
 
 def test_everything_else_works_without_it(said: dict[str, tuple[int, str]]) -> None:
-    assert {name: said[name][0] for name in ("help", "convert", "check", "sheet")} == dict.fromkeys(
-        ("help", "convert", "check", "sheet"), 0
+    assert {name: said[name][0] for name in ("help", "convert", "check", "picture")} == dict.fromkeys(
+        ("help", "convert", "check", "picture"), 0
     ), said
     assert "simulate" in said["help"][1]
     assert (

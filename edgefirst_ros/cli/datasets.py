@@ -1,4 +1,4 @@
-"""edgefirst-ros select, recover, check and sheet: finish, verify and look at datasets."""
+"""edgefirst-ros select, recover and check: choose from datasets, finish and verify them."""
 
 from __future__ import annotations
 
@@ -171,41 +171,6 @@ def _missing_pages(path: Path, err: Console) -> list[Path]:
 def _print_format_faults(console: Console) -> None:
     for fault in FORMATS.faults:
         print_line(console, f"[yellow]note[/]: {escape(fault)}")
-
-
-def sheet(
-    dataset: Annotated[
-        str,
-        typer.Argument(metavar="DATASET", help="A dataset, or one of its files; or a URL."),
-    ],
-    *,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The picture to write: .png, .jpg or .jpeg."),
-    ],
-    rows: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")] = 6,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file even if it is not a contact sheet.")
-    ] = False,
-) -> None:
-    """Draw a contact sheet of a dataset: camera with boxes, lidar, radar and cube.
-
-    One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m. An
-    earlier contact sheet is replaced, any other file only with --overwrite.
-
-    [bold]Example[/]
-
-      edgefirst-ros sheet out/edgefirst/monday -o sheet.png --rows 12
-    """
-    err = make_console(stderr=True)
-    with guarded(err):
-        from edgefirst_ros.report.sheet import contact_sheet, refuse_output, write_sheet
-        from edgefirst_ros.sources.location import location_of
-
-        refuse_output(output, overwrite=overwrite)
-        place = Path(str(fetched(location_of(dataset))))
-        write_sheet(contact_sheet(place, rows), output, overwrite=overwrite)
-        say(f"{output}")
 
 
 def select(

@@ -1,4 +1,4 @@
-"""Conversion of many drives, each into datasets of its own, and edgefirst-ros status."""
+"""Conversion of many drives, each into datasets of its own, and how far it is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, interruptible, make_config
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
 from edgefirst_ros.model.errors import ConfigError, extra
 
@@ -442,39 +441,26 @@ def print_fleet(console: Console, report: Mapping[str, Any]) -> None:
     )
 
 
-def status(
-    output: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URL of the fleet's datasets.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
-) -> None:
-    """Show the progress of converting many drives: done, running, failed and remaining.
+def print_status(output: str, *, as_json: bool) -> int:
+    """Print how far the conversion of many drives to an output is; the exit code.
 
-    Only notes in the output are read, so this works from any machine, even while [bold]convert[/] runs. A
-    drive whose process has gone silent is called abandoned: the next run takes it over.
-
-    Exit codes: 0 nothing failed; 1 something failed; 2 no such output.
-
-    [bold]Examples[/]
-
-      edgefirst-ros status sets/
-
-      edgefirst-ros status s3://bucket/sets/ --json
+    Raises:
+        ConfigError: it holds no notes, or is a URL that cannot be read.
+        OSError: the storage does not answer.
     """
-    err, out = make_console(stderr=True), make_console(stderr=False)
-    with guarded(err, as_json=as_json):
-        from edgefirst_ros.fleet.output import open_output
-        from edgefirst_ros.fleet.plan import fleet_status
+    from edgefirst_ros.fleet.output import open_output
+    from edgefirst_ros.fleet.plan import fleet_status
 
-        found = fleet_status(open_output(output).notes)
-        if not any(found.values()):
-            raise ConfigError(
-                [f"{output}: holds no notes of a fleet; convert writes them with --jobs or --resume"]
-            )
-        if as_json:
-            sys.stdout.write(json.dumps(found) + "\n")
-        else:
-            _print_status(out, found)
-    raise typer.Exit(EXIT_POOR if found["failed"] else 0)
+    found = fleet_status(open_output(output).notes)
+    if not any(found.values()):
+        raise ConfigError(
+            [f"{output}: holds no notes of a fleet; convert writes them with --jobs or --resume"]
+        )
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        _print_status(make_console(stderr=False), found)
+    return EXIT_POOR if found["failed"] else 0
 
 
 def _print_status(console: Console, found: Mapping[str, Any]) -> None:

@@ -130,7 +130,7 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.report.runs import make_pages
+    from edgefirst_ros.report import make_pages
 
     pages, fault = make_pages(paths)
     if fault:

@@ -20,9 +20,7 @@ from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Excerpt, device_host
 
 _DIGITS = 16
-_UNUSED_FOR_OUTPUT = frozenset(
-    {"workers", "queue_mb", "min_free_mb", "sync_s", "record", "record_topics", "decoder"}
-)
+_UNUSED_FOR_OUTPUT = frozenset({"workers", "queue_mb", "min_free_mb", "sync_s", "record", "decoder"})
 """Settings on which the bytes of a dataset do not depend."""
 
 

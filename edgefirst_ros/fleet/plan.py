@@ -187,7 +187,7 @@ def estimate(plan: Plan) -> Estimate:
 
 
 def put_plan(plan: Plan, inputs: Sequence[str], notes: Notes, shard: Shard | None = None) -> None:
-    """Put a note on all drives of a run, from which ``status`` knows what is left.
+    """Put a note on all drives of a run, from which ``info`` knows what is left.
 
     A later run of the same inputs, and the same part of them, replaces it.
 

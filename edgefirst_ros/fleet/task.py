@@ -30,9 +30,9 @@ from edgefirst_ros.model.errors import (
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report import make_pages
 from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import Report, parsed
-from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.sources.recording import device_host

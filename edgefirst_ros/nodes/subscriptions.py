@@ -37,7 +37,7 @@ from edgefirst_ros.nodes.discovery import (
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
 from edgefirst_ros.nodes.receiving import Arrivals, Inlet, ReceiveClock, Taken
-from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.session import is_usable
 
 CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
@@ -78,7 +78,7 @@ class Subscriptions:
         simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
         depth: QoS history depth; 0: as each topic needs.
         unlisted: subscribe to the device's topics before they are announced.
-        record: receives messages of topics that only ``record_topics`` asks for; None: do not record them.
+        record: receives messages of other topics of usable types; None: do not record them.
 
     Attributes:
         plan: the result of the newest update.
@@ -112,7 +112,6 @@ class Subscriptions:
         self._depth = depth
         self._unlisted = unlisted
         self._record = record
-        self._is_recorded = recorded_topics(config.record_topics)
         self._group = _Group()
         self._newest_s = -IDLE_S
         self._subscriptions: dict[WantedSubscription, Any] = {}
@@ -260,8 +259,7 @@ class Subscriptions:
             used=used,
             own=node.get_fully_qualified_name(),
             root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
-            anywhere=bool(self._config.record_topics),
-            wanted=self._is_recorded,
+            wanted=is_usable,
             offers=self._graph.foreign_offers,
             installed=self._graph.is_installed,
         )

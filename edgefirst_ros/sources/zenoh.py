@@ -27,7 +27,7 @@ from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.model.untrusted import displayed
-from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.session import is_usable
 from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
 
@@ -242,7 +242,7 @@ class ZenohSource:
         config: the configured topics.
         put: called from Zenoh's threads; must not block.
         namespace: prefix of the names, usually the host name; empty: any.
-        record: called with messages of other topics that ``record_topics`` selects; None: do not record them.
+        record: called with messages of other topics of usable types; None: do not record them.
         now_ns: returns the wall clock.
 
     Raises:
@@ -287,8 +287,7 @@ class ZenohSource:
                     break
         if record is not None and not faults:
             named = [name for name in wanted if not is_pattern(name)]
-            recorded = recorded_topics(config.record_topics)
-            unused = UnusedTopics(named, self._namespace, recorded, self._is_ours, self._matches)
+            unused = UnusedTopics(named, self._namespace, is_usable, self._is_ours, self._matches)
             for key in wide_keys(self._namespace):
                 subscribe(session, key, partial(self._on_unused, unused, record))
         if faults:

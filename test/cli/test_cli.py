@@ -59,7 +59,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_teaches() -> None:
     top = run("--help").stdout
-    for command in ("convert", "info", "simulate", "recover", "sheet"):
+    for command in ("convert", "info", "simulate", "recover", "report"):
         assert command in top
     text = call("convert", "--help").stdout
     for word in ("--output", "--rate", "--keyframes", "--complete", "Ctrl-C", "edgefirst-ros convert"):
@@ -234,7 +234,7 @@ def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path
 
 def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
     call("convert", short, "-o", tmp_path, "--name", "d")
-    call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
+    call("report", tmp_path / "edgefirst" / "d", "--picture", tmp_path / "s.png", "--rows", "2")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
-    refused = call("sheet", tmp_path / "none", "-o", tmp_path / "t.png", check=2)
+    refused = call("report", tmp_path / "none", "--picture", tmp_path / "t.png", check=2)
     assert "no such file or folder" in refused.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from drives import simulate
+from PIL import Image
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -48,7 +49,7 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: l
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
         (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
         (["info"], "RECORDING... is missing: Recordings (MCAP"),
-        (["status", "a", "b"], "got unexpected extra argument"),
+        (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
         (["inof"], "no such command 'inof'"),
@@ -65,12 +66,43 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert (code, out, plain) == (2, "", said)
 
 
+def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
+    convert([drive], tmp_path, build_config({}), dataset="d")
+    dataset, sheet = tmp_path / "edgefirst" / "d", tmp_path / "s.png"
+    assert run("report", dataset, "--picture", sheet)[0] == 0
+    assert run("report", dataset / "d.zip", "--picture", sheet, "--rows", "1")[0] == 0
+    assert Image.open(sheet).format == "PNG"
+    before = drive.read_bytes()
+    for other, why in (
+        ("r.png", "exists and is no contact sheet"),
+        ("r.mcap", "end its name in .png"),
+    ):
+        (tmp_path / other).write_bytes(before)
+        code, _, said = run("report", dataset, "--picture", tmp_path / other)
+        assert code == 2
+        assert why in said
+        assert (tmp_path / other).read_bytes() == before
+    Image.new("RGB", (8, 8)).save(tmp_path / "holiday.jpg")
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 2
+    (tmp_path / "holiday.jpg").unlink()
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
+    with Image.open(tmp_path / "holiday.jpg") as picture:
+        assert (picture.format, picture.width > 1000) == ("JPEG", True)
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
+    assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     for given, why in (
         (drive, "holds no dataset of a known format"),
         (tmp_path / "none", "no such file or folder"),
     ):
-        code, _, said = run("sheet", given, "-o", tmp_path / "s.png")
+        code, _, said = run("report", given, "--picture", tmp_path / "s.png")
         assert code == 2
         assert f"{given}: {why}" in said
 
@@ -146,21 +178,24 @@ def test_a_drive_can_be_told_what_fails_and_how_it_is_written(tmp_path: Path) ->
 def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset = tmp_path / "edgefirst" / "d"
-    assert run("sheet", tmp_path, "-o", tmp_path / "s.png")[0] == 0
+    assert run("report", tmp_path, "--picture", tmp_path / "s.png")[0] == 0
     convert([drive], tmp_path, build_config({}), dataset="e")
-    code, _, said = run("sheet", tmp_path, "-o", tmp_path / "s.png")
+    code, _, said = run("report", tmp_path, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "holds 2 datasets; name one of them" in said.replace("\n", " ")
     table = (dataset / "d.arrow").read_bytes()
     (dataset / "d.arrow").write_bytes(b"no table")
-    assert "is not a complete Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert "is not a complete Arrow file" in run("report", dataset, "--picture", tmp_path / "s.png")[2]
     (dataset / "d.arrow").write_bytes(table)
     archive = (dataset / "d.zip").read_bytes()
     flipped = archive.index(b"DATA binary\n") + 100
     (dataset / "d.zip").write_bytes(archive[:flipped] + b"!" + archive[flipped + 1 :])
-    assert "is damaged: its length or CRC-32 is wrong" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert (
+        "is damaged: its length or CRC-32 is wrong"
+        in run("report", dataset, "--picture", tmp_path / "s.png")[2]
+    )
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
-    code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
+    code, _, said = run("report", dataset, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "is not a complete ZIP file" in said
 
@@ -173,7 +208,6 @@ def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         "simulate",
         "recover",
         "check",
-        "sheet",
         "capture",
         "play",
     ],

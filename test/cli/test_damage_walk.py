@@ -216,8 +216,6 @@ convert IN -o OUT/new --jobs 2 --dry-run
 convert DRIVE -o OUT/new --config IN
 convert DRIVE -o IN
 convert DRIVE -o IN --overwrite
-status IN
-status IN --json
 info IN
 info IN --json
 suggest IN
@@ -228,8 +226,8 @@ recover IN
 check IN
 report IN -o OUT/x.html
 report DRIVE -o IN
-sheet IN -o OUT/x.png
-sheet ZIP -o IN
+report IN --picture OUT/x.png
+report ZIP --picture IN
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --config IN --json
 capture -o OUT/new --zenoh tcp/127.0.0.1:1 --duration 0.05 --zenoh-config IN
 capture -o IN --zenoh tcp/127.0.0.1:1 --duration 0.05
@@ -314,8 +312,7 @@ def damaged(case: Case, folder: Path) -> Path:
 
 def meant(path: Path, line: str) -> Path:
     """The dataset in an output that a command takes, if it takes but one."""
-    patterns = {"sheet": "edgefirst/*"}
-    return next(path.glob(patterns.get(line.split(maxsplit=1)[0], "nothing")), path)
+    return next(path.glob("edgefirst/*" if "--picture" in line else "nothing"), path)
 
 
 def controls(text: str) -> Sequence[str]:

@@ -71,7 +71,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulate(tmp_path_factory.mktemp("light"), options).mcap
 
 
-@pytest.mark.parametrize("command", ["", "convert", "capture", "status"])
+@pytest.mark.parametrize("command", ["", "convert", "capture", "report"])
 def test_help_imports_no_heavy_library(tmp_path: Path, command: str) -> None:
     done = Ended(tmp_path, *command.split(), "--help")
     assert done.code == 0, done.err
@@ -111,7 +111,7 @@ def test_a_dataset_is_checked_and_looked_at_without_any_extra(tmp_path: Path, dr
     assert Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--name", "ds").code == 0
     for command in (
         ("check", tmp_path / "out"),
-        ("sheet", tmp_path / "out/edgefirst/ds", "-o", tmp_path / "s.png"),
+        ("report", tmp_path / "out/edgefirst/ds", "--picture", tmp_path / "s.png"),
     ):
         done = Ended(tmp_path, *command, hidden=hidden)
         assert done.code == 0, done.err

@@ -174,22 +174,3 @@ def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Pat
     file.write_text("rate_hz: 2\n")
     config = make_config(file, {"every_n": 3})
     assert (config.rate_hz, config.every_n) == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({"edgefirst": {"camera_format": "png", "block_s": 2}}, "png"),
-        ({"edgefirst.camera_format": "png", "picture_format": "jpeg"}, "png"),
-        ({"edgefirst": {"camera_format": "jpeg"}, "picture_format": "png"}, "png"),
-        ({"edgefirst": {"block_s": 2}}, "jpeg"),
-    ],
-    ids=["old", "as ROS parameters", "both", "neither"],
-)
-def test_the_format_of_pictures_has_its_old_name_as_well(values: dict[str, Any], expected: str) -> None:
-    assert build_config(values).picture_format == expected
-
-
-def test_a_wrong_value_under_the_old_name_is_a_fault() -> None:
-    with pytest.raises(ConfigError, match="picture_format: expected 'jpeg' or 'png', found 'gif'"):
-        build_config({"edgefirst": {"camera_format": "gif"}})

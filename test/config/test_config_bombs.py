@@ -14,8 +14,9 @@ import yaml
 from drives import simulated
 from pydantic import BaseModel
 
-from edgefirst_ros.config.files import load_values, parse_yaml
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.config.yamltext import parse_yaml
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions

@@ -21,7 +21,7 @@ from edgefirst_ros.fleet.keys import FleetDrive, InputFile, Key, Settings
 from edgefirst_ros.fleet.notes import DONE, RUNNING, LocalNotes, Notes, read_all
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.report import make_pages
 from edgefirst_ros.simulation import DriveOptions
 
 Found = TypeVar("Found")

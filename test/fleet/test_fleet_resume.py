@@ -134,7 +134,7 @@ def test_the_status_says_what_is_left(own: Fleet) -> None:
     drive = own.notes.read(f"_done/{key}").values["drive"]  # type: ignore[union-attr]
     own.notes.remove(f"_done/{key}")
     own.notes.put("_running/other", {"pid": 1, "host": "far", "unix_s": 1})
-    code, out, _ = run("status", own.sets, "--json")
+    code, out, _ = run("info", own.sets, "--json")
     found = json.loads(out)
     assert code == 1
     assert len(found["done"]) == 2
@@ -142,12 +142,6 @@ def test_the_status_says_what_is_left(own: Fleet) -> None:
     assert [(each["drive"], each["abandoned"]) for each in found["running"]] == [("other", True)]
     assert found["failed"][0]["drive"] == "garbage"
     assert "magic" in found["failed"][0]["reason"]
-
-
-def test_a_folder_without_notes_has_no_status(tmp_path: Path) -> None:
-    code, _, err = run("status", tmp_path)
-    assert code == 2
-    assert "holds no notes of a fleet" in err
 
 
 @pytest.mark.long

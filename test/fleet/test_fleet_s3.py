@@ -102,7 +102,7 @@ def test_a_killed_run_is_completed_by_the_next_one(
     read = {r.path.rpartition("/")[2] for r in s3.log.of("GET") if "/drives/" in r.path}
     assert not {f"{drive}.mcap" for drive in complete} & read, "what is done is not even read"
     assert {version for key, version in done_versions(notes).items() if key in done} == set(done.values())
-    code, out, _ = run("status", f"{bucket}/sets/")
+    code, out, _ = run("info", f"{bucket}/sets/")
     assert code == 1
     assert f"{COUNT - 1} done, 0 running, 1 failed, 0 left" in out
     assert CUT in {str(notes.read(f"_done/{key}").values["drive"]) for key in done_versions(notes)}  # type: ignore[union-attr]
@@ -162,7 +162,7 @@ def test_a_store_that_refuses_is_tried_again_by_the_next_run(bucket: str, s3: S3
 def test_a_bucket_that_is_not_there_is_an_error(bucket: str, drives: Path) -> None:
     for command in (
         ("convert", drives, "-o", "s3://no-such-bucket/sets"),
-        ("status", "s3://no-such-bucket/sets"),
+        ("info", "s3://no-such-bucket/sets"),
     ):
         code, _, err = run(*command)
         assert code == 2

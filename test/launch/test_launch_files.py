@@ -32,7 +32,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
                 *("name", "session", "preview", "rviz", "cyclonedds", "log_level"),
-                *("split_every_s", "split_every_mb", "split_every_m", "start_paused", "record"),
+                *("split_every_s", "split_every_mb", "start_paused", "record"),
             },
         ),
         (

@@ -135,22 +135,16 @@ def test_a_split_falls_where_no_picture_is_lost(tmp_path: Path, video: bool) -> 
     assert second.report["samples"] > 5
 
 
-@pytest.mark.parametrize(
-    ("limit", "why"),
-    [
-        ({"split_every_s": 1.0}, "split after 1 s (split_every_s)"),
-        ({"split_every_m": 12.0}, "split after 12 m (split_every_m)"),
-    ],
-    ids=["s", "m"],
-)
-def test_sessions_split_by_time_and_distance(tmp_path: Path, limit: dict[str, float], why: str) -> None:
+def test_sessions_split_by_time(tmp_path: Path) -> None:
     """The drive lasts 3.5 s at some 10 m/s; its video has a key frame a second."""
-    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, **limit)
+    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, split_every_s=1.0)
     one.start("drive")
     put_all(one, messages())
     done = one.stop(60)
     assert 2 <= len(done) <= 4
-    assert [d.report["ended"] for d in done] == [why] * (len(done) - 1) + [live.STOPPED]
+    assert [d.report["ended"] for d in done] == ["split after 1 s (split_every_s)"] * (len(done) - 1) + [
+        live.STOPPED
+    ]
     assert [(s.closed, s.opened) for s in one.splits] == [(a, b.name) for a, b in pairwise(done)]
     assert sum(d.report["totals"]["received"] for d in done) == len(messages())
     for each in done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.session import is_usable
 from edgefirst_ros.sources.zenoh import UnusedTopics, wide_keys
 
 
@@ -30,9 +30,22 @@ from edgefirst_ros.sources.zenoh import UnusedTopics, wide_keys
 )
 def test_names_of_what_nothing_uses(namespace: str, key: str, expected: str | None) -> None:
     unused = UnusedTopics(
-        ["imu", "/exact/name"], namespace, recorded_topics("."), lambda prefix: prefix != "other"
+        ["imu", "/exact/name"], namespace, lambda *_: True, lambda prefix: prefix != "other"
     )
     found = unused.topic(key, "application/cdr;foo_msgs/Foo", "maivin")
     assert found == (None if expected is None else (expected, "foo_msgs/msg/Foo"))
     assert unused.topic(key, "text/plain", "maivin") is None
     assert wide_keys(namespace) == (("maivin/**",) if namespace == "maivin" else ("**",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("sensor_msgs/msg/PointCloud2", True),
+        ("sensor_msgs/PointCloud2", True),
+        ("sensor_msgs/msg/Image", False),
+        ("rcl_interfaces/msg/Log", False),
+    ],
+)
+def test_what_is_recorded_besides(kind: str, expected: bool) -> None:
+    assert is_usable("/front/any", kind) is expected

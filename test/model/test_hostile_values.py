@@ -143,7 +143,7 @@ def everything(schema: str, found: Stamped[Datum], number: int = 0) -> Iterator[
     """All that a message can be made into, in the three formats; in one of many roles, by its number."""
     known = learned(KNOWN, found)
     edgefirst, ncore, l5kit = (
-        EdgeFirstOptions(sensor_width_mm=5.0),
+        EdgeFirstOptions(),
         NCoreOptions(),
         L5KitOptions(points="both"),
     )

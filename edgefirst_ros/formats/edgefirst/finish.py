@@ -361,17 +361,16 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
 
 def _split(summary: _Summary, options: EdgeFirstOptions) -> Callable[[SampleRecord], str]:
     """What group each sample is in."""
-    ratio, seed = options.val_ratio, options.split_seed
+    ratio = options.val_ratio
     if options.split == "time":
         blocks = {
-            drive: BlockSplit(drive, first, last, ratio, options.block_s, seed)
-            for drive, (first, last) in summary.span_ns.items()
+            drive: BlockSplit(drive, first, last, ratio) for drive, (first, last) in summary.span_ns.items()
         }
         return lambda record: blocks[record.drive].group(record.time_ns)
-    whole = drive_group(drive_of(summary.sequences), ratio, seed) if summary.sequences else GROUPS[0]
+    whole = drive_group(drive_of(summary.sequences), ratio) if summary.sequences else GROUPS[0]
     if options.split == "drive":
         return lambda _: whole
-    return lambda record: whole if record.location is None else place_group(*record.location, ratio, seed)
+    return lambda record: whole if record.location is None else place_group(*record.location, ratio)
 
 
 def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Iterator[list[TableRow]]:

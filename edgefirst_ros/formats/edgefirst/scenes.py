@@ -61,9 +61,11 @@ class Annotations:
         if missing := {"name", "frame"} - self.types.keys():
             raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
         with refusing(files.table, DatasetError, "has other names and frames than the format"):
-            names, frames = self._table["name"].cast(pa.large_string()), self._table["frame"].cast(pa.int64())
-            for number, key in enumerate(zip(names.to_pylist(), frames.to_pylist(), strict=True)):
-                self._rows.setdefault(key, []).append(number)
+            found = (self._table[name].to_pylist() for name in ("name", "frame"))
+            for number, (name, frame) in enumerate(zip(*found, strict=True)):
+                if not isinstance(name, str | None) or not isinstance(frame, int | None):
+                    raise TypeError(f"row {number} has another")
+                self._rows.setdefault((name or "", -1 if frame is None else frame), []).append(number)
 
     def of(self, stem: str) -> list[dict[str, Any]]:
         """Annotations of a sample, by its path without sensor and extension."""

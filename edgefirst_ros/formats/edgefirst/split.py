@@ -1,6 +1,6 @@
 """Which samples are for training and which for validation: by blocks of time, by drive, or by place.
 
-What a sample's group is depends on its own drive or place and on the seed alone, so that it is the same
+What a sample's group is depends on its own drive or place alone, so that it is the same
 whatever else there is, and on every machine.
 """
 
@@ -12,6 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 GROUPS = ("train", "val")
+
+
+BLOCK_S = 10.0
+"""Intended length of a block: scenes that are alike are in one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +36,13 @@ class BlockSplit:
         last_ns: time of its last sample.
         val_ratio: share of val, 0 to 1.
         block_s: intended length of a block in seconds.
-        seed: another one draws other blocks.
     """
 
     sequence: str
     first_ns: int
     last_ns: int
     val_ratio: float
-    block_s: float
-    seed: int = 0
+    block_s: float = BLOCK_S
 
     def group(self, time_ns: int) -> str:
         """The group of the sample at a time: train or val."""
@@ -59,8 +61,7 @@ class BlockSplit:
 
     def _drawn(self, stratum: int, blocks: int, val: int) -> int:
         begin, end = stratum * blocks // val, (stratum + 1) * blocks // val
-        text = f"{self.sequence}\0{stratum}" + (f"\0{self.seed}" if self.seed else "")
-        return begin + _number(text) % (end - begin)
+        return begin + _number(f"{self.sequence}\0{stratum}") % (end - begin)
 
 
 def drive_of(sequences: Iterable[str]) -> str:
@@ -68,22 +69,22 @@ def drive_of(sequences: Iterable[str]) -> str:
     return min(sequences)
 
 
-def drive_group(drive: str, val_ratio: float, seed: int = 0) -> str:
+def drive_group(drive: str, val_ratio: float) -> str:
     """The group of a whole drive."""
-    return _chosen(f"drive\0{drive}\0{seed}", val_ratio)
+    return _chosen(f"drive\0{drive}\00", val_ratio)
 
 
 CELL_DEG = 1 / 200
 """Height of a cell: 556 m. Its width is about the same in metres, whatever the latitude."""
 
 
-def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> str:
+def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float) -> str:
     """The group of a place: that of its cell, whoever drives there and whenever."""
     row = math.floor(latitude_deg / CELL_DEG)
     # Each row has whole cells all around; at the poles a single one.
     cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians((row + 0.5) * CELL_DEG))))
     column = math.floor((longitude_deg + 180.0) / 360.0 * cells) % cells
-    return _chosen(f"place\0{row}\0{column}\0{seed}", val_ratio)
+    return _chosen(f"place\0{row}\0{column}\00", val_ratio)
 
 
 def _chosen(text: str, val_ratio: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import refuse_links
@@ -26,7 +25,6 @@ class NCoreFormat(Format[NCoreOptions]):
     name = "ncore"
     follows_mounts = True
     options = NCoreOptions
-    moved = MappingProxyType({"rig_frame": "rig_frame"})
     nothing = "nothing was written: no measurement could be stored"
     official = "nvidia-ncore"
     visible_by = ("*.json",)

@@ -1,4 +1,4 @@
-"""What the lanes of a page show, for its script: counts by time, gaps, speed, histograms.
+"""What the lanes of a page show, for its script: counts by time, and gaps.
 
 The axis of time of a page: seconds since the start, with long pauses between drives cut out.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from edgefirst_ros.report.content import Condition
 from edgefirst_ros.report.drives import NOT_JUDGED, silences
-from edgefirst_ros.report.models import Histogram, Report, Timeline, end_of
+from edgefirst_ros.report.models import Report, Timeline, end_of
 from edgefirst_ros.report.shortfalls import is_repeated
 
 LONGEST_PAUSE_S = 60.0
@@ -85,10 +85,6 @@ SMOOTH = 4
 """Messages that a bin of a lane has on average at the least, if that takes no more than ..."""
 MOST_MERGED = 8
 """... so many bins of the report; else every bin with a message is a full one."""
-SPEED_WINDOW_S = 0.5
-FASTEST_M_S = 150.0
-MOST_NEAR = 100
-"""Points in half a window."""
 
 
 @dataclass(slots=True)
@@ -267,57 +263,6 @@ def _plot(timeline: Timeline, counts: Mapping[str, list[int]], axis: TimeAxis) -
 
 def _padded(values: list[int], size: int) -> list[int]:
     return [*values[:size], *[0] * (size - len(values))]
-
-
-def speed(report: Report, axis: TimeAxis) -> dict[str, Any] | None:
-    """Speed in km/h over time, from positions half a second before and after; None without a track."""
-    places: list[float] = []
-    speeds: list[float | None] = []
-    for sequence in report.sequences:
-        if sequence.track is None:
-            continue
-        points = sequence.track.points
-        for number, point in enumerate(points):
-            before = _near(points, number, -1)
-            after = _near(points, number, 1)
-            elapsed_s = (after[0] - before[0]) / 1e9
-            if elapsed_s <= 0 or before[4] != after[4]:
-                continue
-            speed_m_s = math.dist(before[1:3], after[1:3]) / elapsed_s
-            places.append(axis.place_s(point[0]))
-            speeds.append(round(speed_m_s * 3.6, 1) if speed_m_s < FASTEST_M_S else None)
-        if places:
-            places.append(places[-1] + 1e-3)
-            speeds.append(None)
-    ordered = sorted(zip(places, speeds, strict=True), key=lambda pair: pair[0])
-    if not ordered:
-        return None
-    return {"x": [x for x, _ in ordered], "y": [y for _, y in ordered], "least": 10}
-
-
-def _near(points: list[Any], number: int, step: int) -> Any:  # noqa: ANN401 - a point of a track
-    """The point half a window away, or the last one in that direction."""
-    at = number
-    while 0 <= at + step < len(points) and abs(at - number) < MOST_NEAR:
-        at += step
-        if abs(points[at][0] - points[number][0]) >= SPEED_WINDOW_S * 1e9:
-            break
-    return points[at]
-
-
-def bars(histogram: Histogram) -> dict[str, Any]:
-    """What the script draws of a histogram."""
-    return {"from": histogram.from_ms, "bin": histogram.bin_ms, "counts": list(histogram.counts)}
-
-
-def latencies(report: Report) -> dict[str, list[Any]]:
-    """The latencies of every topic, sequence by sequence."""
-    found: dict[str, list[Any]] = {}
-    for sequence in report.sequences:
-        for topic, stream in (sequence.streams or {}).items():
-            if stream.latency_ms is not None:
-                found.setdefault(topic, []).append(stream.latency_ms)
-    return dict(sorted(found.items()))
 
 
 def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:

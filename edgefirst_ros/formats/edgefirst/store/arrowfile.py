@@ -288,7 +288,8 @@ def _written_out(column: Any) -> int:  # noqa: ANN401 - pyarrow has no types
     """Bytes of a column if each row has its own copy of a text that several rows refer to."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        lengths, used = _lengths(column.dictionary), column.indices.drop_null().cast(pa.int64()).to_numpy()
+        lengths, used = _lengths(column.dictionary), column.indices.to_numpy(zero_copy_only=False)
+        used = used[~np.isnan(used)].astype(np.int64)  # a null is not a number
         if len(used) and not 0 <= used.min() <= used.max() < len(lengths):
             raise ValueError("a row is of a class that is not there")
         return int(lengths[used].sum())
