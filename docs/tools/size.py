@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 18040,
+    "formats": 17490,
     "pipeline": 5990,
     "video": 2220,
     "sources": 3960,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 305, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1207, "options": 74}
+MOST = {"modules": 303, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1194, "options": 74}
 
 
 def code_lines(path: Path) -> int:
