@@ -83,15 +83,6 @@ def makes_cycle(transform: Transform, known: Mapping[str, Transform]) -> bool:
     return False
 
 
-def way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:
-    """A frame and those that it hangs on."""
-    parents = {bare(child): bare(each.parent) for child, each in transforms.items()}
-    found = [bare(frame)]
-    while (above := parents.get(found[-1])) is not None and above not in found:
-        found.append(above)
-    return found
-
-
 def change_of(before: Transform, after: Transform) -> tuple[float, float]:
     """How far a frame moved, in metres, and by how many degrees it turned."""
     cosine = abs(sum(a * b for a, b in zip(before.rotation_xyzw, after.rotation_xyzw, strict=True)))

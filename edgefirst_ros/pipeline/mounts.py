@@ -18,7 +18,6 @@ from edgefirst_ros.model.transform import (
     change_of,
     frame_in_base,
     quaternion_of,
-    way_up,
 )
 from edgefirst_ros.timing.gaps import StreamStats
 
@@ -120,3 +119,12 @@ def unheeded(
                 f"transforms place {each.topic} elsewhere in {config.rig_frame} than poses take it to be: "
                 f"give its entry {', '.join(told)}"
             )
+
+
+def way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:
+    """A frame and those that it hangs on."""
+    parents = {bare(child): bare(each.parent) for child, each in transforms.items()}
+    found = [bare(frame)]
+    while (above := parents.get(found[-1])) is not None and above not in found:
+        found.append(above)
+    return found

@@ -21,7 +21,7 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.pipeline.cameras import CameraFrames
+from edgefirst_ros.pipeline.cameras import ALIVE_NS, CameraFrames
 from edgefirst_ros.pipeline.choosing import Choosing
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
@@ -124,7 +124,7 @@ class SequenceRun:
             refusal=self._choosing.refusal,
         )
         reach_ns = self._reach_ns if self._choosing.chooses else 0
-        self._aligner: Aligner[Envelope] = Aligner(rules, selection, reach_ns=reach_ns)
+        self._aligner: Aligner[Envelope] = Aligner(rules, selection, ALIVE_NS, reach_ns)
         self._aligner.expect(alive)
         self._aligner.leave_out(left_out)
         self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses

@@ -23,10 +23,9 @@ from edgefirst_ros.model.transform import (
     between,
     describe_change,
     makes_cycle,
-    way_up,
 )
 from edgefirst_ros.model.urdf import RobotDescription
-from edgefirst_ros.pipeline.mounts import OFTEN, ON_MOUNTS, MovedFrame
+from edgefirst_ros.pipeline.mounts import OFTEN, ON_MOUNTS, MovedFrame, way_up
 
 MOST_GAP_NS = 300_000_000
 """Transforms farther apart are not interpolated: where a mount speeds up by 45 degrees/s², the middle is half

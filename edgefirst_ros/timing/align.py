@@ -9,10 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from edgefirst_ros.model.sensors import ALIVE_S
-
-ALIVE_NS = round(ALIVE_S * 1e9)
-
 
 class Selection:
     """Selects which reference frames become samples: all, one in N, key frames, or a rate; in order of time.
@@ -160,11 +156,7 @@ class Aligner(Generic[Candidate]):
     """
 
     def __init__(
-        self,
-        rules: Mapping[str, PairingRule],
-        selection: Selection,
-        alive_ns: int = ALIVE_NS,
-        reach_ns: int = 0,
+        self, rules: Mapping[str, PairingRule], selection: Selection, alive_ns: int, reach_ns: int = 0
     ) -> None:
         self._streams: dict[str, _Stream[Candidate]] = {n: _Stream(r, deque()) for n, r in rules.items()}
         self._shared = {n: s for n, s in self._streams.items() if s.rule.policy != "once"}

@@ -127,11 +127,7 @@ class ClockFinder(Generic[Message]):
         tell: called with sentences worth telling that change no time, once each.
     """
 
-    def __init__(
-        self,
-        late_ns: int = 400_000_000,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, late_ns: int = 400_000_000, tell: Callable[[str], None] = lambda _: None) -> None:
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
         self._say = tell
