@@ -215,7 +215,7 @@ ATTEMPTS = 2
 WORTH_BYTES = 20 << 20
 """Threads have converted less than this, some seconds of a drive, before processes have started."""
 WORTH_S = 60.0
-"""Selected frames of a shorter drive cost less than processes that start: 20 s of 1080p30 at 1 Hz took 3.0 s."""
+"""Selected frames of a shorter drive cost less than the start of processes (20 s of 1080p30 at 1 Hz)."""
 PATIENCE_S = 5.0
 """For a process to end once its connection is closed."""
 
