@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 292, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1165, "options": 74}
+MOST = {"modules": 292, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1166, "options": 74}
 
 
 def code_lines(path: Path) -> int:
