@@ -27,24 +27,24 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 18040,
-    "pipeline": 5990,
+    "formats": 17380,
+    "pipeline": 5420,
     "video": 2220,
     "sources": 3960,
-    "report": 2700,
-    "cli": 2690,
+    "report": 2570,
+    "cli": 2440,
     "model": 2720,
-    "nodes": 2500,
-    "ego": 2650,
+    "nodes": 2360,
+    "ego": 2530,
     "timing": 2190,
     "simulation": 2415,
     "live": 1790,
-    "fleet": 2570,
+    "fleet": 900,
     "offline": 1720,
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 305, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1207, "options": 74}
+MOST = {"modules": 290, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1091, "options": 69}
 
 
 def code_lines(path: Path) -> int:
