@@ -503,8 +503,6 @@ class Format(ABC, Generic[Options]):
             it; in an object store they appear last. Without any, the report alone says that all is there.
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
         presets: settings that make datasets for a program, by its name, as in a configuration file.
-        receding: the option that says whether radars' speeds are positive for what recedes; empty if they are
-            written as sent.
         follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
@@ -516,7 +514,6 @@ class Format(ABC, Generic[Options]):
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    receding: str = ""
     follows_mounts = False
 
     @abstractmethod

@@ -190,7 +190,6 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 self._largest = max(self._largest, size)
             self._last_frame_ns = frame.time_ns
             self._motion.move([frame.time_ns], frame.pose.position_m[None])
-            self._motion.turn([frame.time_ns], frame.pose.rotation[None])
             grid.credit(frame, size)
         for settled in grid.settled(final=final):
             store.settle_agents(settled.rows + self._first_agent, settled.yaw, settled.extent)
@@ -236,7 +235,6 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
                 "evenly spaced frames: select no samples for it, or go by the timestamps"
             )
-        self._motion.finish()
         if warning := self._motion.warning(scene):
             self._warnings.append(warning)
 

@@ -221,10 +221,8 @@ def _trajectory(
         motion = Motion(POSE_NOISE_M)
         written = stored_poses(poses, POSE_DTYPE)
         read = written.astype(np.float64)  # as check has them
-        for part, add, values in ((0, motion.move, read[:, :3, 3]), (1, motion.turn, read[:, :3, :3])):
-            known = kept.basis[:, part] != ASSUMED
-            add(kept.times_us[known] * 1000, values[known])
-        motion.finish()
+        known = kept.basis[:, 0] != ASSUMED
+        motion.move(kept.times_us[known] * 1000, read[known, :3, 3])
         if warning := motion.warning(facts.sequence["id"]):
             warn(warning)
         dynamic[str((RIG, WORLD))] = _moving_json(poses, kept.times_us)
