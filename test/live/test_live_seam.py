@@ -31,6 +31,8 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
+pytestmark = pytest.mark.usefixtures("prompt_clocks")
+
 VIDEO = "/camera/h264"
 SHORT = {"lookahead_s": 0.5, "ego": {"wait_s": 1.0}, "overload": {"latency_s": 0}}
 """So that a seam is over within a few seconds."""
