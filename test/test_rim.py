@@ -21,7 +21,7 @@ PARTS = {
     "the simulator": ("simulation",),
     "the report page": ("report.page",),
     "the training reader of L5Kit": tuple(
-        f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
+        f"formats.l5kit.read.{name}" for name in ("samples", "sampling")
     ),
 }
 WORDS = """
