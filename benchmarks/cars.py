@@ -10,6 +10,7 @@ gravity. The Earth neither turns nor bends below the car but for the fixes, whic
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -210,15 +211,14 @@ def driven(seed: int, length_s: float = LENGTH_S) -> Truth:
     rng = np.random.default_rng([seed, 0])
     step_s = 1 / (IMU_HZ * SUBSTEPS)
     extra = 2 * SUBSTEPS  # before the beginning and after the end, for differences and means
-    steps = np.arange(-extra, round(length_s * IMU_HZ) * SUBSTEPS + extra + 1)
-    time_s = np.asarray(steps * step_s, np.float64)
+    time_s = times(length_s, extra)
     speed, curvature = _plan(rng, time_s)
-    heading = _sum(speed * curvature, step_s) + rng.uniform(-np.pi, np.pi)
+    heading = summed(speed * curvature, step_s) + rng.uniform(-np.pi, np.pi)
     lateral = speed**2 * curvature
     outwards = -SLIP_RAD_S2_M * lateral * np.abs(speed)
-    east = _sum(speed * np.cos(heading) - outwards * np.sin(heading), step_s)
-    north = _sum(speed * np.sin(heading) + outwards * np.cos(heading), step_s)
-    way = _sum(np.abs(speed), step_s)
+    east = summed(speed * np.cos(heading) - outwards * np.sin(heading), step_s)
+    north = summed(speed * np.sin(heading) + outwards * np.cos(heading), step_s)
+    way = summed(np.abs(speed), step_s)
     ground, grade_east, grade_north = _ground(rng, east, north)
     bumps = _road(rng, way, 3)
     vibration, shaking = _engine(time_s, speed, step_s)
@@ -229,6 +229,18 @@ def driven(seed: int, length_s: float = LENGTH_S) -> Truth:
     rotation = _on_ground(heading, grade_east, grade_north) @ _leaning(roll, pitch)
     position = np.stack([east, north, ground + bumps[0] + vibration], axis=1)
 
+    return moved(time_s, position, rotation, extra)
+
+
+def times(length_s: float, extra: int) -> Floats:
+    """Of a motion, in even steps, and so many before the beginning and after the end."""
+    steps = np.arange(-extra, round(length_s * IMU_HZ) * SUBSTEPS + extra + 1)
+    return np.asarray(steps / (IMU_HZ * SUBSTEPS), np.float64)
+
+
+def moved(time_s: Floats, position: Floats, rotation: Floats, extra: int) -> Truth:
+    """What an IMU feels of a motion at even times; so many at both ends are only for differences and means."""
+    step_s = float(time_s[1] - time_s[0])
     velocity = np.gradient(position, step_s, axis=0)
     acceleration = np.zeros_like(position)
     acceleration[1:-1] = (position[2:] - 2 * position[1:-1] + position[:-2]) / step_s**2
@@ -247,7 +259,7 @@ def driven(seed: int, length_s: float = LENGTH_S) -> Truth:
     )
 
 
-def _sum(values: Floats, step_s: float) -> Floats:
+def summed(values: Floats, step_s: float) -> Floats:
     """Integral by trapezoids, zero at the beginning."""
     return np.concatenate([[0.0], np.cumsum(values[1:] + values[:-1]) * (step_s / 2)])
 
@@ -255,8 +267,8 @@ def _sum(values: Floats, step_s: float) -> Floats:
 def _mean(values: Floats) -> Floats:
     """Of each value and its neighbours, ``SUBSTEPS`` in all, so that nothing is delayed."""
     half = SUBSTEPS // 2
-    summed = sum(np.roll(values, shift, axis=0) for shift in range(-half, half + 1))
-    return np.asarray(summed / SUBSTEPS)
+    total = sum(np.roll(values, shift, axis=0) for shift in range(-half, half + 1))
+    return np.asarray(total / SUBSTEPS)
 
 
 def _plan(rng: np.random.Generator, time_s: Floats) -> tuple[Floats, Floats]:
@@ -341,7 +353,7 @@ def _road(rng: np.random.Generator, way: Floats, count: int) -> list[Floats]:
 def _engine(time_s: Floats, speed: Floats, step_s: float) -> tuple[Floats, Floats]:
     """Vibration: metres up for 0.15 m/s², and radians of roll for 2 mrad/s."""
     turns_hz = 27.0 + 1.5 * np.abs(speed)
-    phase = 2 * np.pi * _sum(turns_hz, step_s)
+    phase = 2 * np.pi * summed(turns_hz, step_s)
     wave = np.sin(phase + 0.1 * np.sin(2 * np.pi * 0.7 * time_s))
     return 0.15 * wave / (2 * np.pi * turns_hz) ** 2, 0.002 * wave / (2 * np.pi * turns_hz)
 
@@ -365,7 +377,10 @@ def _leaning(roll: Floats, pitch: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ImuKind:
-    """Errors of an IMU at ``IMU_HZ``: white ones of each sample, constant ones, and how these walk per √s."""
+    """Errors of an IMU at ``IMU_HZ``: white ones of each sample, constant ones, and how these walk per √s.
+
+    A gyroscope may also be wrong by a factor, and end at a rate (``most_rad_s``).
+    """
 
     gyroscope_sigma_rad_s: float = 1e-3
     gyroscope_bias_rad_s: tuple[float, float, float] = (0.005, -0.003, 0.007)
@@ -373,6 +388,8 @@ class ImuKind:
     accelerometer_sigma_m_s2: float = 0.07
     accelerometer_bias_m_s2: tuple[float, float, float] = (0.05, -0.08, 0.06)
     accelerometer_walk_m_s2: float = 5e-4
+    gyroscope_scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    most_rad_s: float = math.inf
 
 
 MEMS = ImuKind()
@@ -390,6 +407,10 @@ class AhrsKind:
     slow_heading_deg: float = 0.8
     heading_s: float = 60.0
     heading_off_deg: float = 0.0
+    iron_deg: float = 0.0
+    """Error that changes with the heading, as of iron near its magnetometer."""
+    jump_deg: float = 0.0
+    """From the middle of the drive on."""
 
 
 @dataclass(frozen=True)
@@ -405,6 +426,9 @@ class FixKind:
         first_s: of the first fix.
         tunnel_s: length of the tunnel in the middle of the drive.
         freezes: in the tunnel it repeats its last fix to the last digit instead of giving none.
+        late_s: how much later than its stamp says it was there.
+        leap_m: by how much heights leap in the middle of the drive.
+        declares: it tells its standard deviations.
     """
 
     rate_hz: float = 5.0
@@ -414,13 +438,23 @@ class FixKind:
     first_s: float = 0.05
     tunnel_s: float = 0.0
     freezes: bool = False
+    late_s: float = 0.0
+    leap_m: float = 0.0
+    declares: bool = False
+
+    @property
+    def sigma_m(self) -> tuple[float, float, float] | None:
+        """What it declares."""
+        level = math.hypot(self.white_m, self.wander_m / math.sqrt(2))
+        return (level, level, 2 * level) if self.declares else None
 
 
 @dataclass(frozen=True)
 class DriveKind:
-    """A car, its sensors, and what is demanded of the estimate.
+    """A vehicle, its sensors, and what is demanded of the estimate.
 
     Attributes:
+        motion: of the vehicle, by seed and length.
         imu: None if it has none.
         ahrs: None if its IMU has no orientation.
         turned_deg: how far the IMU is turned to the left against its configuration.
@@ -436,6 +470,7 @@ class DriveKind:
     turned_deg: float = 0.0
     found_deg: float = 0.0
     exact: bool = False
+    motion: Callable[[int, float], Truth] = driven
 
 
 AHRS = AhrsKind()
@@ -509,7 +544,7 @@ class Drive:
 
 def made(kind: DriveKind, seed: int, length_s: float = LENGTH_S) -> Drive:
     """A drive of this kind; drives of one seed and length share their motion."""
-    truth = driven(seed, length_s)
+    truth = kind.motion(seed, length_s)
     fixes = _fixes(kind.fixes, seed, truth)
     if kind.imu is None:
         none = np.zeros((0, 3))
@@ -529,7 +564,8 @@ def made(kind: DriveKind, seed: int, length_s: float = LENGTH_S) -> Drive:
         walked = np.cumsum(rng.normal(0, walk * math.sqrt(step_s), true.shape), axis=0)
         readings.append(true @ mounted + np.array(bias) + walked + rng.normal(0, sigma, true.shape))
     orientation = None if kind.ahrs is None else quaternions(_ahrs(kind.ahrs, seed, truth) @ mounted)
-    return Drive(kind, seed, truth, fixes, readings[0], readings[1], orientation)
+    rates = np.clip(readings[0] * np.array(imu.gyroscope_scale), -imu.most_rad_s, imu.most_rad_s)
+    return Drive(kind, seed, truth, fixes, rates, readings[1], orientation)
 
 
 def gauss_markov(rng: np.random.Generator, count: int, step_s: float, tau_s: float, width: int) -> Floats:
@@ -552,7 +588,8 @@ def _ahrs(kind: AhrsKind, seed: int, truth: Truth) -> Floats:
     off[:, 2:] = kind.slow_heading_deg * gauss_markov(rng, count, step_s, kind.heading_s, 1)
     # The constant tilt is one of the sensor, as biased accelerometers make it: it turns with the car.
     constant = np.radians(np.array([[tilt[0], tilt[1], 0.0]]))
-    off[:, 2] += kind.heading_off_deg
+    off[:, 2] += kind.heading_off_deg + kind.iron_deg * np.sin(heading_rad(truth.rotation))
+    off[count // 2 :, 2] += kind.jump_deg
     return np.asarray(exponential(np.radians(off)) @ truth.rotation @ exponential(constant))
 
 
@@ -565,7 +602,8 @@ def _fixes(kind: FixKind, seed: int, truth: Truth) -> Fixes:
     wander = gauss_markov(rng, count, 1 / kind.rate_hz, float(rng.uniform(60.0, 100.0)), 3)
     wander *= scale * (kind.wander_m / math.sqrt(2))
     white = rng.normal(0, kind.white_m, (count, 3)) * scale
-    place = truth.places_at(time_s) + wander + white
+    place = truth.places_at(np.maximum(time_s - kind.late_s, 0.0)) + wander + white
+    place[time_s > end_s / 2, 2] += kind.leap_m
     for number in np.flatnonzero(rng.random(count) < kind.jump_share):
         angle, far_m = rng.uniform(-np.pi, np.pi), rng.uniform(5.0, 30.0)
         if number and not np.array_equal(place[number - 1], place[number]):

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
 
 import cars
+import crafts
 import ego_ours
 import gtsam_baseline
 import numpy as np
@@ -33,6 +34,8 @@ STEP_CM, STEP_DEG = 2.5, 0.5
 """What NuRec asks from frame to frame; demanded of nineteen frames of twenty."""
 EXACT_M = 0.005
 """Demanded where fixes are exact: chords between them are off by a millimetre, which no sensor carries."""
+MORE_DEG = 2.0
+"""How much further off than one and a half times the baseline's a heading may be."""
 FOUND_DEG = 5.0
 """How far what is said of a turned IMU may be off."""
 
@@ -136,7 +139,7 @@ def judged(drive: Drive, way: str, estimate: Estimate, baseline: tuple[Floats, F
 
 def _odd(name: str, position: float, rotation: float) -> tuple[str, ...]:
     """Which NEES of a drive is outside of the bounds; NaN is."""
-    kind = cars.DRIVES[name]
+    kind = crafts.DRIVES[name]
     if kind.exact:
         return ()  # no estimate claims the micrometres that simulated fixes are true to
     ratios = [("NEES position", position)]
@@ -151,6 +154,8 @@ def _demands(drive: Drive, found: Judged) -> Iterator[tuple[str, bool]]:
     if found.way == "whole" and not math.isnan(found.baseline_rms_m):
         # The baseline knows the whole drive, which a pose two seconds after its time does not.
         yield "baseline", found.rms_m <= 1.1 * found.baseline_rms_m + 0.1
+        if not kind.found_deg:
+            yield "heading", found.heading_deg <= 1.5 * found.baseline_heading_deg + MORE_DEG
     yield "interpolated", found.rms_m <= max(found.interpolated_rms_m, EXACT_M if kind.exact else 0.0)
     yield "lost", found.lost_percent <= LOST_PERCENT
     yield "far", found.far == 0
@@ -158,6 +163,8 @@ def _demands(drive: Drive, found: Judged) -> Iterator[tuple[str, bool]]:
         yield "step", found.step_cm < STEP_CM and found.step_deg < STEP_DEG
     if kind.found_deg:
         yield "said", abs(found.found_deg - kind.found_deg) <= FOUND_DEG
+    else:
+        yield "claimed", math.isnan(found.found_deg)
 
 
 def _asked(drive: Drive, time_s: Floats, way: str) -> Booleans:
@@ -236,7 +243,7 @@ def _rms_most(values: Floats, chosen: Booleans) -> tuple[float, float]:
 
 def run(name: str, seed: int, length_s: float, ways: Sequence[str]) -> list[Judged]:
     """One drive, estimated in each of these ways."""
-    drive = cars.made(cars.DRIVES[name], seed, length_s)
+    drive = cars.made(crafts.DRIVES[name], seed, length_s)
     time_s = np.arange(EDGE_S, length_s - EDGE_S, 1 / POSE_HZ)
     baseline = None
     if drive.kind.imu is not None:

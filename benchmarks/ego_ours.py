@@ -102,7 +102,7 @@ def estimated(drive: Drive, time_s: Floats, way: str = "whole", wait_s: float = 
         np.array([str(pose.rotation_basis) for pose in poses]),
         dict(refused),
         (np.nan, np.nan) if mounting is None else (mounting.heading_deg, mounting.whole_deg),
-        trajectory.notes,
+        [*trajectory.notes, *trajectory.doubts],
         cpu_s or time.process_time() - began_s,
     )
 
@@ -111,7 +111,7 @@ def _messages(drive: Drive) -> Iterator[Message]:
     """Fixes before samples of the same time, as they are read."""
     fixes = zip(drive.fixes.time_s.tolist(), drive.fixes.geodetic.tolist(), strict=True)
     for number, (at_s, (latitude_deg, longitude_deg, altitude_m)) in enumerate(fixes):
-        yield _ns(at_s), number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0)
+        yield _ns(at_s), number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0, drive.kind.fixes.sigma_m)
     if not len(drive.rate_rad_s):
         return
     rates, forces = drive.rate_rad_s.tolist(), drive.force_m_s2.tolist()

@@ -1,7 +1,7 @@
 """A plain factor graph over a drive, untuned: what the estimate must not be worse than.
 
 GTSAM's ``CombinedImuFactor`` between nodes and a robust ``GPSFactor`` at fixes; no orientation of an AHRS, no
-slow wander of the receiver, nothing of a car. Fixes that a receiver repeats to the last digit are left out.
+slow wander of the receiver, nothing of a car. The descent begins at the truth: no hypothesis is lost. Fixes that a receiver repeats to the last digit are left out.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import math
 from typing import Any
 
 import numpy as np
-from cars import GRAVITY_M_S2, IMU_HZ, Drive, Floats, exponential, rotations_of
+from cars import GRAVITY_M_S2, IMU_HZ, Drive, Floats, rotations_of
 
 FIX_SIGMA_M = 2.0
 NEAREST_S, FARTHEST_S = 0.2, 1.0
-REST_S = 3.0
-"""Drives begin at rest for longer: tilt and the gyroscope's bias are taken from there."""
-WAY_M = 20.0
 
 
 def estimated(drive: Drive, time_s: Floats) -> tuple[Floats, Floats]:
@@ -33,7 +30,7 @@ def estimated(drive: Drive, time_s: Floats) -> tuple[Floats, Floats]:
     good = ~drive.fixes.is_frozen
     fixes_s, places = drive.fixes.time_s[good], drive.fixes.position_m[good]
     samples, fix_of = _nodes(fixes_s, len(drive.truth.time_s))
-    guess = _guess(drive, samples / IMU_HZ, fixes_s, places)
+    truth = drive.truth
     x, v, b = (gtsam.symbol_shorthand.X, gtsam.symbol_shorthand.V, gtsam.symbol_shorthand.B)
 
     params = gtsam.PreintegrationCombinedParams.MakeSharedU(GRAVITY_M_S2)
@@ -42,24 +39,22 @@ def estimated(drive: Drive, time_s: Floats) -> tuple[Floats, Floats]:
     params.setIntegrationCovariance(np.eye(3) * 1e-8)
     params.setBiasAccCovariance(np.eye(3) * 1e-3**2)
     params.setBiasOmegaCovariance(np.eye(3) * 1e-5**2)
-    bias = gtsam.imuBias.ConstantBias(np.zeros(3), guess[3])
-    near = gtsam.noiseModel.Isotropic.Sigma(3, FIX_SIGMA_M)
+    near = gtsam.noiseModel.Diagonal.Sigmas(np.array(drive.kind.fixes.sigma_m or [FIX_SIGMA_M] * 3))
     robust = gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(1.345), near)
 
     graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
     spread = gtsam.noiseModel.Diagonal.Sigmas(np.array([0.1] * 3 + [0.01] * 3))
     graph.add(gtsam.PriorFactorConstantBias(b(0), gtsam.imuBias.ConstantBias(), spread))
-    graph.add(gtsam.PriorFactorVector(v(0), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, 0.1)))
     rates = (drive.rate_rad_s[1:] + drive.rate_rad_s[:-1]) / 2
     forces = (drive.force_m_s2[1:] + drive.force_m_s2[:-1]) / 2
     for node, sample in enumerate(samples.tolist()):
-        values.insert(x(node), gtsam.Pose3(gtsam.Rot3(guess[2][node]), guess[0][node]))
-        values.insert(v(node), guess[1][node])
-        values.insert(b(node), bias)
+        values.insert(x(node), gtsam.Pose3(gtsam.Rot3(truth.rotation[sample]), truth.position_m[sample]))
+        values.insert(v(node), truth.velocity_m_s[sample])
+        values.insert(b(node), gtsam.imuBias.ConstantBias())
         if node in fix_of:
             graph.add(gtsam.GPSFactor(x(node), places[fix_of[node]], robust))
         if node:
-            between = gtsam.PreintegratedCombinedMeasurements(params, bias)
+            between = gtsam.PreintegratedCombinedMeasurements(params, gtsam.imuBias.ConstantBias())
             for k in range(samples[node - 1], sample):
                 between.integrateMeasurement(forces[k], rates[k], 1 / IMU_HZ)
             keys = (x(node - 1), v(node - 1), x(node), v(node), b(node - 1), b(node))
@@ -89,31 +84,6 @@ def _nodes(fixes_s: Floats, count: int) -> tuple[Any, dict[int, int]]:
         samples += [begin + round((sample - begin) * part / between) for part in range(1, between + 1)]
     samples = sorted(set(samples))
     return np.array(samples), {samples.index(sample): index for sample, index in chosen.items()}
-
-
-def _guess(drive: Drive, nodes_s: Floats, fixes_s: Floats, places: Floats) -> tuple[Floats, ...]:
-    """Where LM begins: positions, velocities, rotations of nodes, and the gyroscope's bias."""
-    calm = np.array([np.median(places[max(0, k - 2) : k + 3], axis=0) for k in range(len(places))])
-    place = np.stack([np.interp(nodes_s, fixes_s, axis) for axis in calm.T], axis=1)
-    ahead = np.stack([np.interp(nodes_s + 1, fixes_s, axis) for axis in calm.T], axis=1)
-    behind = np.stack([np.interp(nodes_s - 1, fixes_s, axis) for axis in calm.T], axis=1)
-
-    rest = slice(0, round(REST_S * IMU_HZ))
-    bias, up = drive.rate_rad_s[rest].mean(axis=0), drive.force_m_s2[rest].mean(axis=0)
-    up /= np.linalg.norm(up)
-    forward = np.array([1.0, 0.0, 0.0]) - up[0] * up
-    forward /= np.linalg.norm(forward)
-    rotation = np.array([forward, np.cross(up, forward), up])  # heading east for now
-    rotations = np.empty((len(drive.rate_rad_s), 3, 3))
-    for k, step in enumerate(exponential((drive.rate_rad_s - bias) / IMU_HZ)):
-        rotations[k] = rotation
-        rotation = rotation @ step
-    away = calm - calm[0]
-    first = int(np.argmax(np.hypot(away[:, 0], away[:, 1]) > WAY_M))
-    there = rotations[round(fixes_s[first] * IMU_HZ)]
-    turn = np.arctan2(away[first, 1], away[first, 0]) - np.arctan2(there[1, 0], there[0, 0])
-    rotations = exponential(np.array([[0.0, 0.0, turn]]))[0] @ rotations
-    return place, (ahead - behind) / 2, rotations[np.rint(nodes_s * IMU_HZ).astype(int)], bias
 
 
 def _cubic(nodes_s: Floats, places: Floats, speeds: Floats, time_s: Floats) -> Floats:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cars
+import crafts
 import ego_judged
 import ego_ours
 import numpy as np
@@ -235,10 +236,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a line for each drive and seed")
     chosen = parser.parse_args(arguments)
-    names = [n for n in cars.DRIVES if not chosen.only or any(fnmatch(n, each) for each in chosen.only)]
+    names = [n for n in crafts.DRIVES if not chosen.only or any(fnmatch(n, each) for each in chosen.only)]
     ways = chosen.ways.split(",")
     if not names or not set(ways) <= set(ego_ours.WAYS):
-        parser.error(f"drives are {', '.join(cars.DRIVES)}; ways are {', '.join(ego_ours.WAYS)}")
+        parser.error(f"drives are {', '.join(crafts.DRIVES)}; ways are {', '.join(ego_ours.WAYS)}")
     missed = 0 if chosen.drives_only else scenarios_missed()
     if importlib.util.find_spec("gtsam") is None:
         print("GTSAM is not installed: there is no baseline", file=sys.stderr)
