@@ -170,19 +170,17 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     upright(several)
     placed(several)
     headed(several)
-    ahead = Rolling(np.eye(3) if rolls else None)
+    rolling = Rolling(np.eye(3) if rolls else None)
     turning = any(node.segment is not None and node.segment.turns for node in several)
-    best = _best([_hypothesis(several, turn, ahead) for turn in range(HEADINGS if turning else 1)])
-    rolling = ahead
-    if rolls and all(node.segment is None or node.segment.feels for node in several[1:]):
-        free = _optimum([replace(node) for node in best.nodes], Rolling(None))
-        # More than this for each move, on average, the rule that it rolls along x does not cost if it is
-        # true.
-        if best.cost - free.cost > 0.12 * len(several):
-            tried = [_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)]
-            free = min(tried, key=attrgetter("cost"))
-            rolling = Rolling(_travel(free.nodes))
-            best = _optimum([replace(node) for node in free.nodes], rolling)
+    best = _best([_hypothesis(several, turn, rolling) for turn in range(HEADINGS if turning else 1)])
+    if not rolls_so(best):
+        free = min(
+            (_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=attrgetter("cost")
+        )
+        rolling = Rolling(_travel(free.nodes))
+        best = _optimum([replace(node) for node in free.nodes], rolling)
+        if not rolls_so(best):
+            best, rolling = free, Rolling(None)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
@@ -199,6 +197,18 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     placed(nodes[:first])
     placed(nodes[last + 1 :])
     return rolling
+
+
+def rolls_so(optimum: Optimum) -> bool:
+    """Whether the measurements bear out how the vehicle is taken to roll, if it is.
+
+    A boat, a drone or a robot on wheels that turn sideways rolls along no direction, and what is carried.
+    """
+    segments = [node.segment for node in optimum.nodes[1:] if node.segment is not None]
+    if optimum.rolling.travel is None or not all(segment.feels for segment in segments):
+        return True
+    # In sound drives of cars the rule costs up to 10, in those of boats and drones as much each second.
+    return optimum.cost - optimum.free().cost <= 10.0 + 0.03 * len(segments)
 
 
 def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -398,6 +398,8 @@ class Optimum:
         far: attitudes may be far off: each round makes the factors anew with those so far.
 
     Attributes:
+        nodes: those.
+        rolling: as given.
         cost: half of the sum of squared whitened residuals, with the loss of outliers; not finite if there is
             no optimum.
 
@@ -408,7 +410,7 @@ class Optimum:
     def __init__(
         self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
     ) -> None:
-        self.nodes, self._prior, self._rolling = nodes, prior, rolling
+        self.nodes, self._prior, self.rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
         self._values, self._order = gtsam.Values(), gtsam.Ordering()
         north = next((node.north for node in reversed(nodes) if node.north is not None), _NOWHERE)
@@ -431,6 +433,11 @@ class Optimum:
             if self.cost == math.inf or abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
                 break
         self._write()
+
+    def free(self) -> Optimum:
+        """The optimum of a copy of the nodes, which may move anywhere."""
+        nodes = [replace(node) for node in self.nodes]
+        return Optimum(nodes, self._prior, Rolling(None), rounds=3)
 
     def _error(self) -> float:
         found = float(self._graph.error(self._values))
@@ -522,7 +529,7 @@ class Optimum:
 
         Logarithms, by Laplace's approximation.
         """
-        base = factors(self.nodes, self._prior, self._rolling, ends=True, slow=False).linearize(self._values)
+        base = factors(self.nodes, self._prior, self.rolling, ends=True, slow=False).linearize(self._values)
         places = self.nodes[1:] if self._prior.absorbed else self.nodes
         for sigma in candidates:
             slow = gtsam.NonlinearFactorGraph()
@@ -554,6 +561,6 @@ class Optimum:
         for kind, node in _variables(past, before):
             if key(kind, node) not in kept:
                 gone.push_back(key(kind, node))
-        linear = factors(past, before, self._rolling, ends=False).linearize(self._values)
+        linear = factors(past, before, self.rolling, ends=False).linearize(self._values)
         _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, turned, True)

@@ -12,7 +12,16 @@ from operator import attrgetter
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, steered, upright
+from edgefirst_ros.ego.beginning import (
+    BACKWARDS_M_S,
+    begin,
+    carry,
+    headed,
+    placed,
+    rolls_so,
+    steered,
+    upright,
+)
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
@@ -45,6 +54,8 @@ OVERLAP_NS = 8_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
+TEST_NS = 8_000_000_000
+"""During a drive it is asked so often whether the vehicle rolls."""
 LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
 """So many fixes show the receiver's slow error; more are not looked at."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
@@ -133,6 +144,8 @@ class Motion:
         self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._given_up_ns = 0
+        self._tested_ns, self._rolls = 0, vehicle.rolls
+        """When it was last asked whether the vehicle rolls, and whether it may."""
 
     # Measurements
 
@@ -233,7 +246,7 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount)
+        return self._courses.mounting(self._mount) if self._rolls else None
 
     @property
     def doubts(self) -> list[str]:
@@ -250,6 +263,8 @@ class Motion:
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
         found = [*self.units.notes, *self._receiver.notes]
+        if self._vehicle.rolls and not self._rolls:
+            found.append("the vehicle moves sideways: that it rolls is not used")
         if not self._given_up_ns:
             return found
         seconds = self._given_up_ns / 1e9
@@ -346,9 +361,9 @@ class Motion:
             last: nodes are not estimated once more, with those that follow.
         """
         if self._rolling is None:
-            self._rolling = begin(self._nodes, rolls=self._vehicle.rolls)
+            self._rolling = begin(self._nodes, rolls=self._rolls)
             if self._rolling is not None:
-                first, self._prior = 0, None
+                first, self._prior, self._rolls = 0, None, self._rolling.travel is not None
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
         # Times that a mounting is corrected at once: each halves what is left.
@@ -360,7 +375,7 @@ class Motion:
             optimum = self._optimum(first, rounds)
         # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
         if self._rolling is not None and optimum.cost > 30.0 * len(optimum.nodes):
-            other = begin(self._nodes[first:], rolls=self._vehicle.rolls)
+            other = begin(self._nodes[first:], rolls=self._rolls)
             if other is not None:
                 self._rolling, self._prior = other, None if first == 0 else self._prior
                 optimum = self._optimum(first, ROUNDS)
@@ -371,6 +386,14 @@ class Motion:
     def _agreed(self, first: int, rounds: int) -> Optimum:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
+        now_ns = self._nodes[-1].time_ns
+        if self._rolling is not None and (self._pace.whole or now_ns - self._tested_ns > TEST_NS):
+            self._tested_ns = now_ns
+            if not rolls_so(optimum):
+                self._rolls, self._rolling = False, Rolling(None)
+                if not self._pace.whole:  # what stands for the nodes before was misled
+                    self._prior, self._rolling = None, begin(self._nodes, rolls=False)
+                optimum = self._optimum(first, ROUNDS)
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
             if wrong is not None:
@@ -412,7 +435,7 @@ class Motion:
         """The optimum of some nodes, written into them."""
         nodes, prior = self._nodes[first:stop], self._prior if first == 0 else None
         if prior is None and first:
-            heading_rad = ANY_RAD if self._rolling is None else 0.05
+            heading_rad = ANY_RAD if self._rolling is None else 0.05 if self._rolls else 0.3
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=heading_rad, place_m=5.0, known_bias=True)
         elif prior is None:
             # Without any fix nothing depends on where it begins.

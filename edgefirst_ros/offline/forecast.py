@@ -34,7 +34,7 @@ def outline(
     """The report of a conversion that is not made.
 
     Only the pictures of the samples that ``writer`` gets are decoded: some at regular times. In the report, a
-    message that a dataset would have is counted as unpaired or written. Poses are estimated in one pass.
+    message that a dataset would have is counted as unpaired or written.
 
     Args:
         places: recordings, or folders of them, as paths or URLs, or an open drive.
@@ -52,7 +52,6 @@ def outline(
     inputs = open_recordings(places, config, excerpt)
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
-    one_pass = config.model_copy(update={"ego": config.ego.model_copy(update={"smoothing": "lag"})})
     times_ns = _times_ns(drives) if writer is not None else []
     dues: dict[str, deque[int]] = defaultdict(lambda: deque(times_ns))
 
@@ -65,7 +64,7 @@ def outline(
             due.popleft()
         return True
 
-    pipeline = Pipeline(one_pass, [] if writer is None else [writer], shown=is_shown)
+    pipeline = Pipeline(config, [] if writer is None else [writer], shown=is_shown)
     pipeline.notes += inputs.notes
     try:
         interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
