@@ -37,6 +37,8 @@ NORTH_RAD = math.radians(30)
 """Its north at first: magnetic, beside iron, or mounted a little turned; one that is any is found, too."""
 NORTH_WALK = math.radians(0.25)
 """Drift of an AHRS's north, rad/√s: magnets along the road."""
+IRON = 0.1
+"""And for each radian that it turns: iron beside its magnetometer turns with it."""
 READING_RAD = math.radians(0.4)
 """Noise of an AHRS from one reading to the next."""
 STEADY_NS = 1_000_000_000
@@ -323,7 +325,7 @@ def _drift(
     *,
     constant_s: float,
     sigmas: Floats,
-    walk: float | None = None,
+    walked: float | None = None,
 ) -> None:
     """Ornstein-Uhlenbeck processes from a node to the next; that of the heading may walk instead.
 
@@ -337,8 +339,8 @@ def _drift(
     kept = math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
     near = np.where(sigmas > 0, sigmas * math.sqrt((1 - kept * kept) / kept), LOOSE)
     alone = np.where(sigmas > 0, sigmas * math.sqrt(2 * (1 + kept) / (1 - kept)), PINNED)
-    if walk is not None:
-        near[2], alone[2] = walk * math.sqrt(apart_s), LOOSE
+    if walked is not None:
+        near[2], alone[2] = walked, LOOSE
     first, second = key(kind, ends[0]), key(kind, ends[1])
     graph.add(gtsam.BetweenFactorPose3(first, second, _NOWHERE, _model(*near)))
     for each in (first, second):
@@ -354,7 +356,10 @@ def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, 
         graph.add(gtsam.PriorFactorPose3(key("o", node), _NOWHERE, begun))
     else:
         sigmas = np.array([TILT_RAD, TILT_RAD, NORTH_RAD, 0.0, 0.0, 0.0])
-        _drift(graph, "o", (turned, node), constant_s=TILT_S, sigmas=sigmas, walk=NORTH_WALK)
+        walked = NORTH_WALK * math.sqrt((node.time_ns - turned.time_ns) / 1e9)
+        if turned.orientation is not None:
+            walked += IRON * float(np.linalg.norm(gtsam.Rot3.Logmap(turned.orientation.between(reading))))
+        _drift(graph, "o", (turned, node), constant_s=TILT_S, sigmas=sigmas, walked=walked)
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
@@ -430,7 +435,7 @@ class Optimum:
                 self._write()
                 self._graph = factors(nodes, prior, rolling, ends=True)
             before, self.cost = self.cost, self._error()
-            if self.cost == math.inf or abs(before - self.cost) < max(1e-3 * self.cost, 0.05):
+            if self.cost == math.inf or abs(before - self.cost) < max((1e-4 if far else 1e-3) * self.cost, 0.05):
                 break
         self._write()
 

@@ -35,6 +35,8 @@ GYRO, FORCE = 1.5e-4, 0.01
 """Least noise of rates, rad/s/√Hz, and forces, m/s²/√Hz: twice a MEMS sensor's own, for vibration."""
 VIBRATION, CALM_S = 2.0, 0.5
 """Noise is so much larger than the sensor's own, which is the least scatter of its samples over this time."""
+SCALE = 0.05
+"""A gyroscope is wrong by 3 % of what it measures, for seconds: rad/s/√Hz for each rad/s."""
 BLIND_TURN, BLIND_SWAY = 0.3, 0.02
 """Without a gyroscope: yaw rate, and roll and pitch rates, rad/s/√Hz: a car turns round in ten seconds."""
 BLIND_FORCE = 1.5
@@ -159,8 +161,12 @@ class Preintegrator:
         found = []
         for number, (start, end) in enumerate(pairwise([*starts.tolist(), len(owner)])):
             turns, feels = known[number].tolist()
+            turning: tuple[float, ...] = (BLIND_SWAY, BLIND_SWAY, BLIND_TURN)
+            if turns:
+                fastest = np.abs(rate[start:end]).max(axis=0).tolist()
+                turning = tuple(float(f"{math.hypot(gyro, SCALE * each):.1e}") for each in fastest)
             pim = gtsam.PreintegratedImuMeasurements(
-                _parameters(gravity_m_s2, gyro if turns else None, push if feels else BLIND_FORCE)
+                _parameters(gravity_m_s2, turning, push if feels else BLIND_FORCE)
             )
             rows, turns_at, due_s = [], [], ROW_NS / 1e9
             for index, at_s in enumerate(until_s[start:end].tolist(), start):
@@ -269,10 +275,9 @@ def _rates(orientations: Floats, dt_s: Floats) -> Floats:
     return np.array(between) / np.maximum(dt_s, 1e-9)[:, None]
 
 
-@lru_cache(1000)
-def _parameters(gravity_m_s2: float, gyro: float | None, push: float) -> gtsam.PreintegrationParams:
+@lru_cache(10_000)
+def _parameters(gravity_m_s2: float, turning: tuple[float, ...], push: float) -> gtsam.PreintegrationParams:
     made = gtsam.PreintegrationParams.MakeSharedU(gravity_m_s2)
-    turning = (BLIND_SWAY, BLIND_SWAY, BLIND_TURN) if gyro is None else (gyro,) * 3
     made.setGyroscopeCovariance(np.diag(np.square(turning)))
     made.setAccelerometerCovariance(np.eye(3) * push**2)
     made.setIntegrationCovariance(np.eye(3) * 1e-6)

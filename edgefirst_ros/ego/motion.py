@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 
@@ -54,6 +54,10 @@ OVERLAP_NS = 8_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
+NORTHS_DEG, SURE_RAD, MOST_NORTHS = 5.0, math.radians(2), 60
+"""An AHRS errs by less, where the heading is as sure as the second; of so many readings."""
+LATE_S, SURELY, FEW = 0.25, 0.95, 400
+"""Fixes are this late against the IMU if all costs less than the second's share then, of so many nodes."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
 LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
@@ -146,6 +150,10 @@ class Motion:
         self._given_up_ns = 0
         self._tested_ns, self._rolls = 0, vehicle.rolls
         """When it was last asked whether the vehicle rolls, and whether it may."""
+        self._turned: list[float] = []
+        """By how much the AHRS's north was turned where the heading was sure, radians."""
+        self._late_s, self._astray = 0.0, False
+        """How late fixes are, and whether most are far from the way: of a whole drive."""
 
     # Measurements
 
@@ -251,13 +259,7 @@ class Motion:
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes poses wrong."""
-        slow_m = self._receiver.slow_m
-        astray = (
-            f"fixes are up to {2 * slow_m:,.0f} m beside the estimated way for long, as no receiver is: IMU, "
-            "fixes or odometry are wrong"
-        )
-        # Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less.
-        return [astray] if slow_m > 8.0 else []
+        return self.units.contradictions if math.isnan(self.units.rate) else []
 
     @property
     def notes(self) -> list[str]:
@@ -308,6 +310,8 @@ class Motion:
             if final or self._receiver.datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
+            if self.misled():
+                self._relearn()
         elif now_ns - self._nodes[0].time_ns > self._pace.keep_ns + 2 * self._pace.reach_ns:
             self._publish(self._index(now_ns - self._pace.reach_ns))
 
@@ -387,12 +391,13 @@ class Motion:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
         now_ns = self._nodes[-1].time_ns
-        if self._rolling is not None and (self._pace.whole or now_ns - self._tested_ns > TEST_NS):
+        if self._rolling is not None and now_ns - self._tested_ns > TEST_NS:
             self._tested_ns = now_ns
             if not rolls_so(optimum):
-                self._rolls, self._rolling = False, Rolling(None)
-                if not self._pace.whole:  # what stands for the nodes before was misled
-                    self._prior, self._rolling = None, begin(self._nodes, rolls=False)
+                # What stands for nodes before these was misled.
+                self._rolls, self._prior = False, None
+                anew = begin(self._nodes[first:], rolls=False)
+                self._rolling = anew or (Rolling(None) if self._pace.whole else None)
                 optimum = self._optimum(first, ROUNDS)
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
@@ -408,6 +413,22 @@ class Motion:
             optimum = self._optimum(first, rounds)
         return optimum
 
+    def misled(self) -> bool:
+        """Find what contradicts all else, which is then used no more; whether there is any."""
+        norths = np.degrees(np.unwrap(self._turned)) if len(self._turned) > 10 else np.zeros(1)
+        off_deg = float(norths.std())
+        if off_deg > NORTHS_DEG and self.units.oriented:
+            ahrs = f"the IMU's orientations err by {off_deg:.0f}°, as its rates and the fixes show"
+            self.units.distrust(f"{ahrs}: they are not used", wholly=False)
+        elif self._late_s > LATE_S and not self.units.late_ns:
+            self.units.late_ns = round(self._late_s * 1e9)
+        elif self._astray and not math.isnan(self.units.rate):
+            imu = "the IMU contradicts fixes that a vehicle could have driven"
+            self.units.distrust(f"{imu}: it is not used", wholly=True)
+        else:
+            return False
+        return True
+
     def _relearn(self) -> None:
         """Begin again where the IMU is found to measure something else, which has led the estimate astray."""
         if self._learnt == self.units.notes:
@@ -416,7 +437,7 @@ class Motion:
         if self._nodes:
             self._receiver.tell()
             self._receiver.drop(self._nodes[-1].time_ns)
-            self._courses = Courses()
+            self._courses, self._turned, self._rolls = Courses(), [], self._vehicle.rolls
             self._begin_again()
 
     def _give_up(self) -> None:
@@ -442,7 +463,9 @@ class Motion:
             fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
             prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
-        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds)
+        # Without the rule headings take longer.
+        far = self._rolling is not None and not self._rolls
+        return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds + 4 * far, far=far)
 
     def _stand(self, optimum: Optimum) -> set[bool]:
         """Find where the vehicle stands: a quiet IMU, hardly any way, and a velocity that may be zero.
@@ -535,25 +558,53 @@ class Motion:
             self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
         else:
             self._prior = optimum.prior_at(cut)
+        self._turn(optimum, cut)
         self._drop(cut)
 
     def _publish(self, stop: int) -> None:
         """Estimate all nodes of the window at once, and publish those before one."""
         try:
+            self._tested_ns = 0
             optimum = self._solve(0, last=True)
             # White noise that is a tenth too large would pass for the slow error.
             self._receiver.learn(self._nodes[0].time_ns, least=0.0)
             enough = self._evident()
+            self._late_s = self._lateness(enough)
             if enough and self._receiver.explain(self._optimum(0, 0, enough)):
                 optimum = self._solve(0, last=True)
         except NO_OPTIMUM:
             self._give_up()
             return
+        self._astray, _ = self._astray or self._receiver.astray, self._turn(optimum, stop)
         self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
         self._path.replace(*self._rows(optimum, self._nodes[:stop]))
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
+
+    def _turn(self, optimum: Optimum, stop: int) -> None:
+        """Keep how the AHRS's north is turned at nodes before one, if the heading is sure."""
+        sure = self._rolling is not None and optimum.heading_sigma_rad(self._nodes[stop - 1]) < SURE_RAD
+        norths = [each.north.rotation().yaw() for each in self._nodes[:stop] if sure and each.north is not None]
+        self._turned = [*self._turned, *norths][-MOST_NORTHS:]
+
+    def _lateness(self, count: int) -> float:
+        """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
+        costs: list[float] = []
+        for late_s in (0.0, 0.5, 1.0) if count else ():
+            nodes = [replace(node) for node in self._nodes[: min(count, FEW)]]
+            for node in nodes:
+                if node.place is not None:
+                    ahead_m = node.place.position_m + late_s * node.velocity_m_s
+                    node.place = replace(node.place, position_m=ahead_m)
+            prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
+            costs.append(Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost)
+            if costs[-1] > costs[0]:
+                break
+        if len(costs) < 3 or min(costs) > costs[0] * SURELY:
+            return 0.0
+        bend = max(costs[0] - 2 * costs[1] + costs[2], 1e-6)
+        return (3 * costs[0] - 4 * costs[1] + costs[2]) / 4 / bend
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
@@ -588,18 +639,23 @@ def solve(
         proceed: called now and then; False stops, and the result is then no estimate.
     """
     units = Units(rig_from_imu_xyzw)
+    learner: Units | Motion = units
     motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, units)
     # What the drive tells of its IMU is known before anything is estimated.
-    motion.oriented, motion.odometer = log.oriented, log.odometer
-    for learner in (units, motion):
-        motion.oriented = motion.oriented and units.oriented
-        for part in log.measured(oriented=learner is units or motion.oriented):
+    while True:
+        motion.oriented, motion.odometer = log.oriented and units.oriented, log.odometer
+        oriented = learner is units or motion.oriented
+        for part in log.measured(oriented=oriented, late_ns=units.late_ns):
             if len(part) == 3:
                 learner.add_fix(*part)
             else:
                 learner.add_samples(*part)
             if not proceed():
                 return Motion(vehicle, rig_from_imu_xyzw)
-    motion.finish()
+        if learner is motion:
+            motion.finish()
+            if not motion.misled():
+                break
+        learner = motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, units)
     motion.refusals = {arrival: reason for arrival, reason in motion.judged() if reason is not None}
     return motion

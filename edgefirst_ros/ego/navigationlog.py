@@ -303,10 +303,10 @@ class NavigationLog:
             yield times_ns, rows
 
     def measured(
-        self, *, oriented: bool = True
+        self, *, oriented: bool = True, late_ns: int = 0
     ) -> Iterator[tuple[list[int], Floats] | tuple[int, int, NavSatFix]]:
-        """Samples as ``samples`` gives them, and fixes as ``fixes`` does, in order of time."""
-        fixes = self.fixes()
+        """Samples as ``samples`` gives them, and fixes as ``fixes`` does but earlier, in order of time."""
+        fixes = ((time_ns - late_ns, arrival, fix) for time_ns, arrival, fix in self.fixes())
         fix = next(fixes, None)
         for times_ns, samples in self.samples(oriented=oriented):
             start = 0

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import GeoPoint
 
+SETTLED, LEAPT_M = 50, 15.0
+"""After so many fixes a height that differs by so much from the last, within two seconds, has leapt."""
 ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""
 SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
@@ -43,6 +45,7 @@ class _Candidate:
 
     Attributes:
         epoch: all fixes of its epoch, which contradict each other; of them one at most is chosen.
+        off_up_m: by how much its height contradicts the motion; it is believed all the same.
         repeats: it repeats the last position to the last digit, so it may be frozen.
         chosen: nothing but the motion speaks against it.
         refused: the motion does.
@@ -54,6 +57,7 @@ class _Candidate:
     epoch: list[_Candidate]
     repeats: bool
     chosen: bool
+    off_up_m: float = 0.0
     believed: bool = False
     refused: bool = False
     told: bool = False
@@ -72,7 +76,9 @@ class Receiver:
     """
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
-        self._altitude_m = math.nan
+        self._altitude_m, self._latest_ns = math.nan, 0
+        self._raised_m, self._leapt_m, self._leaps = 0.0, 0.0, 0
+        """What is added to heights, the farthest that they leapt, and how often."""
         self.datum: Fix | None = None
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
@@ -91,17 +97,29 @@ class Receiver:
 
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
-        taken = judged(time_ns, arrival, fix, self._altitude_m)
+        level = replace(fix, altitude_m=fix.altitude_m + self._leap_m(time_ns, fix.altitude_m))
+        taken = judged(time_ns, arrival, level, self._altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
-        self._altitude_m = taken.point.altitude_m
+        self._altitude_m, self._latest_ns = taken.point.altitude_m, time_ns
         if self._is_new(taken):
             return taken
         if self._epoch[0].told or any(math.dist(taken.ecef, each.fix.ecef) < SAME_M for each in self._epoch):
             self._judged.append((arrival, Reason.SAME_EPOCH))
             return None
         return taken
+
+    def _leap_m(self, time_ns: int, altitude_m: float) -> float:
+        """What makes a height go on from the last: a receiver's may leap from the ellipsoid to the geoid."""
+        off_m = self._altitude_m - altitude_m
+        settled = self._past_ns or len(self._candidates) > SETTLED
+        if time_ns - self._latest_ns > ALONE_NS or not settled:
+            self._raised_m = 0.0
+        elif abs(off_m - self._raised_m) > LEAPT_M:
+            self._raised_m = 0.0 if abs(off_m) < LEAPT_M else off_m
+            self._leaps, self._leapt_m = self._leaps + 1, max(self._leapt_m, abs(off_m))
+        return self._raised_m
 
     def _is_new(self, fix: Fix) -> bool:
         """Whether an epoch begins with a fix."""
@@ -136,12 +154,20 @@ class Receiver:
         again = (
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
-        return [refused] * bool(self._outliers) + [again] * bool(self._restarts)
+        leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m ({self._leaps}): they are taken to go on"
+        return (
+            [refused] * bool(self._outliers) + [again] * bool(self._restarts) + [leapt] * bool(self._leaps)
+        )
 
     @property
-    def slow_m(self) -> float:
-        """Standard deviation of the slow error that fixes without one of their own seem to have."""
-        return float(self.white_m[0]) * self._wander
+    def astray(self) -> bool:
+        """Whether most fixes that a vehicle could have driven are far from the estimated way.
+
+        No receiver is so far off for long: reflections between houses shift fixes by less than 7 m.
+        """
+        may_be = [each for each in self._candidates if each.chosen and not each.repeats]
+        refused = sum(not each.believed for each in may_be)
+        return float(self.white_m[0]) * self._wander > 7.0 or refused > 0.25 * len(may_be)
 
     def fixes_ns(self) -> list[int]:
         """Times of believed fixes that are not forgotten."""
@@ -195,7 +221,7 @@ class Receiver:
             each.node.place = None
             if not (each.repeats and each.node.standing):
                 white_m, wander_m = self._noise(each.fix)
-                white_m = white_m * (REPEATED if each.repeats else 1.0)
+                white_m = np.hypot(white_m * (REPEATED if each.repeats else 1.0), (0.0, 0.0, each.off_up_m))
                 each.node.place = Place(self._place(each.fix), white_m, wander_m, self._antenna_m)
 
     def _noise(self, fix: Fix) -> tuple[Floats, Floats]:
@@ -231,10 +257,11 @@ class Receiver:
                 if not each.told and (stands, is_new) != (each.believed, each.node.place is not None):
                     each.refused, changed = not stands, True
                     self._believe(each, believed=stands)
-            elif level_m <= most_m and up_m <= most_up_m:
+            elif level_m <= most_m:
                 run = []
-                if not each.believed and not each.told:
-                    each.refused, changed = False, True
+                is_off = up_m > most_up_m and not each.off_up_m
+                if (is_off or not each.believed) and not each.told:
+                    each.refused, changed, each.off_up_m = False, True, up_m if is_off else each.off_up_m
                     self._believe(each, believed=True)
             else:
                 run.append(each)

@@ -46,6 +46,10 @@ class Units:
     def __init__(self, rig_from_imu_xyzw: Quaternion | None = None) -> None:
         self.force = self.rate = 1.0
         self.oriented, self.is_down = True, False
+        self.late_ns = 0
+        """By how much fixes are later than their stamps say."""
+        self.contradictions: list[str] = []
+        """What the motion has shown of it."""
         self._mount = rot3(rig_from_imu_xyzw or (0.0, 0.0, 0.0, 1.0)).matrix()
         self._times: list[int] = []
         self._rows: list[Floats] = []
@@ -68,7 +72,11 @@ class Units:
     @property
     def notes(self) -> list[str]:
         """Sentences for the user."""
-        found = []
+        found = [*self.contradictions]
+        if self.late_ns:
+            found.append(f"fixes are {self.late_ns / 1e9:.1f} s late against the IMU, and taken so")
+        if found:
+            return found
         if math.isnan(self.force):
             found.append("the IMU's accelerations lack gravity, or are not in m/s²: they are not used")
         elif self.force != 1:
@@ -86,12 +94,19 @@ class Units:
         if self.force == self.rate == 1 and self.oriented and not self.is_down:
             return samples
         found: Floats = samples * np.repeat((1.0, self.rate, self.force), (4, 3, 3))
-        if not self.oriented:
-            found[:, :4] = np.nan
-        elif self.is_down:
+        if self.is_down:
             found[:, [5, 6, 8, 9]] *= -1
             found[:, :4] = self.rotation(found[:, :4])
+        if not self.oriented:
+            found[:, :4] = np.nan
         return found
+
+    def distrust(self, what: str, *, wholly: bool) -> None:
+        """Use its orientations, or all of it, no more, as the motion contradicts them."""
+        self.contradictions.append(what)
+        self.oriented = False
+        if wholly:
+            self.force = self.rate = math.nan
 
     def rotation(self, xyzw: Floats) -> Floats:
         """Orientations (..., 4) as REP 103 asks."""
@@ -184,6 +199,8 @@ class Units:
                 slope.add(mine, other)
 
     def _judge(self) -> None:
+        if self.contradictions:
+            return
         is_turn = any(each.is_near(DEGREE) for each in self._attitude) and not self._course.is_near(1.0)
         if self._fast > 1 or self._course.is_near(DEGREE) or is_turn:
             self.rate = DEGREE
