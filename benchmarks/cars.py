@@ -239,7 +239,7 @@ def times(length_s: float, extra: int) -> Floats:
 
 
 def moved(time_s: Floats, position: Floats, rotation: Floats, extra: int) -> Truth:
-    """What an IMU feels of a motion at even times; so many at both ends are only for differences and means."""
+    """What an IMU feels of a motion at even times, of which so many at both ends are only for differences."""
     step_s = float(time_s[1] - time_s[0])
     velocity = np.gradient(position, step_s, axis=0)
     acceleration = np.zeros_like(position)

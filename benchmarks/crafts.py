@@ -10,7 +10,18 @@ from dataclasses import replace
 
 import cars
 import numpy as np
-from cars import GRAVITY_M_S2, IMU_HZ, MEMS, SUBSTEPS, AhrsKind, DriveKind, Floats, FixKind, Truth, exponential
+from cars import (
+    GRAVITY_M_S2,
+    IMU_HZ,
+    MEMS,
+    SUBSTEPS,
+    AhrsKind,
+    DriveKind,
+    FixKind,
+    Floats,
+    Truth,
+    exponential,
+)
 
 EXTRA = 2 * SUBSTEPS
 RECEIVER = FixKind(white_m=0.8, wander_m=1.5, declares=True)
@@ -31,12 +42,15 @@ def _about(axis: int, angles: Floats) -> Floats:
     return exponential(vectors)
 
 
-def _afloat(seed: int, time_s: Floats, ahead: Floats, turning: Floats, roll_deg: float, period_s: float) -> Truth:
+def _afloat(
+    seed: int, time_s: Floats, through: tuple[Floats, Floats], *, roll_deg: float, period_s: float
+) -> Truth:
     """Something that water carries: a current, leeway in bends, and waves that roll, pitch and heave it."""
-    rng, step_s = np.random.default_rng([seed, 9]), 1 / (IMU_HZ * SUBSTEPS)
+    rng, step_s, (ahead, turning) = np.random.default_rng([seed, 9]), 1 / (IMU_HZ * SUBSTEPS), through
     current = 0.6 * np.exp(1j * rng.uniform(-np.pi, np.pi))
     waves = [np.sin(2 * np.pi * time_s / (period_s * f) + rng.uniform(0, 6)) for f in (1.0, 1.17, 0.83, 1.3)]
-    heading = cars.summed(turning, step_s) + rng.uniform(-np.pi, np.pi) + math.radians(roll_deg / 4) * waves[3]
+    heading = cars.summed(turning, step_s) + rng.uniform(-np.pi, np.pi)
+    heading += math.radians(roll_deg / 4) * waves[3]
     aside = -1.5 * turning * np.clip(ahead / 3, -1, 1)
     ground = (ahead + 1j * aside) * np.exp(1j * heading) + current
     place = cars.summed(ground.real, step_s) + 1j * cars.summed(ground.imag, step_s)
@@ -48,7 +62,8 @@ def _afloat(seed: int, time_s: Floats, ahead: Floats, turning: Floats, roll_deg:
 def boat(seed: int, length_s: float) -> Truth:
     """At 1 to 5 m/s through water that flows at 0.6 m/s, rolling by 8°."""
     rng, time_s = np.random.default_rng([seed, 5]), cars.times(length_s, EXTRA)
-    return _afloat(seed, time_s, _eased(rng, time_s, 12, 1, 5), _eased(rng, time_s, 9, -0.15, 0.15), 8.0, 4.5)
+    through = _eased(rng, time_s, 12, 1, 5), _eased(rng, time_s, 9, -0.15, 0.15)
+    return _afloat(seed, time_s, through, roll_deg=8.0, period_s=4.5)
 
 
 def ferry(seed: int, length_s: float) -> Truth:
@@ -56,7 +71,8 @@ def ferry(seed: int, length_s: float) -> Truth:
     rng, time_s = np.random.default_rng([seed, 6]), cars.times(length_s, EXTRA)
     leg_s = length_s / 3
     ahead = 7.0 * np.clip(3 * np.sin(np.pi * np.maximum(time_s - 4, 0) / leg_s), -1, 1)
-    return _afloat(seed, time_s, ahead, _eased(rng, time_s, 20, -0.02, 0.02), 1.5, 8.0)
+    through = ahead, _eased(rng, time_s, 20, -0.02, 0.02)
+    return _afloat(seed, time_s, through, roll_deg=1.5, period_s=8.0)
 
 
 def drone(seed: int, length_s: float) -> Truth:
@@ -65,7 +81,8 @@ def drone(seed: int, length_s: float) -> Truth:
     step_s = 1 / (IMU_HZ * SUBSTEPS)
     speeds = [_eased(rng, time_s, 6, -most, most) for most in (7.0, 7.0, 1.5)]
     position = np.stack([cars.summed(speed, step_s) for speed in speeds], axis=1)
-    push = np.stack([np.gradient(speed, step_s) for speed in speeds], axis=1) + (0, 0, GRAVITY_M_S2)
+    push = np.stack([np.gradient(speed, step_s) for speed in speeds], axis=1)
+    push[:, 2] += GRAVITY_M_S2
     up = push / np.linalg.norm(push, axis=1)[:, None]
     heading = cars.summed(_eased(rng, time_s, 7, -0.5, 0.5), step_s) + rng.uniform(-np.pi, np.pi)
     left = np.cross(up, np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=1))
@@ -85,8 +102,8 @@ def cart(seed: int, length_s: float) -> Truth:
         ):
             share = (time_s - at_s) / long_s
             inside = (share > 0) & (share < 1)
-            shape = np.sin(np.pi * share) ** 2 if values is turning else np.clip(4 * np.sin(np.pi * share), 0, 1)
-            values[inside] = size * shape[inside]
+            wave = np.sin(np.pi * share[inside])
+            values[inside] = size * (wave**2 if values is turning else np.clip(4 * wave, 0, 1))
             at_s += long_s
     heading = cars.summed(turning, step_s) + rng.uniform(-np.pi, np.pi)
     east, north = (cars.summed(speed * of(heading), step_s) for of in (np.cos, np.sin))
@@ -103,7 +120,8 @@ def motorway(seed: int, length_s: float) -> Truth:
     east, north = (cars.summed(33.0 * of(course), step_s) for of in (np.cos, np.sin))
     shaken = 0.002 * np.sin(2 * np.pi * 1.4 * time_s) + 3e-5 * np.sin(2 * np.pi * 38.0 * time_s)
     roll = math.radians(0.5) * 33.0 * turning
-    return cars.moved(time_s, np.stack([east, north, shaken], axis=1), _about(2, heading) @ _about(0, roll), EXTRA)
+    position = np.stack([east, north, shaken], axis=1)
+    return cars.moved(time_s, position, _about(2, heading) @ _about(0, roll), EXTRA)
 
 
 SLOW = FixKind(white_m=0.3, wander_m=0.4, declares=True)

@@ -111,7 +111,8 @@ def _messages(drive: Drive) -> Iterator[Message]:
     """Fixes before samples of the same time, as they are read."""
     fixes = zip(drive.fixes.time_s.tolist(), drive.fixes.geodetic.tolist(), strict=True)
     for number, (at_s, (latitude_deg, longitude_deg, altitude_m)) in enumerate(fixes):
-        yield _ns(at_s), number, NavSatFix(latitude_deg, longitude_deg, altitude_m, 0, drive.kind.fixes.sigma_m)
+        fix = NavSatFix(latitude_deg, longitude_deg, altitude_m, 0, drive.kind.fixes.sigma_m)
+        yield _ns(at_s), number, fix
     if not len(drive.rate_rad_s):
         return
     rates, forces = drive.rate_rad_s.tolist(), drive.force_m_s2.tolist()

@@ -1,7 +1,8 @@
 """A plain factor graph over a drive, untuned: what the estimate must not be worse than.
 
 GTSAM's ``CombinedImuFactor`` between nodes and a robust ``GPSFactor`` at fixes; no orientation of an AHRS, no
-slow wander of the receiver, nothing of a car. The descent begins at the truth: no hypothesis is lost. Fixes that a receiver repeats to the last digit are left out.
+slow wander of the receiver, nothing of a car. The descent begins at the truth: no
+hypothesis is lost. Fixes that a receiver repeats to the last digit are left out.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
         rolling = Rolling(rolling.travel @ np.diag((-1.0, -1.0, 1.0)))
     for node, found in zip(nodes[first:], best.nodes, strict=False):
         node.pose, node.velocity_m_s, node.bias = found.pose, found.velocity_m_s, found.bias
-        node.slow, node.north = found.slow, found.north
+        node.slow = found.slow
     carry(nodes[: first + 1], first)
     last = first + len(several) - 1
     carry(nodes[last:], 0)
@@ -257,8 +257,6 @@ def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
     tried = [replace(node) for node in nodes]
     for node in tried:
         node.pose = gtsam.Pose3(about.compose(node.pose.rotation()), node.pose.translation())
-        if node.orientation is not None:
-            node.north = gtsam.Pose3(node.pose.rotation().compose(node.orientation.inverse()), np.zeros(3))
     return _optimum(tried, rolling)
 
 

@@ -115,8 +115,8 @@ class Vehicle:
     imu_m: Vector = (0.0, 0.0, 0.0)
 
 
-COURSE_M_S, COURSE_NS = 3.0, 1_000_000_000
-"""Courses are compared at this speed and distance in time: slower ones are as much slip and noise as way."""
+COURSE_NS = 1_000_000_000
+"""Directions are compared so often."""
 LEAST_DEG = 3.0
 SIGMAS = 4.0
 LEAST_SIGMA_RAD = math.radians(0.5)
@@ -150,48 +150,50 @@ class Mounting:
 
 
 class Courses:
-    """Directions of travel and up in the axes of the rotations that are written."""
+    """Directions of travel and up in the axes of the rotations that are written.
+
+    Attributes:
+        oriented: an AHRS tells these.
+    """
 
     def __init__(self) -> None:
         self._forward, self._up, self._count = np.zeros(3), np.zeros(3), 0
-        self._last_ns: int | None = None
+        self._last_ns, self.oriented = -(2**63), False
 
-    def add(self, nodes: Sequence[Node], rolling: Rolling | None) -> None:
-        """Take the courses of nodes that follow those before."""
-        if rolling is None:
-            return
-        oriented = any(node.segment is not None and node.segment.orientation for node in nodes)
+    def add(self, nodes: Sequence[Node], rolling: Rolling) -> None:
+        """Take nodes that follow those before, whose headings are sure."""
+        self.oriented |= any(node.segment is not None and node.segment.orientation for node in nodes)
+        travel = np.eye(3) if rolling.travel is None else rolling.travel
         for node in nodes:
-            speed = float(np.linalg.norm(node.velocity_m_s))
-            if speed < COURSE_M_S or node.segment is None or node.segment.quiet:
+            segment = node.segment
+            if segment is None or segment.quiet or node.time_ns - self._last_ns < COURSE_NS:
                 continue
-            if self._last_ns is not None and node.time_ns - self._last_ns < COURSE_NS:
-                continue
-            reading = node.segment.orientation
-            if oriented and reading is None:
+            true = node.pose.rotation().matrix()
+            if self.oriented and segment.orientation is None:
                 continue
             self._last_ns = node.time_ns
-            true = node.pose.rotation().matrix()
-            ahead = true[:, 0] if rolling.travel is None else true @ rolling.travel[:, 0]
-            course = node.velocity_m_s / math.copysign(speed, float(ahead @ node.velocity_m_s))
-            written = true if reading is None else reading.matrix()
-            forward, up = written.T @ course, written[2]
+            written = true if segment.orientation is None else segment.orientation.matrix()
+            forward, up = written.T @ true @ travel[:, 0], written[2]
             up = up - (up @ forward) * forward
             self._forward, self._up = self._forward + forward, self._up + up / np.linalg.norm(up)
             self._count += 1
+
+    @property
+    def scatter_rad(self) -> float:
+        """How much the directions of travel scatter; 0 if there are few."""
+        length = float(np.linalg.norm(self._forward)) / max(self._count, 1)
+        return 0.0 if self._count < 20 else math.sqrt(-2 * math.log(min(1.0, max(length, 1e-3))))
 
     def mounting(self, rig_from_imu_xyzw: Quaternion | None) -> Mounting | None:
         """The IMU's mounting as the drive so far shows it; None if it may be as configured."""
         if self._count < 5:
             return None
-        length = float(np.linalg.norm(self._forward)) / self._count
-        scatter = math.sqrt(max(0.0, -2 * math.log(min(1.0, max(length, 1e-3)))))
         forward = self._forward / np.linalg.norm(self._forward)
         up = self._up - (self._up @ forward) * forward
         up = up / np.linalg.norm(up)
         rig_from_configured = np.stack([forward, np.cross(up, forward), up])
         whole_deg = math.degrees(float(np.linalg.norm(gtsam.Rot3.Logmap(gtsam.Rot3(rig_from_configured)))))
-        sigma_deg = math.degrees(max(scatter / math.sqrt(self._count), LEAST_SIGMA_RAD))
+        sigma_deg = math.degrees(max(self.scatter_rad / math.sqrt(self._count), LEAST_SIGMA_RAD))
         if whole_deg < max(LEAST_DEG, SIGMAS * sigma_deg):
             return None
         configured: Quaternion = (0.0, 0.0, 0.0, 1.0) if rig_from_imu_xyzw is None else rig_from_imu_xyzw

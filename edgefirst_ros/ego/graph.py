@@ -31,20 +31,8 @@ HUBER = 3.0
 """Beyond this many standard deviations a fix, odometry, and the rule of rolling weigh less."""
 WANDER_S = 60.0
 """Time constant of a receiver's slow error: satellites and reflections change over a minute."""
-TILT_RAD, TILT_S = math.radians(1.0), 20.0
-"""An AHRS's roll and pitch, and how long such an error stays: it takes accelerations for gravity."""
-NORTH_RAD = math.radians(30)
-"""Its north at first: magnetic, beside iron, or mounted a little turned; one that is any is found, too."""
-NORTH_WALK = math.radians(0.25)
-"""Drift of an AHRS's north, rad/√s: magnets along the road."""
-IRON = 0.1
-"""And for each radian that it turns: iron beside its magnetometer turns with it."""
-READING_RAD = math.radians(0.4)
-"""Noise of an AHRS from one reading to the next."""
 STEADY_NS = 1_000_000_000
 """Biases and the slow error of fixes are taken to be the same for so long: they drift over minutes."""
-KNOT_NS = 2_000_000_000
-"""Distance of the readings that are used: the gyroscope tells how it turned in between."""
 SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
 """Motion across the direction of travel, m/s and share of the speed; the arm, times the rate, is added."""
 RISE_M_S, RISE = 0.15, 0.04
@@ -60,8 +48,7 @@ END = math.sqrt(2)
 LOOSE = 1e4
 """Standard deviation of what a factor does not tell."""
 PINNED = 1e-7
-"""Of what is zero by definition: the slow error's rotation, which has an arm of kilometres, and the place of
-an AHRS."""
+"""Of what is zero by definition: the slow error's rotation, which has an arm of kilometres."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +81,12 @@ class Node:
         segment: of the IMU since the node before; None for the first.
         begins_again: fixes disproved the motion up to here: position and velocity are taken as unknown.
         place: the believed fix.
-        orientation: of the AHRS, to ENU by its north, where it is used.
         moved: the way since the node before in its axes (3,), and its standard deviation, by the odometry.
         standing: the vehicle stands.
         pose: the rig in ENU.
         velocity_m_s: ENU (3,).
         bias: of force and rate.
         slow: the translation from where fixes show the rig, but for white noise, to where it is.
-        north: T_enu_ahrs, without translation.
     """
 
     index: int
@@ -110,14 +95,12 @@ class Node:
     segment: Segment | None = None
     begins_again: bool = False
     place: Place | None = None
-    orientation: gtsam.Rot3 | None = None
     moved: tuple[Floats, float] | None = None
     standing: bool = False
     pose: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
     velocity_m_s: Floats = field(default_factory=lambda: np.zeros(3))
     bias: gtsam.imuBias.ConstantBias = field(default_factory=gtsam.imuBias.ConstantBias)
     slow: gtsam.Pose3 = field(default_factory=gtsam.Pose3)
-    north: gtsam.Pose3 | None = None
 
     def __post_init__(self) -> None:
         if self.steady < 0:
@@ -131,13 +114,11 @@ class Prior:
     Attributes:
         factors: of it, and of the last offsets before it.
         shown: node with the last fix before.
-        turned: node with the last reading of the AHRS before.
         absorbed: the first node's own measurements are in it.
     """
 
     factors: gtsam.NonlinearFactorGraph
     shown: Node | None = None
-    turned: Node | None = None
     absorbed: bool = False
 
 
@@ -152,12 +133,12 @@ class Rolling:
     travel: Floats | None
 
 
-_KINDS = {kind: ord(kind) << 56 for kind in "xvbeo"}
+_KINDS = {kind: ord(kind) << 56 for kind in "xvbe"}
 _STEADY = frozenset("be")
 
 
 def key(kind: str, node: Node) -> int:
-    """The key of a node's pose (x), velocity (v), bias (b), ``slow`` (e) or ``north`` (o)."""
+    """The key of a node's pose (x), velocity (v), bias (b) or ``slow`` (e)."""
     return _KINDS[kind] | (node.steady if kind in _STEADY else node.index)
 
 
@@ -211,7 +192,6 @@ def factors(
     for before, node in pairwise(nodes):
         _move(graph, before, node, rolling, bound)
     own = nodes[1:] if prior.absorbed else nodes
-    turned = prior.turned
     for node in own:
         if node.place is not None:
             # Its rotation is told by nobody: the present one leaves no residual, and places the antenna.
@@ -219,16 +199,10 @@ def factors(
             seen = gtsam.Pose3(turned_here, node.place.rig_m(turned_here))
             white = _fix_noise(tuple(node.place.white_m))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
-        if node.orientation is not None:
-            _orient(graph, node, node.orientation, turned)
-            turned = node
         if node.standing:
             _stand(graph, node)
     if slow:
         _wander(graph, own, prior.shown, ends=ends)
-    if ends and turned is not None:
-        tilt = _model(*[TILT_RAD * END] * 2, *[LOOSE] * 4)
-        graph.add(gtsam.PriorFactorPose3(key("o", turned), _NOWHERE, tilt))
     return graph
 
 
@@ -325,9 +299,8 @@ def _drift(
     *,
     constant_s: float,
     sigmas: Floats,
-    walked: float | None = None,
 ) -> None:
-    """Ornstein-Uhlenbeck processes from a node to the next; that of the heading may walk instead.
+    """Ornstein-Uhlenbeck processes from a node to the next.
 
     What has a standard deviation of zero is pinned.
 
@@ -339,27 +312,10 @@ def _drift(
     kept = math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
     near = np.where(sigmas > 0, sigmas * math.sqrt((1 - kept * kept) / kept), LOOSE)
     alone = np.where(sigmas > 0, sigmas * math.sqrt(2 * (1 + kept) / (1 - kept)), PINNED)
-    if walked is not None:
-        near[2], alone[2] = walked, LOOSE
     first, second = key(kind, ends[0]), key(kind, ends[1])
     graph.add(gtsam.BetweenFactorPose3(first, second, _NOWHERE, _model(*near)))
     for each in (first, second):
         graph.add(gtsam.PriorFactorPose3(each, _NOWHERE, _model(*alone)))
-
-
-def _orient(graph: gtsam.NonlinearFactorGraph, node: Node, reading: gtsam.Rot3, turned: Node | None) -> None:
-    """An AHRS shows the rotation in a frame that is tilted a little and turned by any angle, both slowly."""
-    shown, read = gtsam.Pose3(reading, _ZERO), _model(*[READING_RAD] * 3, *[LOOSE * LOOSE] * 3)
-    graph.add(gtsam.BetweenFactorPose3(key("o", node), key("x", node), shown, read))
-    if turned is None:
-        begun = _model(*[TILT_RAD * END] * 2, NORTH_RAD, *[PINNED] * 3)
-        graph.add(gtsam.PriorFactorPose3(key("o", node), _NOWHERE, begun))
-    else:
-        sigmas = np.array([TILT_RAD, TILT_RAD, NORTH_RAD, 0.0, 0.0, 0.0])
-        walked = NORTH_WALK * math.sqrt((node.time_ns - turned.time_ns) / 1e9)
-        if turned.orientation is not None:
-            walked += IRON * float(np.linalg.norm(gtsam.Rot3.Logmap(turned.orientation.between(reading))))
-        _drift(graph, "o", (turned, node), constant_s=TILT_S, sigmas=sigmas, walked=walked)
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
@@ -373,8 +329,6 @@ def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
 def _variables(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[str, Node]]:
     """What a graph has, in the order in which it is eliminated: as soon as nothing later depends on it."""
     open_ = {} if prior.shown is None else {"e": prior.shown}
-    if prior.turned is not None and prior.turned.index != nodes[0].index:
-        yield "o", prior.turned
     for node in nodes:
         for kind in "be" if node.place is not None else "b":
             before = open_.get(kind)
@@ -382,14 +336,12 @@ def _variables(nodes: Sequence[Node], prior: Prior) -> Iterator[tuple[str, Node]
                 open_[kind] = node
                 if before is not None:
                     yield kind, before
-        if node.orientation is not None:
-            yield "o", node
         yield "v", node
         yield "x", node
     yield from open_.items()
 
 
-_FIELDS = {"x": "pose", "v": "velocity_m_s", "b": "bias", "e": "slow", "o": "north"}
+_FIELDS = {"x": "pose", "v": "velocity_m_s", "b": "bias", "e": "slow"}
 
 
 class Optimum:
@@ -418,11 +370,9 @@ class Optimum:
         self.nodes, self._prior, self.rolling = nodes, prior, rolling
         self._graph = factors(nodes, prior, rolling, ends=True)
         self._values, self._order = gtsam.Values(), gtsam.Ordering()
-        north = next((node.north for node in reversed(nodes) if node.north is not None), _NOWHERE)
         for kind, node in _variables(nodes, prior):
-            of, value = key(kind, node), getattr(node, _FIELDS[kind])
-            self._values.insert(of, north if value is None else value)
-            self._order.push_back(of)
+            self._values.insert(key(kind, node), getattr(node, _FIELDS[kind]))
+            self._order.push_back(key(kind, node))
         self._tree: gtsam.GaussianBayesTree | None = None
         self._net: gtsam.GaussianBayesNet | None = None
         self.cost = self._error()
@@ -435,7 +385,8 @@ class Optimum:
                 self._write()
                 self._graph = factors(nodes, prior, rolling, ends=True)
             before, self.cost = self.cost, self._error()
-            if self.cost == math.inf or abs(before - self.cost) < max((1e-4 if far else 1e-3) * self.cost, 0.05):
+            enough = (1e-4 if far else 1e-3) * self.cost
+            if self.cost == math.inf or abs(before - self.cost) < max(enough, 0.05):
                 break
         self._write()
 
@@ -463,9 +414,6 @@ class Optimum:
             node.bias = values.atConstantBias(key("b", node))
             if node.place is not None:
                 node.slow = values.atPose3(key("e", node))
-        for node in (*self.nodes, *([] if self._prior.turned is None else [self._prior.turned])):
-            if node.orientation is not None:
-                node.north = values.atPose3(key("o", node))
 
     def sigmas(self, nodes: Sequence[Node]) -> Floats:
         """Standard deviations (n, 6): ENU metres, and radians about the rig's axes.
@@ -559,13 +507,12 @@ class Optimum:
         past = self.nodes[: index + 1]
         last, before = past[-1], self._prior
         shown = next((node for node in reversed(past) if node.place is not None), before.shown)
-        turned = next((node for node in reversed(past) if node.orientation is not None), before.turned)
         kept = {key(kind, last) for kind in "xvb"}
-        kept |= {key(kind, node) for kind, node in (("e", shown), ("o", turned)) if node is not None}
+        kept |= set() if shown is None else {key("e", shown)}
         gone = gtsam.Ordering()
         for kind, node in _variables(past, before):
             if key(kind, node) not in kept:
                 gone.push_back(key(kind, node))
         linear = factors(past, before, self.rolling, ends=False).linearize(self._values)
         _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
-        return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, turned, True)
+        return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, True)

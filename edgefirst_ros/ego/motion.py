@@ -15,7 +15,6 @@ import numpy as np
 from edgefirst_ros.ego.beginning import (
     BACKWARDS_M_S,
     begin,
-    carry,
     headed,
     placed,
     rolls_so,
@@ -28,7 +27,6 @@ from edgefirst_ros.ego.graph import (
     ANY_RAD,
     FAR_M,
     FAST_M_S,
-    KNOT_NS,
     LEANING_RAD,
     STEADY_NS,
     Node,
@@ -54,18 +52,16 @@ OVERLAP_NS = 8_000_000_000
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
-NORTHS_DEG, SURE_RAD, MOST_NORTHS = 5.0, math.radians(2), 60
-"""An AHRS errs by less, where the heading is as sure as the second; of so many readings."""
-LATE_S, SURELY, FEW = 0.25, 0.95, 400
-"""Fixes are this late against the IMU if all costs less than the second's share then, of so many nodes."""
+NORTHS_DEG, SURE_RAD = 5.0, math.radians(2)
+"""An AHRS errs by less, where the heading is as sure as the second."""
+LATE_S, SURELY, FEW = (0.0, 0.5, 1.0), 0.95, 400
+"""Fixes may be so late against the IMU, if so many nodes cost less than the second's share then."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
 LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
 """So many fixes show the receiver's slow error; more are not looked at."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
-UPRIGHT = 0.9
-"""Cosine of the angle between an AHRS's up and the mean force: one that leans by more has other axes."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
 """What GTSAM and numpy raise where measurements contradict each other beyond all noise."""
 ROUNDS, FIRST_ROUNDS = 6, 2
@@ -140,18 +136,13 @@ class Motion:
         self._located = False
         self._due_ns: int | None = None
         self._steady_ns = 0
-        self._knot_ns: int | None = None
         self._gravity = STANDARD_GRAVITY_M_S2
-        self._felt = np.zeros(3)
-        """Sum of forces where the AHRS says up and north are."""
         self._path = Path()
         self._shift_m = np.zeros(3)
         self._courses = Courses()
         self._given_up_ns = 0
         self._tested_ns, self._rolls = 0, vehicle.rolls
         """When it was last asked whether the vehicle rolls, and whether it may."""
-        self._turned: list[float] = []
-        """By how much the AHRS's north was turned where the heading was sure, radians."""
         self._late_s, self._astray = 0.0, False
         """How late fixes are, and whether most are far from the way: of a whole drive."""
 
@@ -194,7 +185,6 @@ class Motion:
         if self._pace.whole and self._nodes:
             self._publish(len(self._nodes))
         self._receiver.tell()
-        self._courses.add(self._nodes, self._rolling)
 
     def _node(self, time_ns: int) -> Node:
         """The node at a time, which is not earlier than the last."""
@@ -224,14 +214,7 @@ class Motion:
         del self._times[:last]
         self._samples = [samples[last:]]
         for node, segment in zip(nodes[1:], segments, strict=True):
-            node.segment, reading = segment, segment.orientation
-            if reading is None:
-                continue
-            if segment.feels:
-                self._felt = self._felt + reading.matrix() @ segment.force_m_s2 * segment.dt_s
-            upright = self._felt[2] >= UPRIGHT * float(np.linalg.norm(self._felt))
-            if upright and (self._knot_ns is None or node.time_ns - self._knot_ns >= KNOT_NS):
-                node.orientation, self._knot_ns = reading, node.time_ns
+            node.segment = segment
 
     def _pass(self, time_ns: int) -> None:
         if self._due_ns is None:
@@ -254,7 +237,7 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        return self._courses.mounting(self._mount) if self._rolls else None
+        return self._courses.mounting(self._mount)
 
     @property
     def doubts(self) -> list[str]:
@@ -335,10 +318,6 @@ class Motion:
         start = self._solved
         if start == 0:
             upright(nodes)
-            reading = next((each for each in nodes if each.orientation is not None), None)
-            if reading is not None and reading.orientation is not None:
-                reading.pose = gtsam.Pose3(reading.orientation, np.zeros(3))
-                carry(nodes, nodes.index(reading))
         for before, node in zip(nodes[start - 1 :], nodes[start:], strict=False):
             if start == 0 or node.segment is None:
                 break
@@ -377,12 +356,6 @@ class Motion:
                 break
             self._rolling = turned
             optimum = self._optimum(first, rounds)
-        # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
-        if self._rolling is not None and optimum.cost > 30.0 * len(optimum.nodes):
-            other = begin(self._nodes[first:], rolls=self._rolls)
-            if other is not None:
-                self._rolling, self._prior = other, None if first == 0 else self._prior
-                optimum = self._optimum(first, ROUNDS)
         if not math.isfinite(optimum.cost):
             raise ValueError("the measurements have no optimum")
         return optimum
@@ -415,12 +388,11 @@ class Motion:
 
     def misled(self) -> bool:
         """Find what contradicts all else, which is then used no more; whether there is any."""
-        norths = np.degrees(np.unwrap(self._turned)) if len(self._turned) > 10 else np.zeros(1)
-        off_deg = float(norths.std())
-        if off_deg > NORTHS_DEG and self.units.oriented:
+        off_deg = math.degrees(self._courses.scatter_rad)
+        if off_deg > NORTHS_DEG and self._courses.oriented and self.units.oriented:
             ahrs = f"the IMU's orientations err by {off_deg:.0f}°, as its rates and the fixes show"
             self.units.distrust(f"{ahrs}: they are not used", wholly=False)
-        elif self._late_s > LATE_S and not self.units.late_ns:
+        elif self._late_s > 0 and not self.units.late_ns:
             self.units.late_ns = round(self._late_s * 1e9)
         elif self._astray and not math.isnan(self.units.rate):
             imu = "the IMU contradicts fixes that a vehicle could have driven"
@@ -437,7 +409,7 @@ class Motion:
         if self._nodes:
             self._receiver.tell()
             self._receiver.drop(self._nodes[-1].time_ns)
-            self._courses, self._turned, self._rolls = Courses(), [], self._vehicle.rolls
+            self._courses, self._rolls = Courses(), self._vehicle.rolls
             self._begin_again()
 
     def _give_up(self) -> None:
@@ -449,7 +421,7 @@ class Motion:
 
     def _begin_again(self) -> None:
         self._nodes = [Node(0, self._nodes[-1].time_ns)]
-        self._prior = self._rolling = self._knot_ns = None
+        self._prior = self._rolling = None
         self._count, self._integrated, self._solved, self._located = 1, 1, 0, False
 
     def _optimum(self, first: int, rounds: int, stop: int | None = None) -> Optimum:
@@ -513,7 +485,7 @@ class Motion:
         self.fixes_ns = self._receiver.fixes_ns()
         sigmas = optimum.sigmas(nodes)
         # Standing tells of no heading, though velocities that are nearly zero seem to.
-        unheaded = self._rolling is None and not any(node.orientation is not None for node in self._nodes)
+        unheaded = self._rolling is None
         arm_m = math.hypot(*self._vehicle.antenna_m)
         for row, node in zip(sigmas, nodes, strict=True):
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
@@ -524,21 +496,9 @@ class Motion:
                 row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
             # Where the antenna is, the rotation tells, whose error the fixes do not know of.
             row[:3] = np.hypot(row[:3], arm_m * min(float(row[3:].max()), 2.0))
-        times, rows = rows_of(nodes, sigmas, self._norths(nodes))
+        times, rows = rows_of(nodes, sigmas)
         rows[:, :3] -= self._shift_m
         return times, rows
-
-    def _norths(self, nodes: Sequence[Node]) -> Floats:
-        """By how much the AHRS's north is turned to the left at nodes, in radians; 0 without an AHRS."""
-        before = None if self._prior is None else self._prior.turned
-        knots = [each for each in (before, *self._nodes) if each is not None and each.north is not None]
-        if not knots:
-            return np.zeros(len(nodes))
-        angles = np.unwrap([each.north.rotation().yaw() for each in knots if each.north is not None])
-        base = knots[0].time_ns
-        known = [each.time_ns - base for each in knots]
-        found = np.interp([node.time_ns - base for node in nodes], known, angles)
-        return np.asarray(np.remainder(found + np.pi, 2 * np.pi) - np.pi)
 
     def _publish_lag(self, optimum: Optimum) -> None:
         """Publish the newest nodes: nobody waits longer for a pose than for the others."""
@@ -558,7 +518,7 @@ class Motion:
             self._prior = rough(node, tilt_rad=0.03, heading_rad=ANY_RAD, place_m=5.0, known_bias=True)
         else:
             self._prior = optimum.prior_at(cut)
-        self._turn(optimum, cut)
+        self._direct(optimum, cut)
         self._drop(cut)
 
     def _publish(self, stop: int) -> None:
@@ -575,23 +535,23 @@ class Motion:
         except NO_OPTIMUM:
             self._give_up()
             return
-        self._astray, _ = self._astray or self._receiver.astray, self._turn(optimum, stop)
+        self._astray |= self._receiver.astray
+        self._direct(optimum, stop)
         self._receiver.tell(math.inf if stop == len(self._nodes) else self._nodes[stop - 1].time_ns)
         self._path.replace(*self._rows(optimum, self._nodes[:stop]))
         if stop < len(self._nodes):
             self._prior = optimum.prior_at(stop - 1)
             self._drop(stop - 1)
 
-    def _turn(self, optimum: Optimum, stop: int) -> None:
-        """Keep how the AHRS's north is turned at nodes before one, if the heading is sure."""
-        sure = self._rolling is not None and optimum.heading_sigma_rad(self._nodes[stop - 1]) < SURE_RAD
-        norths = [each.north.rotation().yaw() for each in self._nodes[:stop] if sure and each.north is not None]
-        self._turned = [*self._turned, *norths][-MOST_NORTHS:]
+    def _direct(self, optimum: Optimum, stop: int) -> None:
+        """Compare the directions of nodes before one with those that are written, if they are sure."""
+        if self._rolling is not None and optimum.heading_sigma_rad(self._nodes[stop - 1]) < SURE_RAD:
+            self._courses.add(self._nodes[:stop], self._rolling)
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
         costs: list[float] = []
-        for late_s in (0.0, 0.5, 1.0) if count else ():
+        for late_s in LATE_S if count else ():
             nodes = [replace(node) for node in self._nodes[: min(count, FEW)]]
             for node in nodes:
                 if node.place is not None:
@@ -599,12 +559,12 @@ class Motion:
                     node.place = replace(node.place, position_m=ahead_m)
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
             costs.append(Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost)
-            if costs[-1] > costs[0]:
+            if late_s and costs[-1] > SURELY * costs[0]:
                 break
-        if len(costs) < 3 or min(costs) > costs[0] * SURELY:
+        if len(costs) < len(LATE_S):
             return 0.0
-        bend = max(costs[0] - 2 * costs[1] + costs[2], 1e-6)
-        return (3 * costs[0] - 4 * costs[1] + costs[2]) / 4 / bend
+        bend, slope, _ = np.polyfit(LATE_S, costs, 2).tolist()
+        return -slope / (2 * bend)
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
@@ -617,7 +577,6 @@ class Motion:
 
     def _drop(self, count: int) -> None:
         node = self._nodes[count]
-        self._courses.add(self._nodes[:count], self._rolling)
         self._receiver.drop(node.time_ns)
         del self._nodes[:count]
         self._solved -= count

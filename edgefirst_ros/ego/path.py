@@ -38,28 +38,22 @@ class Point:
     """Whether angular rates were measured then."""
 
 
-def rows_of(nodes: Sequence[Node], sigmas: Floats, norths_rad: Floats) -> tuple[list[int], Floats]:
+def rows_of(nodes: Sequence[Node], sigmas: Floats) -> tuple[list[int], Floats]:
     """Times and rows (n, 21) of nodes, and between them from what the IMU measured.
 
     Args:
         nodes: consecutive ones.
         sigmas: of theirs (n, 6).
-        norths_rad: by how much the AHRS's north is turned to the left there (n,): the rotation is given as if
-            it were right, so that nothing jumps where the AHRS falls silent, and its error is in the sigma.
     """
     table = np.zeros((len(nodes), COLUMNS))
-    axes = np.array([node.pose.rotation().matrix() for node in nodes]).reshape(-1, 3, 3)
-    turned = [
-        gtsam.Rot3.Rz(-north).compose(node.pose.rotation())
-        for node, north in zip(nodes, norths_rad.tolist(), strict=True)
-    ]
+    turned = [node.pose.rotation() for node in nodes]
+    axes = np.array([each.matrix() for each in turned]).reshape(-1, 3, 3)
     for row, node, turn in zip(table, nodes, turned, strict=True):
         row[0:3], row[3:6], row[6:10] = node.pose.translation(), node.velocity_m_s, quaternion(turn)
         if node.segment is not None and node.segment.turns:
             row[10:13], row[19] = node.segment.rate_rad_s - node.bias.gyroscope(), 1
         row[20] = node.begins_again
-    table[:, 13:16] = sigmas[:, :3]
-    table[:, 16:19] = np.hypot(sigmas[:, 3:], axes[:, 2] * norths_rad[:, None])
+    table[:, 13:19] = sigmas
     if len(table) > 1 and table[0, 19] == 0:
         table[0, 19], table[0, 10:13] = table[1, 19], table[1, 10:13]
     times = np.array([node.time_ns for node in nodes], np.int64)

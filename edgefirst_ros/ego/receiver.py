@@ -155,9 +155,7 @@ class Receiver:
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
         leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m ({self._leaps}): they are taken to go on"
-        return (
-            [refused] * bool(self._outliers) + [again] * bool(self._restarts) + [leapt] * bool(self._leaps)
-        )
+        return [refused] * bool(self._outliers) + [again] * bool(self._restarts) + [leapt] * bool(self._leaps)
 
     @property
     def astray(self) -> bool:

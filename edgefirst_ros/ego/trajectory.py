@@ -31,6 +31,8 @@ from edgefirst_ros.model.sample import EgoPose, PoseBasis
 
 SWIFT_NS = 250_000_000
 """Orientations further apart are not interpolated: rates and courses are more accurate."""
+AHRS_RAD: Vector = (math.radians(1), math.radians(1), math.radians(30))
+"""Standard deviations of an orientation while nothing shows the heading: magnetic, or beside iron."""
 MOST_GAP_NS = 5_000_000_000
 """Poses are interpolated over gaps up to this, and dead-reckoned in longer ones: a car may have turned."""
 RECKON_NS, RECKON_M = 20_000_000_000, 3.0
@@ -280,6 +282,8 @@ class Trajectory:
 
 def _of_written(rotation: Quaternion, point: Point) -> Vector:
     """Standard deviations of a rotation that is not the estimated one, from which it differs in error."""
+    if max(point.rotation_sigma_rad) > 0.6:
+        return AHRS_RAD
     off = gtsam.Rot3.Logmap(rot3(point.rotation_xyzw).between(rot3(rotation))).tolist()
     a, b, c = (math.hypot(*each) for each in zip(off, point.rotation_sigma_rad, strict=True))
     return a, b, c
