@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from edgefirst_ros.config.hints import ExistingTopic
@@ -232,6 +233,12 @@ class LiveCapture:
             EdgeFirstError: no session is in progress.
         """
         self._set_paused(paused=False)
+
+    def change_over(self, why: str) -> None:
+        """Begin another sequence of the session with the next message; nothing if it is paused."""
+        if self._open and not self._paused:
+            self._queue.call(partial(self._begin_pause, why))
+            self._queue.call(self._end_pause)
 
     def stop(self, timeout_s: float = STOP_S) -> list[Finished]:
         """Write what is queued, complete the session, and return the sessions completed since ``start``.
@@ -509,13 +516,13 @@ class LiveCapture:
             self._paused = paused
             self._queue.call(self._begin_pause if paused else self._end_pause)
 
-    def _begin_pause(self) -> None:
+    def _begin_pause(self, why: str = Reason.PAUSED) -> None:
         if self._job is None or self._pause is not None:
             return
         self._tail.end()
         self._split_point = SplitPoint()
         self._recording.pause()
-        self._pause = Pause(self._job, self._config, self._named_host, self._names.sequence)
+        self._pause = Pause(self._job, self._config, self._named_host, self._names.sequence, why)
 
     def _end_pause(self) -> None:
         pause, self._pause = self._pause, None

@@ -284,15 +284,16 @@ class Pause:
         config: whole.
         host: of the session.
         sequence: name of the session's first sequence.
+        why: the sequence under way ends.
     """
 
-    def __init__(self, job: Job, config: Config, host: str, sequence: str) -> None:
+    def __init__(self, job: Job, config: Config, host: str, sequence: str, why: str = Reason.PAUSED) -> None:
         self._pipeline = job.pipeline
         self._host = host
         self._sequence = sequence
         self._class_names = config.class_names
         self._routes = TopicMap(config, config.prefix or "")
-        self._pipeline.end_source(Reason.PAUSED)
+        self._pipeline.end_source(why)
         known, camera = self._pipeline.calibration, self._pipeline.camera
         self._context = calibration_context(config, camera, known)
 

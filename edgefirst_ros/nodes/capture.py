@@ -121,6 +121,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             depth=self._options.depth,
             unlisted=self._options.unlisted,
             record=self._record if self._config.record else None,
+            replaced=self._change_over,
         )
         plan = subscriptions.update()
         self._capture = LiveCapture(
@@ -308,6 +309,11 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
     def _record(self, message: RawMessage) -> None:
         if self._capture is not None:
             self._capture.record(message)
+
+    def _change_over(self, why: str) -> None:
+        log(self.get_logger(), Level.WARN, f"{why}: another sequence begins")
+        if self._capture is not None:
+            self._capture.change_over(why)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview

@@ -50,7 +50,8 @@ class Listener:
             message_class = self._graph.message_class(kind)
             if message_class is None or not self.look.topics[topic].can_be_decoded:
                 continue
-            qos = receiving_qos(DEPTH, latched=any(offer.latched for offer in offers))
+            latched, reliable = (any(o.latched for o in offers), all(o.reliable for o in offers))
+            qos = receiving_qos(DEPTH, latched=latched, reliable=latched or reliable)
             self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
 
     def _taking(self, topic: str, kind: str) -> Callable[[bytes, Mapping[str, int]], None]:
