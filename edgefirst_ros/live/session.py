@@ -245,7 +245,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
         job: the session's job.
         config: the capture's configuration.
         why: why the session ended, for the report.
-        recorded: the session's recording, which has been ended.
+        recorded: returns the session's recording, which has been ended.
 
     Raises:
         WriteError: the output cannot be written.
@@ -262,7 +262,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
     given_up = job.pipeline.fanout.given_up
     warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
-    recording = recorded.result()
+    recording = recorded()
     if recording is not None:
         head["recording"] = recording_report(recording)
         warnings += recording.warnings

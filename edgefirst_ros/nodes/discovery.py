@@ -218,12 +218,9 @@ def expected_type(rule: TopicRule) -> str:
 
 def history_depth(rule: TopicRule, kind: str) -> int:
     """QoS history depth that lasts ``STALL_S`` at the expected rate, and at any rate usual for the type."""
-    if rule.role in EGO_ROLES | CONTEXT_ROLES:
-        least = DEPTH_SMALL
-    elif rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image":
-        least = DEPTH_STREAM
-    else:
-        least = DEPTH
+    is_stream = rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image"
+    least = DEPTH_STREAM if is_stream else DEPTH
+    least = DEPTH_SMALL if rule.role in EGO_ROLES | CONTEXT_ROLES else least
     return min(DEPTH_MOST, max(least, math.ceil(min(STALL_S * rule.expected_hz, DEPTH_MOST))))
 
 

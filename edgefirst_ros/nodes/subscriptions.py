@@ -225,6 +225,8 @@ class Subscriptions:
         return several
 
     def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[ExistingTopic]:
+        """Topics of this robot: those of others are none that one of its entries means."""
+        root = "/".join(filter(None, (self._node.get_namespace().rstrip("/"), self.plan.prefix)))
         taken: set[str] = set()
         seen: list[ExistingTopic] = []
         for each in found:
@@ -235,7 +237,8 @@ class Subscriptions:
         seen += [
             ExistingTopic(topic, kind)
             for topic, kinds in self._graph.topics()
-            if topic not in taken and not self._graph.is_own(topic) and self._node.count_publishers(topic)
+            if topic.startswith(f"{root}/") and topic not in taken and not self._graph.is_own(topic)
+            if self._node.count_publishers(topic)
             for kind in kinds
         ]
         return seen
