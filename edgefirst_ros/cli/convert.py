@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ from edgefirst_ros.model.errors import ConfigError
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.inputs import Places
+    from edgefirst_ros.sources.location import Location
     from edgefirst_ros.sources.recording import Excerpt
     from edgefirst_ros.sources.suggest import Suggestion
 
@@ -230,7 +232,7 @@ def convert(
         from edgefirst_ros.offline.convert import convert as run_convert
 
         notes = []
-        config, suggestion = _configured(recordings, config_file, chosen, notes)
+        config, suggestion = configured(recordings, config_file, chosen, notes)
         stop = threading.Event()
         if dry_run:
             raise typer.Exit(
@@ -267,8 +269,8 @@ def convert(
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
 
-def _configured(
-    recordings: list[str],
+def configured(
+    recordings: Sequence[str | Location],
     config_file: Path | None,
     chosen: dict[str, Any],
     notes: list[str],

@@ -141,15 +141,20 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
     if away := [each for each in found if isinstance(each, StorageUnreachable)]:
         raise away[0]
     recordings = [each for each in found if isinstance(each, Recording)]
-    try:
-        each_topics = [_usable_topics(drive, config) for drive in find_drives(recordings)]
-        is_part = config.prefix is None and any(map(devices_of, each_topics))
-    except ConfigError:
-        is_part = True
-    if is_part:
+    if any(is_foreign(drive.topics(), config) for drive in find_drives(recordings)):
         name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
         return look_at(recordings).suggestion(name)
     return None
+
+
+def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
+    """Whether a configuration can use nothing of these (topic, type), or one device of several."""
+    names = [topic for topic, _ in topics]
+    try:
+        choose_reference(config, names, TopicMap(config, find_prefix(names, config), topics))
+    except ConfigError:
+        return True
+    return config.prefix is None and bool(devices_of(topics))
 
 
 def _once(found: FoundFiles, notes: list[str]) -> Iterable[InputFile]:
