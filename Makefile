@@ -7,7 +7,7 @@ OLD_NUMCODECS := 0.13.0 0.16.5
 ROUNDS ?= 5
 SECONDS ?= 300
 
-.PHONY: help setup demo test test-all test-exports test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -25,25 +25,23 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	rm -rf $(DEMO)
 	$(BIN)/edgefirst-ros simulate -o $(DEMO)/recording --seconds 10
 	$(BIN)/edgefirst-ros convert $(DEMO)/recording -o $(DEMO)/out --name demo
-	$(BIN)/edgefirst-ros sheet $(DEMO)/out/edgefirst/demo -o $(DEMO)/contact-sheet.png
+	$(BIN)/edgefirst-ros report $(DEMO)/out/edgefirst/demo --picture $(DEMO)/contact-sheet.png
 	@echo "dataset:       $(DEMO)/out/edgefirst/demo"
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
-# Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode, and
-# each of those that meet H.265 before one is done would take half a minute to compile the parser. Types are checked
-# beside that, on another processor: the test of them then finds mypy's cache.
+# Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode. Types are
+# checked before it: the test of them then finds mypy's cache.
 # In the order that test/conftest.py gives, since xdist would begin with the files of most tests: the last ones, of few
 # and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
 # other processes for a seventh of their time.
 test: QUICK := --quick
-test: ## lint, types and the suite but for what is marked as long, in a quarter of an hour
+test: ## lint, types and the suite but for what is marked as long, in eight minutes
 test-all: ## the whole suite
 test test-all:
 	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)
 	$(BIN)/python -m compileall -q edgefirst_ros
-	-$(BIN)/python -m mypy > /dev/null 2>&1 & \
-		$(BIN)/python -c 'from edgefirst_ros.video.h265ctu import compile_parser; compile_parser()'; wait
+	-$(BIN)/python -m mypy > /dev/null 2>&1
 	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' || echo auto) \
 		--dist loadfile --no-loadscope-reorder $(QUICK)
 
@@ -59,7 +57,7 @@ test-fleet: .venv-fleet/ready ## many drives, with a real Ray cluster, too
 # What reads foreign bytes, with the oldest versions that setup.py allows; make test has the newest.
 test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest libraries that setup.py allows
 	.venv-oldest/bin/python -m pytest -n auto --dist loadfile test/formats test/sources test/model \
-		test/video test/corpus
+		test/video
 
 .venv-oldest/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-oldest
@@ -69,15 +67,13 @@ test-oldest: .venv-oldest/ready ## what reads files of others, with the oldest l
 
 # In a venv of its own, because torch with what it brings for GPUs is 5 GB.
 test-torch: .venv-torch/ready ## what torch's DataLoader makes of datasets, and the examples that train
-	.venv-torch/bin/python -m pytest test/corpus/test_torch.py
+	.venv-torch/bin/python -m pytest test/formats/edgefirst/read/test_torch.py
 
 .venv-torch/ready: setup.py pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' torch
 	touch $@
 
-test-exports: $(VENV)/ready .venv-colmap/ready .venv-datasets/ready ## exports, read by COLMAP, WebDataset and datasets
-	$(BIN)/python -m pytest test/corpus
 
 # In a venv of its own, because the vendor's validator installs 620 MB.
 test-studio: .venv-validator/ready oracles ## what the vendor's tools make of datasets, its validator, too
@@ -127,14 +123,6 @@ oracles: .venv-edgefirst/ready .venv-ncore/ready
 		numpy 'zarr<3' 'numcodecs<0.16' dataclasses_json pillow cbor2 scipy typing_extensions universal_pathlib \
 		&& .venv-ncore/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nvidia-ncore && touch $@
 
-.venv-colmap/ready:
-	-$(PYTHON) -m venv .venv-colmap && .venv-colmap/bin/python -m pip install --quiet --disable-pip-version-check \
-		pycolmap && touch $@
-
-.venv-datasets/ready:
-	-$(PYTHON) -m venv .venv-datasets && .venv-datasets/bin/python -m pip install --quiet --disable-pip-version-check \
-		datasets pillow webdataset && touch $@
-
 reference: $(VENV)/ready ## write docs/configuration.md from the models, and the drawings
 	$(BIN)/python docs/tools/told.py
 	$(BIN)/python docs/tools/reference.py
@@ -151,4 +139,4 @@ docs: $(VENV)/ready ## the documentation as a site, in build/site; warnings, als
 	@echo "site: build/site/index.html"
 
 clean: ## remove what the others made
-	rm -rf $(VENV) .numcodecs-* .venv-colmap .venv-datasets .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .aarch64 $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) .numcodecs-* .venv-edgefirst .venv-ncore .venv-fleet .venv-oldest .venv-torch .venv-validator .aarch64 $(DEMO) build dist *.egg-info

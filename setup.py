@@ -61,6 +61,8 @@ REQUIRES = [
 EXTRAS = {
     "zenoh": ["eclipse-zenoh>=1.10,<2"],
     "cloud": ["obstore>=0.12,<0.13"],
+    # Apache-2.0, pure Python; apsw, lz4, zstandard and ruamel.yaml have wheels for x86-64 and aarch64.
+    "ros1": ["rosbags>=0.11.9,<0.12"],
 }
 """What only some commands need; without it they print the pip command that installs it."""
 CLUSTERS = {
@@ -70,12 +72,6 @@ CLUSTERS = {
     "ray": ["ray>=2.50,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
-H265 = {
-    # BSD, wheels for x86-64 and aarch64, 210 MB installed with LLVM: compiles the parser that finds damage in
-    # H.265, which libavcodec does not. Only recordings without checksums need it.
-    "h265check": ["numba>=0.61,<1"],
-}
-"""Not in ``all``: DDS and Zenoh vouch for what a vehicle receives."""
 TABLES = {
     # MIT, wheels for x86-64 and aarch64; `to_polars` alone needs it, and it is 180 MB installed.
     "polars": ["polars>=2,<3"],
@@ -291,18 +287,14 @@ setup(
         **EXTRAS,
         **CLUSTERS,
         **TABLES,
-        **H265,
         "docs": DOCS,
         "all": ALL_EXTRAS,
         "test": [
             # Another reader of messages by their definitions, to compare with.
             "mcap-ros2-support>=0.5,<1",
-            # Writes bags of ROS 1 and of rosbag2, to read.
-            "rosbags>=0.11.9,<0.12",
             *ALL_EXTRAS,
             # Reads the tables that are written, and rotations to compare with.
             *TABLES["polars"],
-            *H265["h265check"],
             "scipy>=1.15.3,<2",
             # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
             *CLUSTERS["dask"],

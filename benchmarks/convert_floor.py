@@ -48,8 +48,7 @@ from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role, Sample
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.video.bitstream import head, is_key_head
-from edgefirst_ros.video.integrity import H265Syntax
+from edgefirst_ros.video.headers import head, is_key_head
 from edgefirst_ros.video.pictures import Picture, encode
 
 Made = TypeVar("Made")
@@ -60,7 +59,7 @@ Plan = Sequence[Mapping[str, int]]
 BEST_SCALE = 2
 """ffmpeg's usual scale of quantisers begins here; smaller files than ours all the same."""
 OPTIONS = EdgeFirstOptions()
-GRID = RangeGrid(*OPTIONS.lidar_image_size, *OPTIONS.lidar_elevation_deg)
+GRID = RangeGrid(*OPTIONS.lidar_image_size)
 
 
 class Clock:
@@ -101,37 +100,30 @@ class Video:
 
     def __init__(self, wanted: frozenset[int], clock: Clock) -> None:
         self._wanted, self._clock = wanted, clock
-        self._units: list[tuple[int, bytes, bool]] = []
+        self._units: list[tuple[int, bytes]] = []
         self._codec = ""
         self._decoder: av.VideoCodecContext | None = None
-        self._syntax: H265Syntax | None = None
 
-    def feed(self, arrival: int, packet: VideoPacket, *, vouched: bool) -> Iterator[tuple[int, Picture]]:
-        """The wanted pictures of the group before, if the packet begins another.
-
-        The bits of H.265 are judged unless a checksum vouches for them, as in a conversion.
-        """
+    def feed(self, arrival: int, packet: VideoPacket) -> Iterator[tuple[int, Picture]]:
+        """The wanted pictures of the group before, if the packet begins another."""
         if is_key_head(packet.codec, head(packet)):
             yield from self.flush()
         self._codec = packet.codec
-        self._units.append((arrival, packet.data, vouched))
+        self._units.append((arrival, packet.data))
 
     def flush(self) -> Iterator[tuple[int, Picture]]:
         """The wanted pictures of the last group."""
         units, self._units = self._units, []
-        last = max((n for n, (arrival, *_) in enumerate(units) if arrival in self._wanted), default=-1)
+        last = max((n for n, (arrival, _) in enumerate(units) if arrival in self._wanted), default=-1)
         if last < 0:
             return
         if self._decoder is None:
             self._decoder = av.CodecContext.create("hevc" if self._codec == "h265" else "h264", "r")
             self._decoder.thread_count = 1
-        for arrival, data, vouched in units[: last + 1]:
+        for arrival, data in units[: last + 1]:
             packet = av.Packet(len(data))
             packet.update(data)
             packet.pts = arrival
-            if self._codec == "h265" and not vouched:
-                self._syntax = self._syntax or H265Syntax()
-                self._clock.of("H.265 damage check", self._syntax.is_sound, data)
             yield from self._shown(self._clock.of("video", self._decoder.decode, packet))
         yield from self._shown(self._clock.of("video", self._decoder.decode, None))
         self._decoder.flush_buffers()
@@ -179,7 +171,7 @@ def made_files(messages: Iterator[RawMessage], plan: Plan, clock: Clock) -> Iter
         except DecodeError:
             continue
         if isinstance(datum, VideoPacket):
-            yield from encode_all(video.feed(message.arrival, datum, vouched=message.vouched))
+            yield from encode_all(video.feed(message.arrival, datum))
         elif message.arrival in wanted and (files := encoded(datum, clock)):
             yield message.arrival, files
     yield from encode_all(video.flush())

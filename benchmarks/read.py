@@ -5,16 +5,14 @@
 `make test-torch` makes that environment. Without a dataset, a 1080p30 drive with radar cubes and a lidar of
 60 000 rays is simulated and converted, once: it is kept in the folder for temporary files. Each line is the
 best of several runs over the same samples in random order; the start of the workers does not count. --others
-reads the same pictures in other ways: with PIL out of the ZIP, with torchvision's ImageFolder, out of shards.
+reads the same pictures in other ways: with PIL out of the ZIP, with torchvision's ImageFolder.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
-import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,17 +20,14 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-import simplejpeg
 from PIL import Image
 from read_drive import BATCH, KEYS, dataset
 
 import edgefirst_ros
-from edgefirst_ros.corpus.shards import export_shards
-from edgefirst_ros.corpus.yolo import export_yolo
 
 try:
     import torch
-    from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+    from torch.utils.data import DataLoader, Dataset
 except ModuleNotFoundError:
     raise SystemExit("torch is not installed; make test-torch makes a venv with it, .venv-torch") from None
 
@@ -60,23 +55,6 @@ class Zipped(Dataset):
             return tensor(np.array(picture.convert("RGB")))
 
 
-class Sharded(IterableDataset):
-    """Pictures of shards in their order; workers share the shards."""
-
-    def __init__(self, folder: Path) -> None:
-        index = json.loads((folder / "shards.json").read_text())
-        self._paths = [folder / name for group in index["groups"].values() for name in group["shards"]]
-
-    def __iter__(self) -> Iterator[Any]:
-        worker = get_worker_info()
-        mine = self._paths if worker is None else self._paths[worker.id :: worker.num_workers]
-        for path in mine:
-            with tarfile.open(path, "r|") as shard:
-                for entry in shard:
-                    if entry.name.endswith(".jpg") and (file := shard.extractfile(entry)) is not None:
-                        yield tensor(simplejpeg.decode_jpeg(file.read(), "RGB"))
-
-
 def tensor(picture: Any) -> Any:  # noqa: ANN401 - torch has no types
     """The picture (3, H, W)."""
     return torch.from_numpy(picture).permute(2, 0, 1)
@@ -86,8 +64,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     """The same pictures in other ways."""
     folder = place.parent / "others"
     if not folder.is_dir():
-        export_yolo(place, folder / "yolo", unlabelled=True)
-        export_shards(place, folder / "shards", shard_mb=16)
+        edgefirst_ros.export_yolo(place, folder / "yolo", unlabelled=True)
     yield "PIL and zipfile", Zipped(place)
     try:
         from torchvision.datasets import ImageFolder  # noqa: PLC0415
@@ -95,7 +72,6 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         print("torchvision is not installed")
     else:
         yield "torchvision's ImageFolder", Files(ImageFolder(str(folder / "yolo" / "images")))
-    yield "shards, in order", Sharded(folder / "shards")
 
 
 class Files(Dataset):
@@ -118,8 +94,7 @@ def rate(
     collate: Callable[..., Any] | None = edgefirst_ros.collate,
 ) -> tuple[float, float]:
     """Samples per second after the first batch of each worker, and CPU ms of this process for each."""
-    in_order = isinstance(opened, IterableDataset)
-    order = None if in_order else [number * 7919 % len(opened) for number in range(samples)]
+    order = [number * 7919 % len(opened) for number in range(samples)]
     loader = DataLoader(opened, batch_size=BATCH, sampler=order, num_workers=workers, collate_fn=collate)
     batches = iter(loader)
     for _ in range(max(1, workers)):

@@ -63,12 +63,6 @@ def in_place(folder: Path, codec: str) -> Iterator[Figure]:
     yield told("samples", done.report["samples"])
 
 
-@scenario("h265 damaged in place", "H.265: at least 90 % of damage caught, no sound picture refused")
-def h265_in_place(folder: Path) -> Iterator[Figure]:
-    """Which libavcodec does not find."""
-    yield from in_place(folder, "h265")
-
-
 @scenario("h264 damaged in place", "H.264: at least 90 % of damage caught, no sound picture refused")
 def h264_in_place(folder: Path) -> Iterator[Figure]:
     """Which libavcodec finds."""

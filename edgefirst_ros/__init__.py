@@ -11,37 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from edgefirst_ros.config.model import Config as Config
-    from edgefirst_ros.corpus.catalog import catalog as catalog
-    from edgefirst_ros.corpus.choose import select as select
-    from edgefirst_ros.corpus.coco import export_coco as export_coco
-    from edgefirst_ros.corpus.corpus import Corpus as Corpus
-    from edgefirst_ros.corpus.describing import info as info
-    from edgefirst_ros.corpus.reading import collate as collate
-    from edgefirst_ros.corpus.reading import open as open  # noqa: A004 - that is what it does
-    from edgefirst_ros.corpus.scenery import export_colmap as export_colmap
-    from edgefirst_ros.corpus.scenery import export_nerfstudio as export_nerfstudio
-    from edgefirst_ros.corpus.shards import export_shards as export_shards
-    from edgefirst_ros.corpus.yolo import export_yolo as export_yolo
+    from edgefirst_ros.formats.edgefirst.export import export_coco as export_coco
+    from edgefirst_ros.formats.edgefirst.export import export_yolo as export_yolo
+    from edgefirst_ros.formats.edgefirst.many import Corpus as Corpus
+    from edgefirst_ros.formats.edgefirst.read.collate import collate as collate
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
     from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
+    from edgefirst_ros.formats.edgefirst.selection import select as select
     from edgefirst_ros.model.errors import EdgeFirstError as EdgeFirstError
     from edgefirst_ros.offline.api import convert as convert
+    from edgefirst_ros.offline.cataloguing import catalog as catalog
+    from edgefirst_ros.offline.opening import info as info
+    from edgefirst_ros.offline.opening import open as open  # noqa: A004 - that is what it does
 
 PUBLIC = {
-    "open": "corpus.reading",
-    "info": "corpus.describing",
+    "open": "offline.opening",
+    "info": "offline.opening",
     "convert": "offline.api",
-    "collate": "corpus.reading",
-    "export_coco": "corpus.coco",
-    "export_yolo": "corpus.yolo",
-    "export_shards": "corpus.shards",
-    "export_colmap": "corpus.scenery",
-    "export_nerfstudio": "corpus.scenery",
-    "catalog": "corpus.catalog",
-    "select": "corpus.choose",
+    "collate": "formats.edgefirst.read.collate",
+    "export_coco": "formats.edgefirst.export",
+    "export_yolo": "formats.edgefirst.export",
+    "catalog": "offline.cataloguing",
+    "select": "formats.edgefirst.selection",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",
-    "Corpus": "corpus.corpus",
+    "Corpus": "formats.edgefirst.many",
     "Config": "config.model",
     "EdgeFirstError": "model.errors",
 }

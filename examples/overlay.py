@@ -18,9 +18,9 @@ import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.read.decoding import positions
 from edgefirst_ros.formats.scene import Box2d
 from edgefirst_ros.model.untrusted import REPORT
+from edgefirst_ros.report.drawing import draw_boxes, draw_points
 from edgefirst_ros.report.models import read_report
 from edgefirst_ros.report.page.thumbnails import projection_of
-from edgefirst_ros.report.scene import draw_boxes, draw_points
 
 
 def overlay(dataset: edgefirst_ros.EdgeFirstDataset, number: int) -> tuple[Image.Image, str]:

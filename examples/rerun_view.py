@@ -21,22 +21,12 @@ import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.read.decoding import positions
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.untrusted import REPORT
+from edgefirst_ros.report.drawing import range_colours, speed_colours
 from edgefirst_ros.report.models import Report, read_report
-from edgefirst_ros.report.scene import range_colours
 
 KEYS = ("time_ns", "image", "lidar", "radar", "cube", "boxes2d", "boxes3d")
-FAST_M_S = 15.0
-"""Speed of a radar's point that has the full colour."""
-AWAY, STILL, TOWARDS = np.array([255, 80, 60]), np.array([190, 190, 190]), np.array([70, 140, 255])
 RIG = "rig"
 ENTITIES = {"lidar": Role.LIDAR_POINTS, "radar": Role.RADAR_TARGETS, "boxes3d": Role.BOXES_3D}
-
-
-def by_speed(speed_m_s: np.ndarray) -> np.ndarray:
-    """Colours (N, 3) of speeds (N,)."""
-    share = np.clip(np.nan_to_num(speed_m_s) / FAST_M_S, -1, 1)[:, None]
-    ends = np.where(share > 0, AWAY, TOWARDS)
-    return (STILL + np.sqrt(np.abs(share)) * (ends - STILL)).astype(np.uint8)
 
 
 class Sensors:
@@ -85,8 +75,10 @@ def log_clouds(sample: dict[str, Any]) -> None:
         cloud = sample[key]
         if cloud is not None:
             points = positions(cloud)
-            has_speed = key == "radar" and "speed" in cloud.dtype.names
-            colours = by_speed(cloud["speed"]) if has_speed else range_colours(np.linalg.norm(points, axis=1))
+            if key == "radar" and "speed" in cloud.dtype.names:
+                colours = speed_colours(cloud["speed"])
+            else:
+                colours = range_colours(np.linalg.norm(points, axis=1))
             rr.log(key, rr.Points3D(points, colors=colours, radii=-1.5 if key == "lidar" else -4.0))
     cube, axes = sample["cube"], list(sample["cube_axes"] or ())
     if cube is not None and {"range", "doppler"} <= set(axes):

@@ -13,7 +13,10 @@ import edgefirst_ros  # noqa: F401
 # isort: on
 import json
 import logging
+import re
+import shutil
 import signal
+import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drives import KEPT, simulated
 from hypothesis import settings
-from places import SHARED
+from places import MORE_RECORDINGS
 from s3server import S3Server, find_weed, s3_server
 
 from edgefirst_ros.ego.fixes import Vehicle
@@ -32,6 +36,7 @@ from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.model.registry import LOGGER
 from edgefirst_ros.offline import survey
+from edgefirst_ros.simulation import DriveOptions
 
 FIRST = ("test/test_quality.py", "test/torture/", "test/fuzz/", "test/fleet/", "test/live/", "test/ego/")
 """Files of few and long tests, and of some that wait: at the end they would leave processors idle."""
@@ -101,12 +106,28 @@ def signals_heard() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
-@pytest.fixture(scope="session")
-def recording() -> Path:
-    found = sorted((SHARED / "data").glob("*.mcap"))
-    if not found:
-        pytest.skip(f"no acceptance recording in {SHARED / 'data'} (set EDGEFIRST_SHARED)")
-    return found[0]
+RECORDINGS = {"simulated": None} | {path.stem: path for path in MORE_RECORDINGS}
+
+
+@pytest.fixture(scope="session", params=RECORDINGS.values(), ids=RECORDINGS)
+def recording(request: pytest.FixtureRequest) -> Path:
+    """As the device makes it, with all its quirks, and the truth beside it.
+
+    Radar, lidar and IMU are stamped by the monotonic clock, calibrations, settings and mounts with the
+    start of their service; each epoch of the GPS is sent twice, the first two without a fix.
+    """
+    if request.param is not None:
+        return Path(request.param)
+    options = DriveOptions(
+        seconds=5.0,
+        width=640,
+        height=360,
+        host="maivin-test",
+        imu_hz=30.0,
+        gps_hz=2.5,
+        cube_shape=(2, 200, 4, 128),
+    )
+    return simulated(options).mcap
 
 
 @pytest.fixture(scope="session")
@@ -184,10 +205,33 @@ def _left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
         yield from (item for n, item in enumerate(each) if n * kept % len(each) >= kept)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of xdist share the drives that they simulate."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="edgefirst-drives-")
+        os.environ[KEPT] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+SKIPS = (
+    ("ROS 2 is not sourced (CONTRIBUTING.md)", "ROS 2|ROS workspace|Cyclone|bond|tf2_ros"),
+    ("no engines or stores of fleets (make test-fleet)", "Ray|Dask|S3|obstore"),
+    ("readers of others (make oracles, test-studio, test-torch)",
+     "make |torch|rerun|Rerun|nurec|edgefirst-client|nvidia-ncore"),
+    ("programs and rights that are missing here", "root|Chromium|playwright|mount|openssl|jq|/proc"),
+)  # fmt: skip
+"""What tests miss, and how their reasons say so."""
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests want ROS 2 where it is not: they are many, and scattered over the list of skips."""
-    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if "sourced ROS" in str(r.longrepr)]
-    if skipped:
-        terminalreporter.write_line(
-            f"{len(skipped)} ROS tests skipped: no sourced ROS 2 here; docs/ci.md says how to run them"
-        )
+    """Say in a line for each kind how many tests were left out, and of the rest why."""
+    reports = terminalreporter.stats.get("skipped", ())
+    reasons = [str(r.longrepr[2] if isinstance(r.longrepr, tuple) else r.longrepr) for r in reports]
+    for said, pattern in SKIPS:
+        count = sum(bool(re.search(pattern, reason)) for reason in reasons)
+        reasons = [reason for reason in reasons if not re.search(pattern, reason)]
+        if count:
+            terminalreporter.write_line(f"{count} skipped: {said}")
+    if reasons:
+        others = "; ".join(sorted({reason.removeprefix("Skipped: ") for reason in reasons}))
+        terminalreporter.write_line(f"{len(reasons)} skipped: {others}")

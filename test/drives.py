@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
+import os
+import pickle
 import shutil
 import tempfile
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from edgefirst_ros.simulation import DriveOptions, Recording
@@ -13,6 +17,8 @@ from edgefirst_ros.simulation import simulate as make
 from edgefirst_ros.simulation.camera import Pixels, Renderer
 from edgefirst_ros.simulation.world import World
 
+KEPT = "EDGEFIRST_TEST_DRIVES"
+"""The variable that names a folder which several processes share."""
 _drives: dict[str, Recording] = {}
 _SMALL_PX, _MOST_PICTURES = 320 * 192, 600
 """Pictures of up to so many pixels are drawn once for the drives that show the same: all kept are 110 MB."""
@@ -20,6 +26,8 @@ _SMALL_PX, _MOST_PICTURES = 320 * 192, 600
 
 @cache
 def _kept() -> Path:
+    if KEPT in os.environ:
+        return Path(os.environ[KEPT])
     folder = Path(tempfile.mkdtemp(prefix="edgefirst-drives-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -29,7 +37,13 @@ def simulated(options: DriveOptions) -> Recording:
     """A drive that every test shares, for reading only."""
     key = repr(options)
     if key not in _drives:
-        _drives[key] = make(_kept() / str(len(_drives)), options)
+        folder = _kept() / sha256(key.encode()).hexdigest()[:16]
+        made = folder.with_suffix(".made")
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                made.write_bytes(pickle.dumps(make(folder, options)))
+        _drives[key] = pickle.loads(made.read_bytes())
     return _drives[key]
 
 

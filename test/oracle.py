@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
+import pytest
 from places import REPOSITORY
 
 NCORE_PYTHON = REPOSITORY / ".venv-ncore" / "bin" / "python"
-SERVER = Path(__file__).parent / "oracles" / "fork_server.py"
+CLIENT_PYTHON = REPOSITORY / ".venv-edgefirst" / "bin" / "python"
+ORACLES = Path(__file__).parent / "oracles"
+L5KIT_PYTHON = Path(os.environ.get("EDGEFIRST_L5KIT_PYTHON", NCORE_PYTHON))
+"""An interpreter whose zarr opens L5Kit datasets (2.x or 3.0)."""
+SERVER = ORACLES / "fork_server.py"
 
 
 @cache
@@ -30,6 +36,20 @@ def run_ncore(
 ) -> subprocess.CompletedProcess[str]:
     """What a script says in an interpreter with nvidia-ncore and zarr 2, which `make oracles` installs."""
     return _run(_server(python, "ncore.data.v4"), script, *arguments)
+
+
+def assert_sound(kind: str, *paths: Path, complete: bool = False) -> None:
+    """Fail unless the readers of others find datasets of a format sound: edgefirst, ncore or l5kit.
+
+    ``complete``: of EdgeFirst, whose samples each have every kind of file.
+    """
+    python = CLIENT_PYTHON if kind == "edgefirst" else L5KIT_PYTHON if kind == "l5kit" else NCORE_PYTHON
+    if not python.is_file():
+        pytest.skip(f"no {python}: make oracles")
+    module = "ncore.data.v4" if kind == "ncore" else "zarr" if kind == "l5kit" else "numpy"
+    words = [*(["--complete"] if complete else []), *paths]
+    done = _run(_server(python, module), ORACLES / f"judge_{kind}.py", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run_forked(script: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("EDGEFIRST_SHARED", REPOSITORY.parent / "shared"))
-"""The acceptance recording and the conformance checkers."""
+MORE_RECORDINGS = sorted(Path(os.environ.get("EDGEFIRST_SHARED", os.devnull), "data").glob("*.mcap"))
+"""Of a device, each with its truth beside it, for the tests that otherwise have a simulated one only."""
 
 
 def tool(name: str) -> ModuleType:

@@ -79,7 +79,7 @@ def _made(schema: str, container: str) -> Path:
         name=NAME,
         page=False,
         topics=OPTIONAL,
-        edgefirst={"schema_version": schema, "val_ratio": 0.3, "block_s": 1.0},
+        edgefirst={"schema_version": schema, "val_ratio": 0.3},
     )
     folder.parent.mkdir(parents=True)
     return (out / "edgefirst" / NAME).rename(folder)

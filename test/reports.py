@@ -11,7 +11,7 @@ from edgefirst_ros.model.reasons import Reason
 
 START_NS = 1_777_626_000_000_000_000
 SECTIONS = (
-    *("attention", "drive", "samples", "pairing", "latency", "track", "pictures", "accounting"),
+    *("attention", "drive", "samples", "times", "track", "pictures", "accounting"),
     "configuration",
 )
 

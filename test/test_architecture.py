@@ -26,10 +26,9 @@ MAY_IMPORT = {
     "pipeline": "config ego formats model report timing video",
     "live": "config formats model pipeline report sources timing video",
     "offline": "config ego formats model pipeline report sources timing",
-    "corpus": "config formats model report sources",
-    "fleet": "config corpus formats model offline report sources",
+    "fleet": "config formats model offline report sources",
     "nodes": "config live model offline pipeline report sources",
-    "cli": "config corpus fleet formats live model offline pipeline report simulation sources",
+    "cli": "config fleet formats live model offline pipeline report simulation sources",
     "__main__": "cli",
 }
 """Package or plain module, and which others it may import."""
@@ -49,9 +48,14 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
     "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
     "edgefirst.store format motion",
-    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store format "
-    "motion",
+    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.read edgefirst.store format",
     "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store masks",
+    "edgefirst.many": "edgefirst.read edgefirst.store",
+    "edgefirst.catalogrows": "crashsafe edgefirst.finish edgefirst.read edgefirst.split edgefirst.store",
+    "edgefirst.catalog": "crashsafe edgefirst.catalogrows edgefirst.many edgefirst.store",
+    "edgefirst.selection": "crashsafe edgefirst.catalog edgefirst.catalogrows edgefirst.finish "
+    "edgefirst.many edgefirst.read edgefirst.store",
+    "edgefirst.export": "crashsafe edgefirst.many edgefirst.read",
     "edgefirst.format": "crashsafe edgefirst.check edgefirst.finish edgefirst.options edgefirst.recover "
     "edgefirst.scenes edgefirst.store edgefirst.writer format",
     "l5kit.geometry": "",
@@ -163,13 +167,11 @@ NAMES_A_FORMAT = re.compile(
     r"|edgefirst(?!_ros|_msgs|error|[-.]|_debug|[ /]?maivin|$)",
     re.IGNORECASE,
 )
-READER = (
-    "catalog", "choose", "coco", "corpus", "describing", "exporting", "facts", "fetching", "leaks", "places",
-    "reading", "remote", "shards", "subset", "yolo",
-)  # fmt: skip
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
-    **{f"edgefirst_ros.corpus.{name}": "that reader" for name in READER},
+    "edgefirst_ros.offline.opening": "that reader",
+    "edgefirst_ros.offline.cataloguing": "that reader",
+    "edgefirst_ros.cli.export": "the format whose boxes are exported",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
     "edgefirst_ros.model.cdr": "the vendor's package of messages",
     "edgefirst_ros.config.model": "the default of formats",

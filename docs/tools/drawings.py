@@ -1,19 +1,10 @@
-"""Draws docs/images/*.svg: axes of the rig's sensors, of the world and of a picture; samples, and clocks.
-
-The drawing of a robot's sensors is the one that a report's page has.
-"""
+"""Draws docs/images/*.svg: axes of the rig's sensors, of the world and of a picture; samples, and clocks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
-
-from edgefirst_ros.model.transform import quaternion_of_angles
-from edgefirst_ros.report.models import parsed
-from edgefirst_ros.report.page.rig import drawing, mounted
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 Point = tuple[float, float]
@@ -235,41 +226,7 @@ def clocks() -> str:
     return svg(800, 380, parts)
 
 
-def sensors() -> str:
-    """A robot of six cameras, two lidars, three radars, IMU and GPS."""
-    camera = {"size": (1280, 720), "focal_px": (830.0, 830.0), "principal_px": (640.0, 360.0)}
-    places: dict[str, tuple[str, Vector, float]] = {
-        "front": ("camera", (1.6, 0.0, 1.5), 0.0),
-        "front_left": ("camera", (1.4, 0.7, 1.5), 55.0),
-        "front_right": ("camera", (1.4, -0.7, 1.5), -55.0),
-        "rear_left": ("camera", (-0.3, 0.8, 1.5), 110.0),
-        "rear_right": ("camera", (-0.3, -0.8, 1.5), -110.0),
-        "rear": ("camera", (-0.9, 0.0, 1.4), 180.0),
-        "lidar_top": ("lidar_points", (0.6, 0.0, 1.9), 0.0),
-        "lidar_low": ("lidar_points", (3.4, 0.0, 0.4), 0.0),
-        "radar": ("radar_targets", (3.5, 0.0, 0.6), 0.0),
-        "radar_left": ("radar_targets", (3.2, 0.8, 0.6), 60.0),
-        "radar_right": ("radar_targets", (3.2, -0.8, 0.6), -60.0),
-        "imu": ("imu", (0.0, 0.0, 0.5), 0.0),
-        "gps": ("gps", (-0.6, 0.4, 1.7), 0.0),
-    }
-    ahead, streams, transforms = (math.radians(-90), 0.0, math.radians(-90)), {}, []
-    for name, (role, at, yaw_deg) in places.items():
-        turned = np.array(ahead if role == "camera" else (0.0,) * 3)
-        turned[2] += math.radians(yaw_deg)
-        stamp = {"messages": 1, "first_ns": 1, "last_ns": 1}
-        streams[name] = {"role": role, "sensor": name, "frame_id": name, **stamp}
-        pose = {"translation_m": at, "rotation_xyzw": quaternion_of_angles(turned).tolist()}
-        transforms.append({"parent": "base_link", "child": name, **pose})
-    cameras = {name: camera for name, (role, _, _) in places.items() if role == "camera"}
-    calibration = {"cameras": cameras, "transforms": transforms}
-    sequence = {"name": "robot", "start_ns": 1, "streams": streams, "calibration": calibration}
-    found = mounted(parsed({"topics": {}, "sequences": [sequence]}))
-    return drawing(found, "base_link", paper="#ffffff") + "\n"
-
-
 DRAWINGS = {
-    "sensors.svg": sensors,
     "rig.svg": rig,
     "world.svg": world,
     "picture.svg": picture,

@@ -81,7 +81,7 @@ def main() -> None:
         said = run(*CONVERT, folder=folder)
         dataset = folder / "out" / "edgefirst" / "demo"
         sheet = str(FOLDER / "sheet.png")
-        run("sheet", str(dataset), "-o", sheet, "--rows", str(ROWS), "--overwrite", folder=folder)
+        run("report", str(dataset), "--picture", sheet, "--rows", str(ROWS), folder=folder)
         photograph(dataset / PAGE, FOLDER / "report.png")
     (FOLDER / "terminal.svg").write_text(terminal(said), encoding="utf-8")
 

@@ -27,25 +27,24 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17320,
+    "formats": 17490,
     "pipeline": 5990,
-    "video": 4120,
-    "sources": 4090,
-    "report": 3230,
-    "cli": 2940,
-    "model": 2900,
+    "video": 2220,
+    "sources": 3960,
+    "report": 2700,
+    "cli": 2440,
+    "model": 2720,
     "nodes": 2500,
     "ego": 2650,
     "timing": 2190,
     "simulation": 2415,
     "live": 1790,
-    "fleet": 2570,
-    "offline": 1470,
-    "config": 1610,
-    "corpus": 2990,
+    "fleet": 900,
+    "offline": 1720,
+    "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 325, "rooms": 17, "arrows": 66, "floors": 8, "constants": 1288, "options": 81}
+MOST = {"modules": 292, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1165, "options": 74}
 
 
 def code_lines(path: Path) -> int:

@@ -75,18 +75,15 @@ def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
 
 COMMANDS = {
     "convert": "convert",
-    "status": "fleet",
-    "info": "recordings",
-    "suggest": "suggest",
-    "simulate": "recordings",
-    "recover": "datasets",
-    "check": "datasets",
-    "catalog": "corpus",
-    "select": "corpus",
-    "report": "report",
-    "sheet": "datasets",
-    "export": "export",
     "capture": "capture",
+    "info": "recordings",
+    "check": "datasets",
+    "report": "report",
+    "export": "export",
+    "select": "datasets",
+    "suggest": "suggest",
+    "recover": "datasets",
+    "simulate": "recordings",
     "play": "play",
 }
 """The module of each command, in the order of ``--help``."""

@@ -143,7 +143,6 @@ def capture(
     ] = None,
     split_every_s: options.SplitS = None,
     split_every_mb: options.SplitMb = None,
-    split_every_m: options.SplitM = None,
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Begin paused: write nothing until SIGUSR2.")
     ] = False,
@@ -167,7 +166,6 @@ def capture(
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     record: options.Record = None,
-    record_topics: options.RecordTopics = None,
     no_report: options.NoReport = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
@@ -426,7 +424,7 @@ def _no_pages(_: Sequence[Path]) -> Made:
 
 
 def _pages(paths: Sequence[Path]) -> Made:
-    from edgefirst_ros.report.runs import make_pages
+    from edgefirst_ros.report import make_pages
 
     return make_pages(paths)
 

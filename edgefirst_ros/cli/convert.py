@@ -141,7 +141,7 @@ def convert(
     All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], or an output URL, each drive
     becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be converted does not stop
     the others, and the same command again does only what is missing or has changed; [bold]--overwrite[/]
-    converts all of them again. [bold]status[/] OUT shows the progress.
+    converts all of them again. [bold]info[/] OUT shows the progress.
 
     For a robot whose topics have other names, a configuration is made as by [bold]suggest[/] if none is
     given, for each dataset, and written beside it. [bold]--config none[/] refuses that.

@@ -1,4 +1,4 @@
-"""edgefirst-ros recover, check and sheet: finish, verify and look at datasets."""
+"""edgefirst-ros select, recover and check: choose from datasets, finish and verify them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from edgefirst_ros.cli import options
 from edgefirst_ros.cli.options import NoReport
-from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, guarded, page_beside, print_error, standing_for
+from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, fetched, guarded, page_beside, print_error
 from edgefirst_ros.cli.terminal import LINE_EVERY_S, make_console, print_line, say
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound
@@ -120,15 +120,14 @@ def check(
 
         _refuse_unknown(user)
         look, looked = Look(quick, _Passed(err, quiet=quiet), user), False
-        with standing_for(location_of(path), whole=True) as place:
-            for result in run_checks(Path(str(place)), official_python=official, look=look):
-                say(result.text)
-                sys.stdout.flush()
-                sound &= result.ok and not (strict and result.warnings)
-                looked |= user in FORMATS[result.format].users
-                if official is None and (package := FORMATS[result.format].official):
-                    unasked[package] = None
-            sound &= _told_leak(err, Path(str(place))) or not strict
+        place = Path(str(fetched(location_of(path), whole=True)))
+        for result in run_checks(place, official_python=official, look=look):
+            say(result.text)
+            sys.stdout.flush()
+            sound &= result.ok and not (strict and result.warnings)
+            looked |= user in FORMATS[result.format].users
+            if official is None and (package := FORMATS[result.format].official):
+                unasked[package] = None
         for package in unasked:
             print_line(
                 err,
@@ -139,21 +138,6 @@ def check(
             raise DatasetNotFound(f"{path}: holds no dataset that {user} takes")
     if not sound:
         raise typer.Exit(EXIT_POOR)
-
-
-def _told_leak(err: Console, path: Path) -> bool:
-    """Say how many samples for validation have a neighbour for training; False if one of another dataset."""
-    from edgefirst_ros.corpus.leaks import find_leak
-
-    leak = find_leak(path)
-    if leak is None or not leak.near:
-        return True
-    if leak.elsewhere:
-        advice = "a drive is there twice, or two devices drove together: edgefirst-ros select --split place"
-        print_line(err, f"[yellow]warning[/]: {leak.text}, {leak.elsewhere:,} of another dataset; {advice}")
-        return False
-    print_line(err, f"note: {leak.text}, as blocks of time adjoin; split: drive or place avoids it")
-    return True
 
 
 def _refuse_unknown(user: str) -> None:
@@ -189,36 +173,37 @@ def _print_format_faults(console: Console) -> None:
         print_line(console, f"[yellow]note[/]: {escape(fault)}")
 
 
-def sheet(
-    dataset: Annotated[
-        str,
-        typer.Argument(metavar="DATASET", help="A dataset, or one of its files; or a URL."),
+def select(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A folder of datasets, or the catalogue of some (.parquet)."),
     ],
     *,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The picture to write: .png, .jpg or .jpeg."),
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the new dataset.")
     ],
-    rows: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of samples, at most 50.")] = 6,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file even if it is not a contact sheet.")
-    ] = False,
+    where: Annotated[
+        str, typer.Option(metavar="SQL", help="A condition on the catalogue's columns, as polars has SQL.")
+    ] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
-    """Draw a contact sheet of a dataset: camera with boxes, lidar, radar and cube.
+    r"""Choose samples of EdgeFirst datasets by SQL, as a new dataset.
 
-    One row per sample, spread evenly over the dataset. Clouds are seen from above, with a ring every 10 m. An
-    earlier contact sheet is replaced, any other file only with --overwrite.
+    SOURCE/catalog.parquet, a table with a row a sample, is made or brought up to date: drive, time, place,
+    speed, pose, companions, objects by class, quality. [bold]docs/corpus.md[/] has the columns. Sensor files
+    are copied byte for byte, rows keep their groups; the column [bold]source[/] says where a row is from.
 
-    [bold]Example[/]
+    Needs [bold]pip install 'edgefirst_ros\[polars]'[/].
 
-      edgefirst-ros sheet out/edgefirst/monday -o sheet.png --rows 12
+    [bold]Examples[/]
+
+      edgefirst-ros select out --where "person > 0 and speed_mps > 5" -o subset
+
+      edgefirst-ros select out/catalog.parquet --where "frame % 10 = 0 and luminance < 60" -o dark
     """
     err = make_console(stderr=True)
-    with guarded(err):
-        from edgefirst_ros.report.sheet import contact_sheet, refuse_output, write_sheet
-        from edgefirst_ros.sources.location import location_of
+    with guarded(err, instead="--overwrite replaces it"):
+        from edgefirst_ros import select as choose
 
-        refuse_output(output, overwrite=overwrite)
-        with standing_for(location_of(dataset)) as place:
-            write_sheet(contact_sheet(Path(str(place)), rows), output, overwrite=overwrite)
-        say(f"{output}")
+        done = choose(source, output, where=where, overwrite=overwrite)
+        say(f"{done.path}\n  {done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets")

@@ -10,13 +10,12 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, guarded, interruptible, make_config
+from edgefirst_ros.cli.shared import EXIT_INTERRUPTED, EXIT_POOR, interruptible, make_config
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, progress_bar, say
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def print_status(output: str, *, as_json: bool) -> int:
     """Print how far the conversion of many drives to an output is; the exit code.
 
     Raises:
-        ConfigError: it holds no notes, or is a URL that cannot be read.
+        ConfigError: a URL that cannot be read.
         OSError: the storage does not answer.
     """
     from edgefirst_ros.fleet.output import open_output
@@ -223,25 +222,3 @@ def print_status(output: str, *, as_json: bool) -> int:
         for each in found["failed"]:
             print_line(out, f"[red]failed[/]: {escape(each['drive'])}: {escape(each['reason'])}")
     return EXIT_POOR if found["failed"] else 0
-
-
-def status(
-    output: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URL of the fleet's datasets.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
-) -> None:
-    """Show the progress of converting many drives: done, begun, failed and left.
-
-    Only notes in the output are read, so this works from any machine, even while [bold]convert[/] runs.
-
-    Exit codes: 0 nothing failed; 1 something failed; 2 no such output.
-
-    [bold]Examples[/]
-
-      edgefirst-ros status sets/
-
-      edgefirst-ros status s3://bucket/sets/ --json
-    """
-    with guarded(make_console(stderr=True), as_json=as_json):
-        code = print_status(output, as_json=as_json)
-    raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""What becomes of an error that nobody foresaw: one line, exit code 2, and a report of it in a file.
+"""What becomes of an error that nobody foresaw: one line that says where it was, and exit code 2.
 
 Standard streams that take whatever is printed: closed ones, other encodings, paths that are no text.
 """
@@ -21,10 +21,8 @@ from edgefirst_ros.model.untrusted import displayed, visible
 DEBUG = "EDGEFIRST_DEBUG"
 """Environment variable: if it is set, tracebacks are printed as Python does."""
 EXIT_FAULT = 2
-_MOST_TEXT = 1 << 20
-"""Characters of a report: a library's message may quote all of an input."""
-_MOST_REPORTS = 20
-"""Kept: a command that fails every minute must not fill a card."""
+_MOST_TEXT = 500
+"""Characters of its own text: a library's message may quote all of an input."""
 _PATIENCE_S = 5.0
 """For threads that are in the middle of something, before the process is ended."""
 _of_threads: list[str] = []
@@ -70,7 +68,7 @@ def leave(code: int) -> NoReturn:
 
 
 def tell(error: BaseException, arguments: list[str]) -> int:
-    """Say that there is a fault and where the report of it is; the exit code.
+    """Say that there is a fault, and where; the exit code.
 
     Args:
         error: that nobody foresaw.
@@ -86,10 +84,14 @@ def tell(error: BaseException, arguments: list[str]) -> int:
 
 
 def _told(error: BaseException, where: str = "") -> str:
-    place, why = _written(error)
-    at = f"the report of it is {place}; please send it" if place else f"no report of it: {why}"
     kind = f"{type(error).__name__}: {_said(error)}".removesuffix(": ")
-    text = visible(f"this is a fault of edgefirst-ros{where}: {kind}; {at}, and {DEBUG}=1 shows all of it")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    at = f", {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
+    text = visible(
+        f"this is a fault of edgefirst-ros{where}: {kind}{at}; {DEBUG}=1 shows all of it, please send that"
+    )
     with suppress(OSError, ValueError):
         sys.stderr.write(f"error: {text}\n")
         sys.stderr.flush()
@@ -101,68 +103,6 @@ def _said(error: BaseException) -> str:
         return displayed(str(error)[:_MOST_TEXT])
     except Exception:  # noqa: BLE001 - whatever is wrong with its text, there is an error to be told
         return "without words"
-
-
-def _written(error: BaseException) -> tuple[str, str]:
-    """Where a report of an error was written, or why there is none."""
-    import tempfile
-
-    why = ""
-    for folder in _places():
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(".txt", "fault-", folder)  # of this user alone, and new
-            with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(_report(error))
-        except OSError as failure:
-            why = failure.strerror or type(failure).__name__
-            continue
-        _thin(folder, Path(name))
-        return name, ""
-    return "", f"nowhere to write it ({why})"
-
-
-def _places() -> list[Path]:
-    """Folders for reports, the best first."""
-    import tempfile
-
-    state = os.environ.get("XDG_STATE_HOME", "")
-    places = [Path(state, "edgefirst-ros")] if Path(state).is_absolute() else []
-    with suppress(RuntimeError):  # there is no home
-        places.append(Path.home() / ".local" / "state" / "edgefirst-ros")
-    with suppress(OSError):  # nothing can be written
-        places.append(Path(tempfile.gettempdir()))
-    return places
-
-
-def _report(error: BaseException) -> str:
-    import platform
-    import traceback
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - memory may be what is short
-        trace = f"{type(error).__name__}, whose traceback cannot be written\n"
-    try:
-        own = version("edgefirst_ros")
-    except PackageNotFoundError:
-        own = "not installed"
-    head = (
-        f"edgefirst-ros {own}, Python {platform.python_version()}, {platform.platform()}\n"
-        f"arguments: {json.dumps(sys.argv[1:])}\n\n"
-    )
-    return visible(head + trace[-_MOST_TEXT:], keep="\n\t")
-
-
-def _thin(folder: Path, new: Path) -> None:
-    """Remove the oldest reports of our own folder."""
-    if folder.name != "edgefirst-ros":
-        return
-    with suppress(OSError):
-        found = sorted(folder.glob("fault-*.txt"), key=lambda path: path.stat().st_mtime)
-        for path in [path for path in found if path != new][: 1 - _MOST_REPORTS]:
-            path.unlink()
 
 
 def _in_thread(found: threading.ExceptHookArgs) -> None:

@@ -87,9 +87,7 @@ Complete = Annotated[str | None, _setting("complete", metavar="[SENSOR,...]")]
 Workers = Annotated[int | None, _setting("workers", metavar="N")]
 SplitS = Annotated[float | None, _setting("split_every_s", metavar="SECONDS")]
 SplitMb = Annotated[float | None, _setting("split_every_mb", metavar="MB")]
-SplitM = Annotated[float | None, _setting("split_every_m", metavar="METRES")]
 Record = Annotated[bool | None, _setting("record", "--record/--no-record")]
-RecordTopics = Annotated[str | None, _setting("record_topics", metavar="REGEX")]
 Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
 INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
 NoReport = Annotated[

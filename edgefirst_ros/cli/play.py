@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +19,11 @@ from edgefirst_ros.cli.shared import (
     interruptible,
     print_error,
 )
-from edgefirst_ros.cli.terminal import clock, make_console, print_line
+from edgefirst_ros.cli.terminal import make_console, print_line
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound, TransportError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgefirst_ros.offline.drives import RecordedDrive
-    from edgefirst_ros.sources.player import Player, PlayProgress
     from edgefirst_ros.sources.recording import Excerpt
 
 ENDPOINT = "tcp/127.0.0.1:7447"
@@ -57,7 +53,6 @@ def play(
         float,
         typer.Option("--speed", metavar="FACTOR", help="1 is the recording's own, 2 twice as fast."),
     ] = 1.0,
-    rate: Annotated[float | None, typer.Option("--rate", metavar="FACTOR", hidden=True)] = None,
     names: Annotated[
         NamesChoice,
         typer.Option(
@@ -65,12 +60,6 @@ def play(
             help="Form of topic names: rt/camera/h264, camera/h264 or HOST/camera/h264.",
         ),
     ] = NamesChoice.RT,
-    namespace: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST", help="HOST in topic names (implies --names host); default: the recorded one."
-        ),
-    ] = "",
     prefix: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +78,7 @@ def play(
 
     Useful for tests, demonstrations and development without a device. Without an endpoint it listens on
     tcp/127.0.0.1:7447, for programs on this machine. Files into which one drive was split are played one
-    after another.
+    after another. Stamps keep the recording's pace: for a dataset play at --speed 1, or convert it.
 
     Exit codes: 0 played to the end; 1 played, but nobody listened; 2 wrong usage or input, no connection
     possible, or nobody subscribed within --wait; 130 interrupted.
@@ -104,39 +93,30 @@ def play(
     with guarded(err):
         from edgefirst_ros.sources.player import Names, Player, keys_of
         from edgefirst_ros.sources.recording import excerpt_of
-        from edgefirst_ros.sources.zenohlink import LARGEST, LARGEST_MB, linked
+        from edgefirst_ros.sources.zenohlink import linked
 
-        if rate is not None:
-            speed = rate
-            print_line(err, "note: --rate of play is called --speed now; elsewhere it is samples per second")
-        _check_speed(speed, err, quiet=quiet)
+        if speed <= 0:
+            raise ConfigError([f"--speed {speed:g}: expected more than 0"])
         drive = _one(recording, excerpt_of(start, end))
-        generation = Names.HOST if namespace else Names(names.value)
-        keys = keys_of(drive.topics(), generation, namespace.strip("/") or drive.parts[0].host, prefix)
+        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, prefix)
         if not (connect or listen or zenoh_config):
             listen = [ENDPOINT]
         stop = threading.Event()
         opening = linked(connect or [], listen or [], zenoh_config)
         with interruptible(stop, err, "stopping"), opening as link:
-            player = Player(link, drive, keys)
-            if wait:
-                _await_subscriber(player, wait, stop, err, listen or [], quiet=quiet)
-            played = _play(player, speed, stop, err, drive.size, quiet=quiet)
+            player = Player(link, keys)
+            if not quiet and wait:
+                here = f" --zenoh {listen[0].partition('#')[0]}" if listen else ""
+                how = f", such as edgefirst-ros capture{escape(here)} -o OUT" if here else ""
+                print_line(err, f"waiting up to {wait:g} s for a subscriber{how}")
+            if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
+                raise TransportError(f"nobody subscribed within {wait:g} s; --wait sets how long to wait")
+            played = player.play(drive.messages(), speed, stop)
+        for note in () if quiet else drive.notes:
+            print_line(err, f"note: {escape(note)}")
         if not quiet:
-            for note in drive.notes:
-                print_line(err, f"note: {escape(note)}")
-            print_line(
-                err,
-                f"{played.messages:,} messages, {played.bytes / 1e6:,.1f} MB, "
-                f"{clock(played.recorded_s)} of recording played, {played.behind_s:.2f} s late at the end"
-                + (f"; {played.skipped:,} messages in damaged chunks left out" if played.skipped else ""),
-            )
-        if played.too_large:
-            print_line(
-                err,
-                f"[bold yellow]warning[/]: {played.too_large:,} messages have more than {LARGEST_MB} MiB: "
-                f"edgefirst-ros capture drops them, unless its --zenoh-config sets {LARGEST}",
-            )
+            damaged = f"; {played.skipped:,} in damaged chunks left out" if played.skipped else ""
+            print_line(err, f"{played.messages:,} messages played{damaged}")
         if played.complete and not played.heard:
             print_error(
                 err,
@@ -166,51 +146,3 @@ def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
     if excerpt is not None and not drive.restrict(excerpt):
         raise nothing_between(drive)
     return drive
-
-
-def _await_subscriber(
-    player: Player, wait_s: float, stop: threading.Event, err: Console, listen: Sequence[str], *, quiet: bool
-) -> None:
-    """Wait until somebody subscribes.
-
-    Raises:
-        TransportError: nobody did.
-    """
-    if not quiet:
-        here = f" --zenoh {listen[0].partition('#')[0]}" if listen else ""
-        print_line(
-            err,
-            f"waiting up to {wait_s:g} s for a subscriber"
-            + (f", such as edgefirst-ros capture{escape(here)} -o OUT" if here else ""),
-        )
-    if not player.wait_for_subscriber(wait_s, stop) and not stop.is_set():
-        raise TransportError(f"nobody subscribed within {wait_s:g} s; --wait sets how long to wait")
-
-
-def _check_speed(speed: float, err: Console, *, quiet: bool) -> None:
-    """Refuse a speed that is none; say what another one than the recording's own does to datasets."""
-    if speed <= 0:
-        raise ConfigError([f"--speed {speed:g}: expected more than 0"])
-    if speed != 1 and not quiet:
-        print_line(
-            err,
-            "note: stamps keep the recording's pace, so a capture of this takes clocks to be wrong: for a "
-            "dataset play at --speed 1, or convert the recording",
-        )
-
-
-def _play(
-    player: Player, speed: float, stop: threading.Event, err: Console, size: int, *, quiet: bool
-) -> PlayProgress:
-    from rich.progress import Progress
-
-    bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
-    with bar:
-        task = bar.add_task("playing", total=size)
-
-        def show(played: PlayProgress) -> None:
-            late = f", {played.behind_s:.1f} s late" if played.behind_s >= 0.1 else ""
-            shown = f"{clock(played.recorded_s)} of recording{late}"
-            bar.update(task, completed=played.position, description=shown)
-
-        return player.play(speed, stop, show)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,7 @@ from edgefirst_ros.model.untrusted import readable
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.drives import RecordedDrive
+    from edgefirst_ros.sources.location import Location
     from edgefirst_ros.sources.recording import Excerpt, Recording
 
 
@@ -50,6 +51,9 @@ def info(
 ) -> None:
     """Show what is in a recording: topics, types, counts, rates, gaps, clocks, damage.
 
+    Of an output of many drives it shows how far their conversion is instead: done, running, failed and left.
+    Only notes in the output are read, so this works from any machine, even while [bold]convert[/] runs.
+
     Nothing is converted or written. The uses of topics and the findings about clocks are those that
     [bold]convert[/] acts on. A gap is a pause of more than three usual intervals; a bad message is one that
     cannot be decoded. A note names the files that [bold]convert[/] takes as parts of one drive.
@@ -61,11 +65,13 @@ def info(
     Of a URL only the summary and the first seconds are read, so sizes, gaps and damage remain unknown;
     [bold]--whole[/] reads all of it.
 
-    Exit codes: 0 read; 2 no recording.
+    Exit codes: 0 read; 1 a drive of an output failed; 2 no recording.
 
     [bold]Examples[/]
 
       edgefirst-ros info drive.mcap
+
+      edgefirst-ros info s3://bucket/sets/
 
       edgefirst-ros info monday/ --json
 
@@ -75,11 +81,12 @@ def info(
     """
     err = make_console(stderr=True)
     with guarded(err, as_json=as_json):
+        if len(recordings) == 1 and _is_output(recordings[0]):
+            from edgefirst_ros.cli.fleet import print_status
+
+            raise typer.Exit(print_status(recordings[0], as_json=as_json))
         with importing():
             from edgefirst_ros.offline.drives import find_drives, find_files
-            from edgefirst_ros.sources.info import glance, inspect
-            from edgefirst_ros.sources.kinds import open_recording
-            from edgefirst_ros.sources.location import Url
             from edgefirst_ros.sources.recording import excerpt_of
 
         notes: list[str] = []
@@ -87,22 +94,10 @@ def info(
         for note in () if as_json else notes:
             print_line(err, f"note: {escape(note)}")
         excerpt = excerpt_of(start, end)
-        opened: list[Recording] = []
-        unusable: list[RecordingError] = []
         found_files = find_files(recordings)
-        for file in found_files.files:
-            try:
-                opened.append(open_recording(file.path))
-            except RecordingError as error:
-                unusable.append(error)
+        opened, unusable = _opened(file.path for file in found_files.files)
         for drive in find_drives(opened):
-            files = [readable(part.path.name) for part in drive.parts]
-            for part in drive.parts:
-                is_brief = isinstance(part.path, Url) and not whole and excerpt is None
-                said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
-                found = {**said, "drive": files}
-                if config_file is not None and part is drive.parts[-1] and not is_brief:
-                    found["conversion"] = _conversion(drive, config, excerpt)
+            for found in _described(drive, config, excerpt, whole=whole, counts=config_file is not None):
                 _print_found(found, as_json=as_json)
             for note in () if as_json else drive.notes:
                 say(note)
@@ -110,6 +105,52 @@ def info(
             say(found_files.note)
         if unusable:
             raise unusable[0]
+
+
+def _opened(paths: Iterable[Location]) -> tuple[list[Recording], list[RecordingError]]:
+    """The recordings that can be read, and why others cannot."""
+    from edgefirst_ros.sources.kinds import open_recording
+
+    opened: list[Recording] = []
+    unusable: list[RecordingError] = []
+    for path in paths:
+        try:
+            opened.append(open_recording(path))
+        except RecordingError as error:
+            unusable.append(error)
+    return opened, unusable
+
+
+def _described(
+    drive: RecordedDrive, config: Config, excerpt: Excerpt | None, *, whole: bool, counts: bool
+) -> Iterator[dict[str, Any]]:
+    """What is in each file of a drive, with the last one what a conversion would make if that counts."""
+    from edgefirst_ros.sources.info import glance, inspect
+    from edgefirst_ros.sources.location import Url
+
+    files = [readable(part.path.name) for part in drive.parts]
+    for part in drive.parts:
+        is_brief = isinstance(part.path, Url) and not whole and excerpt is None
+        said = (glance(part, config) if is_brief else None) or inspect(part, config, excerpt)
+        found = {**said, "drive": files}
+        if counts and part is drive.parts[-1] and not is_brief:
+            found["conversion"] = _conversion(drive, config, excerpt)
+        yield found
+
+
+_NOTES = ("_plan.json", "_done", "_failed")
+"""What many drives that are converted leave in their output."""
+
+
+def _is_output(given: str) -> bool:
+    """Whether something is an output of many drives, and no recording."""
+    if "://" not in given:
+        return any((Path(given) / name).exists() for name in _NOTES)
+    from edgefirst_ros.fleet.output import open_output
+    from edgefirst_ros.fleet.plan import fleet_status
+    from edgefirst_ros.offline.drives import is_recording
+
+    return not is_recording(given) and any(fleet_status(open_output(given)).values())
 
 
 def _conversion(drive: RecordedDrive, config: Config, excerpt: Excerpt | None) -> dict[str, Any]:
@@ -212,7 +253,7 @@ def _rig(given: Path | None) -> dict[str, Any]:
         return {}
     import yaml
 
-    from edgefirst_ros.config.files import parse_yaml, read_named
+    from edgefirst_ros.config.yamltext import parse_yaml, read_named
     from edgefirst_ros.simulation.rig import RIGS, rig_options
 
     try:
@@ -232,7 +273,7 @@ def _values(settings: Iterable[str]) -> dict[str, Any]:
     """Settings ``a.b=value``, with values in YAML, as nested mappings."""
     import yaml
 
-    from edgefirst_ros.config.files import parse_yaml
+    from edgefirst_ros.config.yamltext import parse_yaml
 
     values: dict[str, Any] = {}
     for setting in settings:

@@ -13,7 +13,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,7 +130,7 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
     That it cannot be made is a warning: the datasets are complete without it.
     """
-    from edgefirst_ros.report.runs import make_pages
+    from edgefirst_ros.report import make_pages
 
     pages, fault = make_pages(paths)
     if fault:
@@ -293,28 +293,28 @@ def run_of(place: Location) -> Run | None:
     return find_run(place)
 
 
-@contextmanager
-def standing_for(place: Location, *, whole: bool = False) -> Iterator[Location]:
-    """A dataset's path; of a URL, a folder that stands for it in the block.
+def fetched(place: Location, *, whole: bool = False) -> Location:
+    """A dataset's path; of a URL, that of a copy which is kept.
 
     Args:
         place: a URL of recordings stays what it is.
-        whole: fetch all of it; recordings are not expected.
+        whole: recordings are not expected.
+
+    Raises:
+        DatasetNotFound: there is no dataset, and recordings are not expected.
     """
-    if isinstance(place, Path):
-        yield place
-        return
-    from edgefirst_ros.corpus.places import standing_in
     from edgefirst_ros.offline.drives import is_recording
 
-    with ExitStack() as stack:
-        if whole or not is_recording(place.name):
-            try:
-                place = stack.enter_context(standing_in(place, complete=whole))
-            except DatasetNotFound:
-                if whole:
-                    raise
-        yield place
+    if isinstance(place, Path) or (not whole and is_recording(place.name)):
+        return place
+    from edgefirst_ros.offline.copies import local_copy
+
+    try:
+        return local_copy(place)
+    except DatasetNotFound:
+        if whole:
+            raise
+        return place
 
 
 def refuse_for_datasets(place: Location, given: Mapping[str, object]) -> None:

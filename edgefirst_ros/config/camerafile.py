@@ -97,8 +97,7 @@ def camera_file(value: object) -> CameraFile | None:
         return None
     if not isinstance(value, str | Path | dict):
         raise ValueError(f"expected the name of a file, found {shown(value)}")  # noqa: TRY004 - pydantic's
-    # What reads files of configurations needs their model, which needs this.
-    from edgefirst_ros.config.files import yaml_mapping  # noqa: PLC0415
+    from edgefirst_ros.config.yamltext import yaml_mapping  # noqa: PLC0415 - most configurations name none
 
     name = "" if isinstance(value, dict) else f"{readable(str(value))}: "
     try:

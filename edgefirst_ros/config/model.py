@@ -6,10 +6,9 @@ Combines the values of a configuration with those that a user chose on the comma
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +25,7 @@ from pydantic import (
 
 from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format, Former, OptionsModel, is_same
+from edgefirst_ros.formats.format import Format, OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
@@ -391,12 +390,6 @@ FormatNames = Annotated[tuple[FormatName, ...], BeforeValidator(_format_names)]
 class EgoOptions(OptionsModel):
     """How NavSat, IMU and odometry become rig poses."""
 
-    former: ClassVar[Mapping[str, Former]] = {
-        "max_gap_s": Former(5.0),
-        "max_dead_reckoning_s": Former(20.0, instead="max_position_sigma_m says how good positions must be"),
-        "hold_s": Former(2.0),
-    }
-
     smoothing: Smoothing = Field(
         "auto",
         description="whole: estimate every pose from the whole drive, which reads a recording twice; lag: "
@@ -636,24 +629,11 @@ class Settings(OptionsModel):
         description="Live: begin another session when the formats together have written this many MB; 0: "
         "never. Set it to the size that your storage or upload takes.",
     )
-    split_every_m: float = Field(
-        0.0,
-        ge=0,
-        description="Live: begin another session when the rig has driven this many metres by GPS or "
-        "odometry; 0: never. Set it for sequences of equal way, such as laps.",
-    )
     record: bool = Field(
         False,
         description="Live: also write every received message, used or not, to an MCAP file in recordings/ "
         "below the output. It converts to the same bytes as the session wrote. Set it if you may want other "
         "formats or options later.",
-    )
-    record_topics: str = Field(
-        "",
-        description="Live, with record: regular expression, searched for in topic names, for topics to "
-        'record besides those used; "." selects every topic. Empty: the topics of the device, or in the '
-        "node's namespace, whose type a configuration could use, without raw pictures. Set it to record "
-        "topics of other types.",
     )
     workers: int = Field(
         0,
@@ -667,12 +647,6 @@ class Settings(OptionsModel):
         description="What decodes video: software (libavcodec); v4l2m2m, the hardware of the device; nvdec, "
         "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
         "inside a frame. Choose hardware where the cores cannot keep up with the video.",
-    )
-    judge_h265: Literal["auto", "always", "never"] = Field(
-        "auto",
-        description="Which pictures of H.265 are parsed to find damage inside them, which takes the extra "
-        "h265check: auto, those that no checksum vouches for; always, all; never, none. Set never where "
-        "recordings have no checksums and time is short.",
     )
     _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(
@@ -765,15 +739,6 @@ class Settings(OptionsModel):
         is_named = isinstance(names, dict)
         return {str(sent): name for sent, name in names.items()} if is_named else names  # type: ignore[attr-defined]
 
-    @field_validator("record_topics")
-    @classmethod
-    def _expression(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is not a regular expression: {error}") from error
-        return value
-
     @field_validator("sync_s", mode="before")
     @classmethod
     def _off(cls, value: object) -> object:
@@ -796,33 +761,6 @@ class Settings(OptionsModel):
             base = merged.get(name, {"role": name} if name in roles else {})
             merged[name] = {**base, **own}
         return {**data, "topics": merged}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _move_options(cls, data: Any) -> Any:  # noqa: ANN401 - as above
-        """Options that a block had are found under their old names, nested or as a ROS parameter.
-
-        Those that formats had of their own and now share are moved; the new name counts where it has more
-        than its default, which ROS parameters always have.
-        """
-        if not isinstance(data, dict):
-            return data
-        moved = {(name, *pair) for name, each in FORMATS.items() for pair in each.moved.items()}
-        data = dict(data)
-        for name in [each for each in data if "." in each]:
-            block, _, option = name.partition(".")
-            if option in _former(cls, block) or any((block, option) == each[:2] for each in moved):
-                data[block] = {**data.get(block, {}), option: data.pop(name)}
-        taken: dict[str, str] = {}
-        for name, old, new in sorted(moved):
-            block, default = data.get(name), cls.model_fields[new].default
-            if isinstance(block, dict) and old in block:
-                data[name] = {key: value for key, value in block.items() if key != old}
-                if is_same(data.get(new, default), default):
-                    data[new], taken[new] = block[old], f"{name}.{old}"
-                elif new in taken and block[old] not in (default, data[new]):
-                    raise ValueError(f"{new}: {taken[new]} and {name}.{old}, which it replaces, differ")
-        return data
 
     @model_validator(mode="after")
     def _known_sensors(self) -> Settings:
@@ -936,23 +874,6 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
         is_other = MAIVIN_TOPICS.get(name) != rule
         if rule.names and rule.required != "never" and (is_written or is_other):
             yield name
-
-
-def renamed(values: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for every option in a block that has another name now, or none any more."""
-    for block, given in values.items():
-        if isinstance(given, Mapping):
-            moved = FORMATS[block].moved if block in FORMATS else {}
-            gone = {old: each.into and f"{block}.{each.into}" for old, each in _former(Config, block).items()}
-            for name, new in {**gone, **moved}.items():
-                if name in given:
-                    yield f"{block}.{name} is {f'{new} now' if new else 'no option any more'}"
-
-
-def _former(model: type[BaseModel], block: str) -> Mapping[str, Former]:
-    """Options that a block had, none if it is no block."""
-    kind = model.model_fields[block].annotation if block in model.model_fields else None
-    return kind.former if isinstance(kind, type) and issubclass(kind, OptionsModel) else {}
 
 
 SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})

@@ -188,14 +188,12 @@ class DaskEngine:
         client: Any = distributed.Client  # hardly typed
         try:
             self._client: Any = client(address, timeout=CONNECT_S, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=CONNECT_S)
         except (OSError, TimeoutError, ValueError) as error:
-            raise ConfigError([f"--engine dask: no scheduler at {address}: {error}"]) from error
+            raise ConfigError([f"--engine dask: no scheduler with workers at {address}: {error}"]) from error
         self.workers, self._jobs = workers, jobs
         self._executor = self._client.get_executor(pure=False)  # else two equal calls would be one
         self.text = f"Dask at {address}"
-        if not self.slots:
-            self.close()
-            raise ConfigError([f"--engine dask: the scheduler at {address} has no workers yet"])
 
     @property
     def slots(self) -> int:

@@ -162,6 +162,7 @@ class Bucket:
     def hold(self, lost: Callable[[], None]) -> Iterator[None]:
         """Put an object, and renew it; one that nobody renews any more is taken over."""
         token = f"{WHO}\n{uuid.uuid4().hex}\n"
+        self.list_drives()  # some stores make a bucket of any name that is written to
         self._await_lock()
         self.put_file(LOCK, token.encode())
         self._check_lock(token)

@@ -13,7 +13,6 @@ from typing import Any
 from edgefirst_ros.config.model import Config, chosen_config
 from edgefirst_ros.fleet.notes import BEGUN, DONE, FAILED, Key, Notes
 from edgefirst_ros.fleet.output import Output
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.untrusted import readable, safe_name
 from edgefirst_ros.offline.drives import NUMBERED
 from edgefirst_ros.offline.inputs import DriveFiles, find_drive_files
@@ -21,7 +20,7 @@ from edgefirst_ros.offline.naming import top_of
 from edgefirst_ros.sources.location import Location, Url, location_of
 from edgefirst_ros.sources.recording import Excerpt, device_host
 
-_UNUSED_FOR_OUTPUT = {"workers", "queue_mb", "min_free_mb", "sync_s", "record", "record_topics", "decoder"}
+_UNUSED_FOR_OUTPUT = {"workers", "queue_mb", "min_free_mb", "sync_s", "record", "decoder"}
 """Settings on which the bytes of a dataset do not depend."""
 
 
@@ -198,14 +197,11 @@ def fleet_status(output: Output) -> dict[str, Any]:
     A drive that was begun is being converted, or its process was killed.
 
     Raises:
-        ConfigError: there are no notes.
         OSError: the storage does not answer.
     """
     notes = Notes(output)
     planned, done, begun = notes.read_plan(), notes.list_keys(DONE), notes.list_keys(BEGUN)
     failed = notes.read_notes(FAILED)
-    if not (planned or done or failed):
-        raise ConfigError([f"{output.shown}: holds no notes; convert writes them with --jobs"])
     complete = {name for name, keys in done.items() if planned.get(name, str(keys[0])) in map(str, keys)}
     return {
         "done": sorted(complete),

@@ -21,9 +21,9 @@ from edgefirst_ros.model.errors import EdgeFirstError, RecordingError, StorageUn
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.offline.sessions import recorded_settings
+from edgefirst_ros.report import make_pages
 from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.report.runs import make_pages
 from edgefirst_ros.report.shortfalls import losses
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.sources.remote import is_outage, is_refusal

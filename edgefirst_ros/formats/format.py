@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
@@ -477,59 +477,10 @@ Options = TypeVar("Options", bound=BaseModel)
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Former:
-    """An option that there was.
-
-    Attributes:
-        default: its value where nobody chose another one.
-        into: the option that took its place; empty if the default is what always holds now.
-        value: the new option's value, of the former one's and the new one's so far.
-        instead: what a user can do in place of setting it.
-    """
-
-    default: object
-    into: str = ""
-    value: Callable[[Any, Any], object] = lambda former, _: former
-    instead: str = ""
-
-
 class OptionsModel(BaseModel):
-    """Options by name, none of which is unknown; a subclass lists its former ones in their order."""
+    """Options by name, none of which is unknown."""
 
     model_config = STRICT
-    former: ClassVar[Mapping[str, Former]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_present_names(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever the user wrote
-        """The new name counts where it has more than its default, which ROS parameters always have."""
-        if not isinstance(data, dict):
-            return data
-        present = {name: value for name, value in data.items() if name not in cls.former}
-        if faults := [*cls._gone(data)]:
-            raise ValueError("; ".join(faults))
-        defaults = {name: info.get_default() for name, info in cls.model_fields.items()}
-        chosen = {name for name in present if not is_same(present[name], defaults.get(name))}
-        for name, former in cls.former.items():
-            if former.into and name in data and former.into not in chosen:
-                so_far = present.get(former.into, defaults[former.into])
-                present[former.into] = former.value(data[name], so_far)
-        return present
-
-    @classmethod
-    def _gone(cls, data: Mapping[str, object]) -> Iterator[str]:
-        for name, former in cls.former.items():
-            if not former.into and name in data and not is_same(data[name], former.default):
-                always = "" if former.default is None else f"it is always {former.default}"
-                yield f"{name} is no option any more: {'; '.join(filter(None, (always, former.instead)))}"
-
-
-def is_same(value: object, other: object) -> bool:
-    """Whether two values of an option are equal; a file's lists are tuples here."""
-    return (list(value) if isinstance(value, tuple) else value) == (
-        list(other) if isinstance(other, tuple) else other
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,7 +514,6 @@ class Format(ABC, Generic[Options]):
         options: the options for users; every field needs a default, and a type that ROS parameters can have.
         nothing: warning, after the name, if a run has samples but nothing in this format.
         official: the Python package of the official reader that ``check`` can ask; empty without one.
-        moved: options that this format had before all formats shared them, by what they are called now.
         by_camera: whether it takes samples of every camera, see ``ByCamera``.
         visible_by: patterns of the names of files without which readers do not find a dataset, or do not open
             it; in an object store they appear last. Without any, the report alone says that all is there.
@@ -578,7 +528,6 @@ class Format(ABC, Generic[Options]):
     options: type[Options]
     nothing = "nothing was written"
     official = ""
-    moved: Mapping[str, str] = {}
     by_camera = False
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()

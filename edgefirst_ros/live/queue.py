@@ -15,7 +15,7 @@ from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.video.bitstream import can_start
+from edgefirst_ros.video.headers import can_start
 
 VIDEO = "foxglove_msgs/msg/CompressedVideo"
 OVERHEAD_BYTES = 512

@@ -254,8 +254,6 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
         job.overload.hold()
     job.pipeline.end_source(why)
     warnings: list[str] = []
-    if config.split_every_m and not job.pipeline.has_poses:
-        warnings = ["split_every_m: the distance driven is unknown, because there are no poses"]
     silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
     head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why, "silent": silent}
     head["shed"] = {} if job.overload is None else job.overload.report()

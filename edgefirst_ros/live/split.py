@@ -67,18 +67,15 @@ def limit_reached(config: Config, pipeline: Pipeline) -> str:
     """Which limit of the configuration the session has reached, empty if none.
 
     The time is of receipt, from the session's first message. The size is what all writers have written,
-    without what is still being encoded. The distance is that of the rig's poses, which are known
-    ``ego.wait_s`` later.
+    without what is still being encoded.
     """
-    if not (config.split_every_s or config.split_every_mb or config.split_every_m):
+    if not (config.split_every_s or config.split_every_mb):
         return ""
     progress = pipeline.progress
     if 0 < config.split_every_s <= progress.recorded_s:
         return f"{SPLIT} after {config.split_every_s:g} s (split_every_s)"
     if 0 < config.split_every_mb * 1e6 <= progress.bytes_written:
         return f"{SPLIT} after {config.split_every_mb:g} MB (split_every_mb)"
-    if 0 < config.split_every_m <= progress.driven_m:
-        return f"{SPLIT} after {config.split_every_m:g} m (split_every_m)"
     return ""
 
 

@@ -30,7 +30,7 @@ class RawMessage(NamedTuple):
         definition: text of the ROS message definition; empty if the source has none (MCAP files have).
         fault: why its bytes may be damaged, such as a wrong checksum; empty if nothing is known.
         repeated: received before the recording began and stored at its beginning, because it is still valid.
-        vouched: a checksum or the transport vouches for its bytes.
+        checksummed: a checksum of the recording or of the transport covers its bytes.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class RawMessage(NamedTuple):
     definition: str = ""
     fault: str = ""
     repeated: bool = False
-    vouched: bool = False
+    checksummed: bool = False
 
 
 NOT_MOVING: Mapping[str, Transform] = {}

@@ -375,7 +375,6 @@ def unused_subscriptions(
     used: Collection[str],
     own: str,
     root: str,
-    anywhere: bool,
     wanted: Callable[[str, str], bool],
     offers: Callable[[str], Sequence[Offer]],
     installed: Callable[[str], bool],
@@ -387,7 +386,6 @@ def unused_subscriptions(
         used: names that are subscribed to already.
         own: the node's own name; its own topics are not recorded.
         root: namespace and prefix of the device's topics, which recorded names lack.
-        anywhere: also record topics outside of ``root``.
         wanted: whether to record a topic, given its recorded name and its type.
         offers: returns the publishers of a topic.
         installed: whether a message type is available on this machine.
@@ -395,9 +393,9 @@ def unused_subscriptions(
     inside = f"{root.rstrip('/')}/"
     subscriptions: set[WantedSubscription] = set()
     for topic, kinds in announced:
-        if topic in used or topic.startswith(f"{own}/") or not (anywhere or topic.startswith(inside)):
+        if topic in used or topic.startswith(f"{own}/") or not topic.startswith(inside):
             continue
-        canonical = f"/{topic.removeprefix(inside)}" if topic.startswith(inside) else topic
+        canonical = f"/{topic.removeprefix(inside)}"
         for kind in kinds:
             if not wanted(canonical, kind) or not installed(kind):
                 continue

@@ -15,7 +15,7 @@ import annotated_types as bounds
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from edgefirst_ros.config.files import read_yaml
+from edgefirst_ros.config.yamltext import read_yaml
 from edgefirst_ros.model.errors import ConfigError
 
 Kind = Literal["bool", "integer", "double", "string", "integer array", "double array", "string array"]

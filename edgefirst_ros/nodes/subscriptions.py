@@ -37,7 +37,7 @@ from edgefirst_ros.nodes.discovery import (
 )
 from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
 from edgefirst_ros.nodes.receiving import Arrivals, Inlet, ReceiveClock, Taken
-from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.session import is_usable
 
 CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
@@ -79,7 +79,7 @@ class Subscriptions:
         depth: QoS history depth; 0: as each topic needs.
         unlisted: subscribe to the device's topics before they are announced.
         preview_topic: returns the topic that the node publishes its own preview transforms on, empty if none.
-        record: receives messages of topics that only ``record_topics`` asks for; None: do not record them.
+        record: receives messages of other topics of usable types; None: do not record them.
 
     Attributes:
         plan: the result of the newest update.
@@ -114,7 +114,6 @@ class Subscriptions:
         self._depth = depth
         self._unlisted = unlisted
         self._record = record
-        self._is_recorded = recorded_topics(config.record_topics)
         self._group = _Group()
         self._newest_s = -IDLE_S
         self._subscriptions: dict[WantedSubscription, Any] = {}
@@ -262,8 +261,7 @@ class Subscriptions:
             used=used,
             own=node.get_fully_qualified_name(),
             root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
-            anywhere=bool(self._config.record_topics),
-            wanted=self._is_recorded,
+            wanted=is_usable,
             offers=self._graph.foreign_offers,
             installed=self._graph.is_installed,
         )
@@ -318,7 +316,7 @@ class Subscriptions:
             if self._twice and self._came_before(wanted, data, info):
                 return
             times = info["received_timestamp"], info["source_timestamp"]
-            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, vouched=True), put)
+            clock.deliver(RawMessage(topic, kind, data, *times, 0, definition, checksummed=True), put)
 
         message_class = self._graph.message_class(kind)
         subscription = self._node.create_subscription(

@@ -15,7 +15,7 @@ from edgefirst_ros.config.model import Config, chosen_config, preset
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.sessions import recorded_settings
-from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.report import make_pages
 from edgefirst_ros.sources.recording import excerpt_of
 
 Place = str | PathLike[str]

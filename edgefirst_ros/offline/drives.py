@@ -359,7 +359,7 @@ def _read_metadata(path: Location) -> Mapping[str, Any]:
     if isinstance(path, Path) and not path.is_file():
         return {}
     # Takes a moment, and few recordings come from rosbag2.
-    from edgefirst_ros.config.files import read_yaml, yaml_mapping  # noqa: PLC0415
+    from edgefirst_ros.config.yamltext import read_yaml, yaml_mapping  # noqa: PLC0415
 
     if isinstance(path, Path):
         return read_yaml(path)

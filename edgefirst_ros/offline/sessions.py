@@ -183,8 +183,8 @@ class ChainReplay:
 
 LIVE_ONLY = frozenset(
     {
-        *("record", "record_topics", "queue_mb", "min_free_mb", "sync_s", "workers"),
-        *("split_every_s", "split_every_mb", "split_every_m", "shed_first"),
+        *("record", "queue_mb", "min_free_mb", "sync_s", "workers"),
+        *("split_every_s", "split_every_mb", "shed_first"),
     }
 )
 """Settings that do not affect what is written for given messages."""

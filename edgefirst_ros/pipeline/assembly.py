@@ -40,8 +40,6 @@ class Progress:
     """Seconds of recording that were read."""
     durable: int = 0
     """Samples that the disk holds, so that they survive a power cut."""
-    driven_m: float = 0.0
-    """Distance that the rig has driven, as far as its poses are known."""
 
 
 class Pipeline:
@@ -265,7 +263,6 @@ class Pipeline:
             self._fanout.bytes_written,
             self._session.recorded_ns / 1e9,
             self._fanout.commits.durable.samples,
-            sum(poses.driven_m for poses in self._poses),
         )
 
     @property
@@ -277,11 +274,6 @@ class Pipeline:
     def camera(self) -> str:
         """The sensor whose pictures samples take."""
         return self._intake.routing.camera
-
-    @property
-    def has_poses(self) -> bool:
-        """Whether the rig's position was ever known."""
-        return any(poses.has_position for poses in self._poses)
 
     @property
     def _poses(self) -> list[PoseAccount]:

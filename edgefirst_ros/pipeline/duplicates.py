@@ -9,7 +9,7 @@ from edgefirst_ros.config.topics import CONTEXT_ROLES, Route
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.pipeline.envelope import Digest, Envelope
-from edgefirst_ros.video.bitstream import Content
+from edgefirst_ros.video.headers import Content
 
 KEPT_NS = 30_000_000_000
 """A message is compared with those of its topic up to so long before; later ones are too late anyway."""

@@ -25,7 +25,7 @@ from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.timing.finding import MessageTimes
-from edgefirst_ros.video.bitstream import Content, content_of
+from edgefirst_ros.video.headers import Content, content_of
 from edgefirst_ros.video.stream import PictureVerdict
 
 Digest = int
@@ -63,7 +63,7 @@ class Envelope(MessageTimes):
 
     Attributes:
         arrival: running number over the whole source.
-        vouched: as ``RawMessage.vouched``.
+        checksummed: as ``RawMessage.checksummed``.
         content: what a packet of video holds.
         unshown: final stage and reason of a packet that only the decoder needs.
         instead: the topic that samples take for its role; empty if it is this one's.
@@ -83,7 +83,7 @@ class Envelope(MessageTimes):
     decoded: Stamped[Datum]
     ticket: Ticket
     route: Route
-    vouched: bool = False
+    checksummed: bool = False
     content: Content = Content.PICTURE
     unshown: tuple[Stage, str] | None = None
     instead: str = ""
@@ -141,7 +141,7 @@ class Envelope(MessageTimes):
 def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route: Route) -> Envelope:
     """The envelope of a decoded message; its time is set later."""
     times = raw.topic, decoded.stamp_ns, raw.publish_ns, raw.receive_ns
-    envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route, raw.vouched)
+    envelope = Envelope(*times, raw.arrival, digest_of(raw), decoded, ticket, route, raw.checksummed)
     envelope.held_bytes = len(raw.data)
     if isinstance(decoded.datum, VideoPacket):
         envelope.content = content_of(decoded.datum)

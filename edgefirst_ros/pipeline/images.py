@@ -16,9 +16,9 @@ from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import chain, gather
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.video.backends import DecoderKind, JudgeH265
 from edgefirst_ros.video.batches import Elsewhere, EncodedPicture, Send
-from edgefirst_ros.video.bitstream import Content
+from edgefirst_ros.video.decoder import DecoderKind
+from edgefirst_ros.video.headers import Content
 from edgefirst_ros.video.pictures import (
     Picture,
     beyond_depth,
@@ -108,7 +108,6 @@ class Images:
         send: has groups of pictures decoded and encoded elsewhere; None where the pool is to do it.
         sent: called after each of them; may wait until there is room for more.
         decoder: what decodes video.
-        judge_h265: whose bits are judged, of pictures of H.265.
         bits: of wide samples, in all sequences.
         remarks: on the video of all sequences.
     """
@@ -124,7 +123,6 @@ class Images:
         send: Send | None = None,
         sent: Callable[[], None] = lambda: None,
         decoder: DecoderKind = "software",
-        judge_h265: JudgeH265 = "auto",
         bits: SampleBits | None = None,
         remarks: Remarks | None = None,
     ) -> None:
@@ -133,7 +131,7 @@ class Images:
         self._format: Literal["jpeg", "png"] = image_format
         self._quality = quality
         self._lookahead_ns = lookahead_ns
-        self._decoder, self._judge_h265 = decoder, judge_h265
+        self._decoder = decoder
         self._bits = bits or SampleBits()
         self._remarks = remarks
         self._elsewhere = (
@@ -172,10 +170,9 @@ class Images:
                     # The pictures of tiles are joined before they are encoded.
                     elsewhere=None if envelope.route.rule.tile else self._elsewhere,
                     decoder=self._decoder,
-                    judge_h265=self._judge_h265,
                     remarks=self._remarks,
                 )
-            envelope.keyframe = stream.push(envelope.time_ns, datum, vouched=envelope.vouched)
+            envelope.keyframe = stream.push(envelope.time_ns, datum, checksummed=envelope.checksummed)
 
     def join(self, first: Envelope, part: Envelope) -> bool:
         """Add a further slice to a picture that was pushed; False if that has gone to the decoder already."""

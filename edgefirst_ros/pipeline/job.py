@@ -24,7 +24,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
-from edgefirst_ros.video.backends import require_decoder
+from edgefirst_ros.video.decoder import require_decoder
 
 
 class Job:

@@ -15,8 +15,8 @@ from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Datum, Role
 from edgefirst_ros.pipeline.envelope import Envelope, Sender
-from edgefirst_ros.video import h264, h265sets
-from edgefirst_ros.video.bitstream import H264_SPS, H265_SPS, head
+from edgefirst_ros.video.headers import H264_SPS, H265_SPS, head
+from edgefirst_ros.video.parameters import sequence_set
 from edgefirst_ros.video.pictures import raw_size
 from edgefirst_ros.video.stills import still_size
 
@@ -258,21 +258,14 @@ def layout_of(datum: Datum) -> tuple[object, str] | None:
     return None
 
 
-_Reads = Callable[[bytes], Any]
-_SETS: Mapping[str, tuple[int, _Reads]] = {
-    "h264": (H264_SPS, h264.sequence_set),
-    "h265": (H265_SPS, h265sets.sequence_set),
-}
-
-
 def _sequence_sets(packet: VideoPacket) -> tuple[object, str] | None:
     """The sequence parameter sets of a packet that has some, as those of key frames."""
-    kind, read = _SETS[packet.codec]
+    kind = H264_SPS if packet.codec == "h264" else H265_SPS
     sets = tuple(unit.data for unit in head(packet) if unit.kind == kind)
     if not sets:
         return None
     try:
-        return sets, f"{_by(read(sets[0]).size)} ({packet.codec})"
+        return sets, f"{_by(sequence_set(packet.codec, sets[0]).size)} ({packet.codec})"
     except DecodeError:
         return sets, packet.codec
 

@@ -32,7 +32,7 @@ from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
-from edgefirst_ros.video.bitstream import Content
+from edgefirst_ros.video.headers import Content
 
 FORGET_EVERY_NS = 50_000_000
 """A few messages' memory for a look at what waits with each of them."""

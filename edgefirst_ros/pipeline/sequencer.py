@@ -163,7 +163,6 @@ class Sequencer:
             send=None if workers.processes is None else workers.processes.submit,
             sent=workers.backlog.settle,
             decoder=config.decoder,
-            judge_h265=config.judge_h265,
             bits=self._bits,
             remarks=self.remarks,
         )

@@ -62,15 +62,7 @@ class Account(_Part):
     left_out: dict[Name, dict[Name, Count]] = {}
 
 
-class Histogram(_Part):
-    """Counts in bins of equal width."""
-
-    bin_ms: Annotated[float, Field(gt=0, le=1e9)]
-    from_ms: Real
-    counts: Annotated[list[Count], Field(max_length=1000)]
-
-
-class Latency(Histogram):
+class Latency(_Part):
     """Latencies of one topic."""
 
     p50: Real
@@ -87,7 +79,7 @@ class Worst(_Part):
     time_ns: Nanoseconds
 
 
-class Pairing(Histogram):
+class Pairing(_Part):
     """Companion − reference of one topic."""
 
     worst: Worst | None = None
@@ -287,13 +279,6 @@ class Sequence(Frames):
         return known.cameras.get(camera.sensor) if known.cameras else known.camera
 
 
-class Combination(_Part):
-    """Samples that have companions of the same topics."""
-
-    topics: Annotated[list[Name], Field(max_length=256)]
-    samples: Count
-
-
 class Timeline(_Part):
     """Messages by time of receipt, topic and stage; reference frames by outcome."""
 
@@ -346,7 +331,6 @@ class Report:
     formats: Mapping[str, Holding] = field(default_factory=dict)
     topics: Mapping[str, Account] = field(default_factory=dict)
     sequences: list[Sequence] = field(default_factory=list)
-    combinations: list[Combination] = field(default_factory=list)
     companions: Mapping[str, int] = field(default_factory=dict)
     """Samples that have each topic."""
     codes: Mapping[str, str] = field(default_factory=lambda: OLD_CODES)
@@ -410,7 +394,6 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "formats": TypeAdapter(dict[Name, Holding]),
     "topics": TypeAdapter(Topics),
     "sequences": TypeAdapter(Sequences),
-    "combinations": TypeAdapter(Annotated[list[Combination], Field(max_length=1000)]),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
     "publishers": TypeAdapter(Annotated[dict[Name, Publishers], Field(max_length=4096)]),

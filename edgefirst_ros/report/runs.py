@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ from typing import Any
 from edgefirst_ros.formats.datasets import find, output_of, refuse_linked
 from edgefirst_ros.formats.format import Format, Target
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, extra
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import REPORT, page_path
 from edgefirst_ros.report.models import read_report
 
@@ -43,22 +43,6 @@ class Run:
         for name, each in FORMATS.items():
             if folders := [dataset for other, dataset in self.datasets if other == name]:
                 yield each, folders
-
-
-def make_pages(paths: Iterable[Path]) -> tuple[list[Path], str]:
-    """Make the page of every report among the paths that a run wrote.
-
-    Returns: where they are, and why some could not be made; that is a warning, as the datasets are complete.
-    """
-    pages, faults = [], []
-    for report in (path for path in paths if path.name.endswith(REPORT)):
-        try:
-            with extra():
-                from edgefirst_ros.report.page.make import make_page  # noqa: PLC0415 - nobody else needs pages
-            pages.append(make_page(report))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has succeeded
-            faults.append(f"the report page could not be made: {error or type(error).__name__}")
-    return pages, "; ".join(faults)
 
 
 def without_page(path: Path) -> list[Path]:

@@ -1,17 +1,16 @@
-"""The sensors of a report's rig: where they are, and what its cameras see."""
+"""The sensors of a report's rig, and where they are."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgefirst_ros.model.camera import FISHEYE_MODELS, split_tile
+from edgefirst_ros.model.camera import split_tile
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base
-from edgefirst_ros.report.models import Calibration, Camera, Report
+from edgefirst_ros.report.models import Calibration, Report
 
 KINDS: Mapping[str, str] = {
     Role.CAMERA: "camera",
@@ -26,9 +25,6 @@ KINDS: Mapping[str, str] = {
 FARTHEST_M = 50.0
 """No vehicle is longer; a transform in millimetres is."""
 MOST_SENSORS, MOST_SEQUENCES = 48, 64
-_WIDEST = {True: math.radians(180), False: math.radians(89.5)}
-"""Half of what a lens can show, fisheye or not."""
-_STEPS = 720
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +36,12 @@ class Mounted:
         name: of the sensor, or of its frame if several share it.
         frame: that its messages name; empty if they name none.
         pose: of the sensor in the rig (4, 4); None if no transform leads to it.
-        angles_rad: how far a camera sees to the left, right, top and bottom; None if unknown.
     """
 
     kind: str
     name: str
     frame: str
     pose: Floats | None
-    angles_rad: tuple[float, float, float, float] | None = None
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it is as near to the rig's origin as a vehicle is long."""
-        return self.pose is not None and float(np.abs(self.pose[:3, 3]).max()) <= FARTHEST_M
 
     @property
     def ahead(self) -> Floats:
@@ -64,7 +53,6 @@ def mounted(report: Report) -> list[Mounted]:
     """The sensors that have sent, each where the first sequence that knows of its frame has it."""
     transforms: dict[str, Transform] = {}
     names: dict[tuple[str, str], dict[str, None]] = {}
-    angles: dict[tuple[str, str], tuple[float, float, float, float]] = {}
     for sequence in report.sequences[:MOST_SEQUENCES]:
         known = sequence.calibration or Calibration()
         for each in known.transforms:
@@ -77,10 +65,6 @@ def mounted(report: Report) -> list[Mounted]:
             if kind is None or (key not in names and len(names) == MOST_SENSORS):
                 continue
             names.setdefault(key, {})[name] = None
-            is_new = stream.role == Role.CAMERA and key not in angles
-            camera = sequence.intrinsics_of(stream) if is_new else None
-            if camera is not None and (seen := field_of_view(camera)) is not None:
-                angles[key] = seen
     base, found, order = rig_frame(report), [], list(dict.fromkeys(KINDS.values()))
     for (kind, frame), several in names.items():
         label = next(iter(several)) if len(several) == 1 else frame
@@ -88,41 +72,10 @@ def mounted(report: Report) -> list[Mounted]:
         if pose is None and kind == "camera":  # a tile of a picture, whose frame no transform has
             pose = frame_in_base(transforms, split_tile(frame)[0], base)
         named = "" if frame.startswith("/") else frame
-        found.append(Mounted(kind, label, named, pose, angles.get((kind, frame))))
+        found.append(Mounted(kind, label, named, pose))
     return sorted(found, key=lambda each: (order.index(each.kind), each.name))
 
 
 def rig_frame(report: Report) -> str:
     """What transforms call the rig."""
     return next((s.calibration.rig for s in report.sequences if s.calibration is not None), "base_link")
-
-
-def field_of_view(camera: Camera) -> tuple[float, float, float, float] | None:
-    """How far a camera sees to the left, right, top and bottom of its axis, in radians; None if unknown."""
-    (width, height), (cx, cy) = camera.size, camera.principal_px
-    (fx, fy), is_fisheye = camera.focal_px, camera.distortion_model in FISHEYE_MODELS
-    if min(fx, fy) <= 0 or not (0 < cx < width and 0 < cy < height):
-        return None
-    angles = np.linspace(0.0, _WIDEST[is_fisheye], _STEPS)[1:]
-    with np.errstate(all="ignore"):
-        bent = _bent(angles, camera.distortion, is_fisheye=is_fisheye)
-    grows = np.diff(bent, prepend=0.0) > 0  # beyond, the model says nothing any more
-
-    def until(limit: float) -> float:
-        seen = grows & (bent < limit)
-        return float(angles[-1] if seen.all() else angles[np.argmin(seen)])
-
-    return until(cx / fx), until((width - cx) / fx), until(cy / fy), until((height - cy) / fy)
-
-
-def _bent(angles: Floats, distortion: Sequence[float], *, is_fisheye: bool) -> Floats:
-    """Distance from the principal point in focal lengths, of rays at angles to the axis."""
-    if is_fisheye:
-        k1, k2, k3, k4 = (*distortion, *(0.0,) * 4)[:4]
-        square = angles**2
-        return angles * (1 + square * (k1 + square * (k2 + square * (k3 + square * k4))))
-    k1, k2, _, _, k3, k4, k5, k6 = (*distortion, *(0.0,) * 8)[:8]
-    far = np.tan(angles)
-    square = far**2
-    over = 1 + square * (k1 + square * (k2 + square * k3))
-    return far * over / (1 + square * (k4 + square * (k5 + square * k6)))

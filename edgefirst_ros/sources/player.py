@@ -1,26 +1,22 @@
-"""Publishes a recording over Zenoh as the device does: same keys, encodings and timing.
-
-Reading a recording in real time, or at a multiple of it.
-"""
+"""Publishes a recording over Zenoh as the device does: same keys, encodings and timing."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import find_prefix, full_type
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.recording import TopicInfo
-from edgefirst_ros.sources.zenohlink import LARGEST_MB, Outlet
+from edgefirst_ros.sources.zenohlink import Outlet
 
 if TYPE_CHECKING:
     import zenoh
-
 
 PREVIEW_PAUSE_NS = 5_000_000_000
 """Longest pause in a preview."""
@@ -42,11 +38,6 @@ class PlaybackClock:
         self._start_s = 0.0
         self._last_ns: int | None = None
         self._passed_ns = 0
-
-    @property
-    def passed_s(self) -> float:
-        """Recording time passed so far."""
-        return self._passed_ns / 1e9
 
     def wait_s(self, log_ns: int) -> float:
         """Time until a message is due, negative if it is late."""
@@ -83,9 +74,7 @@ class Pacer:
 
 LONGEST_PAUSE_NS = 60_000_000_000
 """A longer gap in log_time is taken for a step of the recorder's clock."""
-SETTLED_S = 0.5
-POLL_S = 0.02
-PROGRESS_EVERY_S = 0.1
+SETTLED_S, POLL_S = 0.5, 0.02
 
 
 class Names(StrEnum):
@@ -102,37 +91,21 @@ class Names(StrEnum):
 BARE_IN_RT = frozenset({"camera/frame"})
 
 
-@dataclass(frozen=True, slots=True)
-class PlayProgress:
-    """How much of a recording was published."""
+@dataclass(slots=True)
+class Played:
+    """How much of a recording was published.
 
-    messages: int
-    bytes: int
-    skipped: int
-    """Messages of damaged chunks, which are not published."""
-    recorded_s: float
-    """Recording time passed."""
-    behind_s: float
-    """Delay of the newest message."""
-    position: int
-    """Bytes read from the files."""
+    Attributes:
+        messages: all that were published.
+        skipped: those of damaged chunks, which were not.
+        heard: whether any had a subscriber.
+        complete: whether the end was reached.
+    """
+
+    messages: int = 0
+    skipped: int = 0
     heard: bool = False
-    """Whether any message had a subscriber."""
-    too_large: int = 0
-    """Messages that a capture does not take unless its Zenoh is configured to."""
     complete: bool = False
-    """Whether the end was reached."""
-
-
-class Playable(Protocol):
-    """One or several files of messages: a ``Recording`` or a ``RecordedDrive``."""
-
-    @property
-    def position(self) -> int:
-        """Bytes read so far."""
-
-    def messages(self) -> Iterator[RawMessage]:
-        """All messages in order of receipt."""
 
 
 def key_of(relative: str, names: Names, host: str) -> str:
@@ -165,12 +138,10 @@ class Player:
 
     Args:
         session: see ``zenohlink.open_session``.
-        recording: the recording.
         keys: Zenoh keys by topic; other topics are not published.
     """
 
-    def __init__(self, session: zenoh.Session, recording: Playable, keys: Mapping[str, str]) -> None:
-        self._recording = recording
+    def __init__(self, session: zenoh.Session, keys: Mapping[str, str]) -> None:
         self._outlets = {topic: Outlet(session, key) for topic, key in keys.items()}
 
     def wait_for_subscriber(self, timeout_s: float, stop: threading.Event) -> bool:
@@ -190,39 +161,18 @@ class Player:
             stop.wait(POLL_S)
         return False
 
-    def play(
-        self,
-        speed: float,
-        stop: threading.Event,
-        on_progress: Callable[[PlayProgress], None] | None = None,
-    ) -> PlayProgress:
-        """Publish everything, paced by log_time at ``speed`` times real time, until ``stop`` is set."""
-        messages = sent_bytes = skipped = too_large = 0
-        heard = False
-        clock = PlaybackClock(speed, LONGEST_PAUSE_NS, time.monotonic)
-        shown_s = 0.0
-        done = PlayProgress(0, 0, 0, 0.0, 0.0, 0)
-        for message in self._recording.messages():
-            outlet = self._outlets.get(message.topic)
+    def play(self, messages: Iterable[RawMessage], speed: float, stop: threading.Event) -> Played:
+        """Publish messages, paced by log_time at ``speed`` times real time, until ``stop`` is set."""
+        done, clock = Played(), PlaybackClock(speed, LONGEST_PAUSE_NS, time.monotonic)
+        for message in messages:
             wait_s = clock.wait_s(message.receive_ns)
             if (wait_s > 0 and stop.wait(wait_s)) or stop.is_set():
-                break
-            if message.fault or outlet is None:
-                skipped += bool(message.fault)
-                continue
-            outlet.put(full_type(message.schema), message.data)
-            heard = heard or outlet.wanted
-            messages += 1
-            sent_bytes += len(message.data)
-            too_large += len(message.data) > LARGEST_MB << 20
-            position = self._recording.position
-            behind_s = max(0.0, -wait_s)
-            done = PlayProgress(
-                messages, sent_bytes, skipped, clock.passed_s, behind_s, position, heard, too_large
-            )
-            if on_progress is not None and time.monotonic() - shown_s >= PROGRESS_EVERY_S:
-                shown_s = time.monotonic()
-                on_progress(done)
-        else:
-            return replace(done, complete=True)
+                return done
+            outlet = self._outlets.get(message.topic)
+            done.skipped += bool(message.fault)
+            if outlet is not None and not message.fault:
+                outlet.put(full_type(message.schema), message.data)
+                done.heard = done.heard or outlet.wanted
+                done.messages += 1
+        done.complete = True
         return done

@@ -146,8 +146,8 @@ class Loaded:
     """A list unless there are more than ``MAX_LISTED``."""
     fault: str = ""
     """Why all of its messages are refused; empty if they are not."""
-    vouched: bool = False
-    """A checksum vouches for it."""
+    checksummed: bool = False
+    """A checksum covers it."""
 
 
 _NOTHING = Loaded(b"", [])
@@ -404,7 +404,7 @@ class RecordReader:
         if read < len(plain):
             self._note(section.offset, len(plain) - read, "a chunk ends in the middle of a record")
         sound = self._is_sound(section.offset, plain, crc)
-        return Loaded(plain, messages, "" if sound else CHECKSUM, vouched=sound and crc != 0)
+        return Loaded(plain, messages, "" if sound else CHECKSUM, checksummed=sound and crc != 0)
 
     def _is_sound(self, offset: int, plain: bytes, crc: int) -> bool:
         """Whether a chunk's content is what its checksum says; 0 stands for none."""
@@ -651,10 +651,6 @@ def _decompress(
         return bytes(packed)
     if compression == "lz4":
         return _decompress_lz4(packed, min(plain_size, most), most)
-    if compression == "bz2":
-        import bz2  # noqa: PLC0415 - only ROS 1 has it
-
-        return bz2.BZ2Decompressor().decompress(packed, max_length=most + 1)
     if compression == "zstd":
         import zstandard  # noqa: PLC0415 - takes a moment, and EdgeFirst's recorder uses lz4
 
@@ -668,7 +664,7 @@ def _decompress(
             return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
-    raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4, zstd or bz2")
+    raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4 or zstd")
 
 
 def _decompress_lz4(packed: bytes | bytearray, declared: int, most: int) -> bytes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -34,7 +33,7 @@ REPEATED = 0
 """Sequence number of messages from before the session, which are repeated at the beginning of its file; the
 session's own messages count on from there in order of receipt."""
 RAW = "sensor_msgs/msg/Image"
-"""Raw pictures, at hundreds of megabytes per second, are recorded only if ``record_topics`` names them."""
+"""Raw pictures, at hundreds of megabytes per second, are not recorded."""
 _USABLE = frozenset(kind for kinds in TYPES.values() for kind in kinds) - {RAW, TEXT}
 _RADAR = ("center_frequency", "frequency_sweep", "range_toggle", "detection_sensitivity")
 _ROUNDING = 1e-9
@@ -214,14 +213,6 @@ def _text(value: object) -> str:
     return displayed(value)
 
 
-def recorded_topics(pattern: str) -> Callable[[str, str], bool]:
-    """Returns a function that says whether to record an unused topic, given its name and type.
-
-    Args:
-        pattern: regular expression of ``record_topics`` to search in names; empty: all topics of types that
-            some configuration can use, so that a wrong configuration loses nothing.
-    """
-    if not pattern:
-        return lambda _, kind: full_type(kind) in _USABLE
-    expression = re.compile(pattern)
-    return lambda topic, _: expression.search(topic) is not None
+def is_usable(_: str, kind: str) -> bool:
+    """Whether an unused topic of this name and type is recorded: some configuration can use it."""
+    return full_type(kind) in _USABLE

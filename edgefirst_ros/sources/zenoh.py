@@ -26,7 +26,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.untrusted import displayed
-from edgefirst_ros.sources.session import recorded_topics
+from edgefirst_ros.sources.session import is_usable
 from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
 
@@ -242,7 +242,7 @@ class ZenohSource:
         config: the configured topics.
         put: called from Zenoh's threads; must not block.
         namespace: prefix of the names, usually the host name; empty: any.
-        record: called with messages of other topics that ``record_topics`` selects; None: do not record them.
+        record: called with messages of other topics of usable types; None: do not record them.
         now_ns: returns the wall clock.
 
     Raises:
@@ -287,8 +287,7 @@ class ZenohSource:
                     break
         if record is not None and not faults:
             named = [name for name in wanted if not is_pattern(name)]
-            recorded = recorded_topics(config.record_topics)
-            unused = UnusedTopics(named, self._namespace, recorded, self._is_ours, self._matches)
+            unused = UnusedTopics(named, self._namespace, is_usable, self._is_ours, self._matches)
             for key in wide_keys(self._namespace):
                 subscribe(session, key, partial(self._on_unused, unused, record))
         if faults:
@@ -330,7 +329,7 @@ class ZenohSource:
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = self._foreign("/" + key)
         data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
-        self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
+        self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
         """Handle a key that several regular expressions may match; only the first that does passes it on."""
@@ -345,7 +344,7 @@ class ZenohSource:
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
             data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
-            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, vouched=True))
+            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
 
     def _name(self, pattern: str, key: str) -> str | None:
         """The topic of a key that a regular expression matches; None if it does not, or for other devices."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from edgefirst_ros.config.files import parse_yaml, read_named
+from edgefirst_ros.config.yamltext import parse_yaml, read_named
 from edgefirst_ros.model.errors import ConfigError, TransportError, extra
 
 with extra("zenoh"):

@@ -36,7 +36,6 @@ class UnitPart(NamedTuple):
     reference: bool
     back: int | None
     order: int | None
-    doubtful: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ class BatchingWorker(Worker):
         with self.changed:
             first = self.first_of(last) or last
             units = [
-                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back, u.order, u.doubtful)
+                UnitPart(u.number, u.gop.number, u.data, u.leading, u.reference, u.back, u.order)
                 for u in self._way(first, last)
             ]
         gop = first.gop

@@ -1,26 +1,23 @@
-"""libavcodec, and the validator that rejects the damaged ones of its pictures."""
+"""libavcodec on processors or with hardware, and the validator that rejects its damaged pictures."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Literal, cast
 
 import av
-from av.codec.context import Flags
+from av.codec.context import Flags, ThreadType
+from av.codec.hwaccel import HWAccel
+from av.video.codeccontext import VideoCodecContext
 
 from edgefirst_ros.model.camera import Codec
-from edgefirst_ros.video.backends import DecoderKind, decoding_context, judges_h265
+from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.video.gops import AccessUnit, StartKind
-from edgefirst_ros.video.h264ends import H264Ends
 from edgefirst_ros.video.pictures import Picture
-
-if TYPE_CHECKING:
-    from edgefirst_ros.video.integrity import H265Syntax
-
-_STRICT = "1"
 
 GAVE_NONE = "the decoder returned no picture"
 DAMAGED = "damaged in its packet or an earlier one"
@@ -31,6 +28,106 @@ _NONE = -1
 
 DecodeResult = Picture | str
 """A picture, or why there is none."""
+
+DecoderKind = Literal["software", "v4l2m2m", "nvdec"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    """A way to decode.
+
+    Attributes:
+        names: libavcodec's decoders.
+        device: kind of device that helps them, if any.
+        parts: what the machine must have.
+        held: pictures that it may hold back, besides those that wait to be shown.
+    """
+
+    names: Mapping[Codec, str]
+    device: str | None
+    parts: str
+    held: int
+
+
+_BACKENDS: dict[DecoderKind, _Backend] = {
+    "software": _Backend({"h264": "h264", "h265": "hevc"}, None, "PyAV with H.264 and H.265", 0),
+    "v4l2m2m": _Backend(
+        {"h264": "h264_v4l2m2m", "h265": "hevc_v4l2m2m"},
+        None,
+        "a stateful V4L2 decoder (/dev/video*) that this user may open",
+        32,
+    ),
+    "nvdec": _Backend(
+        {"h264": "h264", "h265": "hevc"}, "cuda", "an NVIDIA GPU and its driver (libcuda, libnvcuvid)", 8
+    ),
+}
+
+
+def decoding_context(
+    codec: Codec,
+    kind: DecoderKind,
+    threads: int,
+    flags: Flags | None = None,
+    options: Mapping[str, str] | None = None,
+) -> VideoCodecContext:
+    """A context of libavcodec.
+
+    Args:
+        codec: of the access units.
+        kind: what decodes.
+        threads: pictures decoded at a time; hardware takes one.
+        flags: of the context.
+        options: of libavcodec.
+
+    Raises:
+        DecodeError: the machine has no such decoder, or it refuses.
+    """
+    backend = _BACKENDS[kind]
+    try:
+        accelerator = HWAccel(backend.device, allow_software_fallback=False) if backend.device else None
+        created = av.CodecContext.create(backend.names[codec], "r", hwaccel=accelerator)
+        context = cast("VideoCodecContext", created)
+        if flags is not None:
+            context.flags |= flags
+        context.options = dict(options or {})
+        if kind == "software":
+            context.thread_type = ThreadType.FRAME
+            context.thread_count = threads
+        else:
+            context.thread_count = 1
+            context.open()
+    except (av.FFmpegError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise DecodeError(f"{codec} cannot be decoded by {kind}: {_reason(error)}") from error
+    return context
+
+
+def held_pictures(kind: DecoderKind, threads: int) -> int:
+    """How many pictures a decoder may hold back, besides those that wait to be shown."""
+    return threads + _BACKENDS[kind].held
+
+
+def require_decoder(kind: DecoderKind) -> None:
+    """Find out before the first message whether the machine can decode by it.
+
+    Raises:
+        ConfigError: it cannot, for neither codec.
+    """
+    if kind == "software":
+        return
+    faults = []
+    for codec in _BACKENDS[kind].names:
+        try:
+            decoding_context(codec, kind, 1)
+        except DecodeError as error:
+            faults.append(str(error))
+        else:
+            return
+    needs = f"decoder: {kind} needs {_BACKENDS[kind].parts}"
+    raise ConfigError([f"{needs}; {'; '.join(faults)}. Set decoder: software, which needs neither"])
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".")
 
 
 class VideoDecoder:
@@ -59,20 +156,12 @@ class VideoDecoder:
         start_kind: StartKind = "key",
         kind: DecoderKind = "software",
     ) -> None:
-        options: dict[str, str] = {"strict": _STRICT} if hidden_reorder else {}
-        if start_kind == "point":
+        options: dict[str, str] = {"strict": "1"} if hidden_reorder else {}
+        if start_kind == "point" or codec == "h265":
             options["err_detect"] = "explode"
         flags = Flags.output_corrupt if start_kind != "key" else None
         self._context = decoding_context(codec, kind, threads, flags, options)
         self._made_for = codec, hidden_reorder, start_kind
-        self._options = options
-        self._is_empty = True
-        self._syntax: H265Syntax | None = None
-        if codec == "h265" and judges_h265():
-            from edgefirst_ros.video.integrity import H265Syntax  # noqa: PLC0415 - an extra
-
-            self._syntax = H265Syntax()
-        self._ends: H264Ends | None = None
 
     def fits(self, codec: Codec, *, hidden_reorder: bool, start_kind: StartKind = "key") -> bool:
         """Whether the decoder was made with these arguments."""
@@ -88,9 +177,8 @@ class VideoDecoder:
     def feed(self, unit: AccessUnit) -> list[tuple[int, av.VideoFrame]]:
         """Decode an access unit: the pictures that are ready now, possibly of earlier ones.
 
-        Whether it is damaged is known when its picture is. Data that libavcodec refuses gives none.
+        Data that libavcodec refuses gives none.
         """
-        self._judge(unit)
         # A packet that borrows Python's memory needs the interpreter to be freed, which a decoder
         # thread may have to wait for while the interpreter waits for it.
         packet = av.Packet(len(unit.data))
@@ -103,25 +191,10 @@ class VideoDecoder:
     def drain(self) -> list[tuple[int, av.VideoFrame]]:
         """The pictures held back so far; decoding must then start again at a key frame."""
         frames = []
-        if self._ends is not None:
-            self._ends.drain()
         with suppress(av.FFmpegError):
             frames = _numbered(self._context.decode(None))
         self._context.flush_buffers()
-        self._is_empty = True
         return frames
-
-    def _judge(self, unit: AccessUnit) -> None:
-        codec, _, start_kind = self._made_for
-        if self._syntax is not None:
-            unit.damaged = self._syntax.is_damaged(unit)
-        elif codec == "h264" and start_kind == "key":
-            if self._is_empty:
-                # All from the start on is judged, or nothing, as pictures refer to earlier ones.
-                self._ends = (self._ends or H264Ends(self._options)) if unit.doubtful else None
-            if self._ends is not None:
-                self._ends.feed(unit)
-        self._is_empty = False
 
 
 def _numbered(frames: list[av.VideoFrame]) -> list[tuple[int, av.VideoFrame]]:
@@ -191,7 +264,7 @@ class FrameValidator:
             if frame is None and unit.reference and not unit.leading:
                 self._spoiled = number
             return UNREACHED
-        if frame is None or frame.is_corrupt or unit.damaged:
+        if frame is None or frame.is_corrupt:
             if unit.leading:
                 self._leading_spoiled = number
             else:

@@ -1,7 +1,4 @@
-"""Compressed access units by group of pictures, and what to feed the decoder next to reach a picture.
-
-Packets in decode order, and gaps in their time stamps where a frame was lost.
-"""
+"""Compressed access units in decode order and by group, and what to feed the decoder to reach a picture."""
 
 from __future__ import annotations
 
@@ -9,15 +6,13 @@ from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from operator import sub
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.video import h264, h265sets
-from edgefirst_ros.video.bitstream import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
+from edgefirst_ros.video.continuity import Arrival, Assessment
+from edgefirst_ros.video.headers import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
+from edgefirst_ros.video.parameters import sequence_set
 
 StartKind = Literal["key", "point", "reordered point"]
 """A key frame, a recovery point, or a recovery point of a stream that reorders pictures.
@@ -33,9 +28,7 @@ class AccessUnit:
 
     Attributes:
         number: counts the topic's access units in decode order.
-        leading: as in ``assessment.Assessment``, like ``reference``, ``back`` and ``order``.
-        doubtful: nothing vouches for its bytes, or some may be missing.
-        damaged: its bytes were changed since the encoder wrote them; known once it was fed.
+        leading: as in ``continuity.Assessment``, like ``reference``, ``back`` and ``order``.
         start: number of the group at which decoding must start, None if no start makes its picture correct.
     """
 
@@ -47,8 +40,6 @@ class AccessUnit:
     reference: bool = True
     back: int | None = 0
     order: int | None = None
-    doubtful: bool = True
-    damaged: bool = False
     start: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +60,7 @@ class Gop:
         hidden_reorder: as ``DecodeOrder.hidden_reorder``.
         linked: a decoder that was fed all of the group before may go on with this one.
         start_kind: what it begins with.
-        primer: as in ``assessment.Assessment``.
+        primer: as in ``continuity.Assessment``.
         units: in decode order; the first is where decoding starts, unless some were dropped.
         since_ns: from then on pictures need nothing before this group, None if not known yet.
         dropped: how many units, from the first on, were fed and then deleted.
@@ -104,35 +95,25 @@ class Gops:
         """The oldest group kept."""
         return self._gops[0] if self._gops else None
 
-    def begin(
-        self, codec: Codec, *, hidden_reorder: bool, linked: bool, start_kind: StartKind, primer: bytes
-    ) -> None:
+    def begin(self, codec: Codec, found: Assessment, order: DecodeOrder) -> None:
         """Start a group; the access unit that begins it is appended next."""
-        before = self._gops[-1] if self._gops else None
-        linked = linked and before is not None and before.hidden_reorder == hidden_reorder
-        self._gops.append(Gop(self._begun, codec, hidden_reorder, linked, start_kind, primer))
+        before, hidden = self._gops[-1] if self._gops else None, order.hidden_reorder
+        linked = found.linked and before is not None and before.hidden_reorder == hidden
+        kind: StartKind = "key" if found.key else "reordered point" if order.reorders else "point"
+        self._gops.append(Gop(self._begun, codec, hidden, linked, kind, found.primer))
         self._begun += 1
 
-    def append(
-        self,
-        time_ns: int,
-        data: bytes,
-        *,
-        leading: bool,
-        reference: bool,
-        back: int | None,
-        order: int | None,
-        doubtful: bool,
-    ) -> AccessUnit:
+    def append(self, time_ns: int, data: bytes, found: Assessment) -> AccessUnit:
         """Add an access unit to the newest group."""
         gop = self._gops[-1]
-        unit = AccessUnit(self._units, time_ns, data, gop, leading, reference, back, order, doubtful)
+        place = found.leading, found.reference, found.back, found.order
+        unit = AccessUnit(self._units, time_ns, found.prefix + data, gop, *place)
         start = None if unit.start is None else self.numbered(unit.start)
         if start is not None and start.since_ns is None:
             start.since_ns = time_ns
         self._units += 1
         gop.units.append(unit)
-        self.kept_bytes += len(data)
+        self.kept_bytes += len(unit.data)
         return unit
 
     def numbered(self, number: int) -> Gop | None:
@@ -223,18 +204,6 @@ class Playback:
 _WHOLE = 4
 """If this many first packets are whole pictures, the stream does not send parts of pictures."""
 _BIDIRECTIONAL = frozenset({1, 6})
-_PAST = 32
-"""Frames whose spacing is remembered: about a second, so a changed frame rate is learnt in half of it."""
-_NEVER = -(1 << 63)
-
-
-class Arrival(NamedTuple):
-    """A packet, the result of ``bitstream.head``, and whether something vouches for its bytes."""
-
-    time_ns: int
-    packet: VideoPacket
-    units: list[NalUnit]
-    vouched: bool = False
 
 
 class DecodeOrder:
@@ -249,6 +218,7 @@ class DecodeOrder:
         reorders: the stream reorders pictures.
         hidden_reorder: it does although its parameters do not say so.
         may_have_fields: pictures of it may be coded as two fields.
+        waiting: packets that a later one may precede.
     """
 
     def __init__(self) -> None:
@@ -257,13 +227,13 @@ class DecodeOrder:
         self.may_have_fields = False
         self._silent = False
         self._last_set: tuple[str, bytes] | None = None
-        self._waiting: list[Arrival] = []
+        self.waiting: list[Arrival] = []
         self._last_ns: int | None = None
         self._in_parts = False
         self._count = 0
 
     def learns_from(self, codec: Codec, units: Sequence[NalUnit]) -> bool:
-        """Whether a packet, by the result of ``bitstream.head``, may change what is known of the order."""
+        """Whether a packet, by the result of ``headers.head``, may change what is known of the order."""
         kind = H264_SPS if codec == "h264" else H265_SPS
         is_open = self._silent and not self.reorders
         return is_open or any(u.kind == kind and (codec, u.data) != self._last_set for u in units)
@@ -273,26 +243,26 @@ class DecodeOrder:
         self._learn(arrival)
         self._count += 1
         if self.reorders:
-            self._waiting.append(arrival)
+            self.waiting.append(arrival)
             return True
         if self._last_ns is not None and arrival.time_ns < self._last_ns:
             return False
-        if not self._waiting or arrival.time_ns >= self._waiting[-1].time_ns:
-            self._waiting.append(arrival)
+        if not self.waiting or arrival.time_ns >= self.waiting[-1].time_ns:
+            self.waiting.append(arrival)
         else:
-            insort(self._waiting, arrival, key=lambda other: other.time_ns)
+            insort(self.waiting, arrival, key=lambda other: other.time_ns)
         return True
 
     def join(self, time_ns: int, packet: VideoPacket) -> bool:
         """Append a further part to the waiting picture of that time; False if none waits."""
-        for index, arrival in enumerate(self._waiting):
+        for index, arrival in enumerate(self.waiting):
             if (
                 arrival.time_ns == time_ns
                 and arrival.units
                 and is_slice(packet.codec, arrival.units[-1].kind)
             ):
                 whole = replace(arrival.packet, data=arrival.packet.data + packet.data)
-                self._waiting[index] = arrival._replace(packet=whole)
+                self.waiting[index] = arrival._replace(packet=whole)
                 self._in_parts = True
                 return True
         return False
@@ -309,14 +279,14 @@ class DecodeOrder:
             horizon_ns: everything up to this time has arrived; None: everything has.
         """
         if self.reorders or horizon_ns is None:
-            settled, self._waiting = self._waiting, []
+            settled, self.waiting = self.waiting, []
             if settled and horizon_ns is not None and settled[-1].time_ns > horizon_ns and self._may_grow:
-                self._waiting.append(settled.pop())
-        elif not self._waiting or self._waiting[0].time_ns > horizon_ns:
+                self.waiting.append(settled.pop())
+        elif not self.waiting or self.waiting[0].time_ns > horizon_ns:
             return []
         else:
-            count = bisect_right(self._waiting, horizon_ns, key=lambda arrival: arrival.time_ns)
-            settled, self._waiting = self._waiting[:count], self._waiting[count:]
+            count = bisect_right(self.waiting, horizon_ns, key=lambda arrival: arrival.time_ns)
+            settled, self.waiting = self.waiting[:count], self.waiting[count:]
         if settled:
             self._last_ns = settled[-1].time_ns
         return settled
@@ -331,112 +301,14 @@ class DecodeOrder:
             self.hidden_reorder = self.hidden_reorder or h264_slice_type(last.data) in _BIDIRECTIONAL
         self.reorders = self.reorders or self.hidden_reorder
 
-    def _learn_set(self, codec: str, data: bytes) -> None:
+    def _learn_set(self, codec: Codec, data: bytes) -> None:
         if self._last_set == (codec, data):
             return
         self._last_set = codec, data
-        found: h264.H264SequenceSet | h265sets.H265SequenceSet
         try:
-            if codec == "h264":
-                found = h264.sequence_set(data)
-                self.may_have_fields = self.may_have_fields or not found.frames_only
-            else:
-                found = h265sets.sequence_set(data)
+            found = sequence_set(codec, data)
         except DecodeError:
             return
+        self.may_have_fields = self.may_have_fields or not found.frames_only
         self._silent = found.reorder is None
         self.reorders = self.reorders or bool(found.reorder)
-
-
-@dataclass(slots=True)
-class FrameMark:
-    """One picture; ``poc`` and ``start_ns`` as in ``assessment.Assessment``."""
-
-    time_ns: int
-    key: bool
-    poc: int | None
-    poc_modulus: int
-    start_ns: int | None = None
-
-
-class GapDetector:
-    """Finds lost frames by the time stamps, and rejects frames after a gap whose decoding started before it.
-
-    A frame was lost where two frames are more than one and a half intervals apart, the interval being the
-    median spacing around them. It was not lost if the encoder's own picture count continues across the gap:
-    then it was late or never encoded.
-
-    Args:
-        ahead_ns: how far past a frame all others have arrived when it is walked over.
-    """
-
-    def __init__(self, ahead_ns: int) -> None:
-        self._ahead_ns = ahead_ns
-        self._marks: list[FrameMark] = []
-        self._past: deque[FrameMark] = deque(maxlen=_PAST)
-        self._key_ns = _NEVER
-        self._gap_ns = _NEVER
-
-    def add(self, mark: FrameMark) -> None:
-        """Add a frame later than ``walked_ns``; otherwise in any order."""
-        if not self._marks or mark.time_ns >= self._marks[-1].time_ns:
-            self._marks.append(mark)
-        else:
-            insort(self._marks, mark, key=_time)
-
-    @property
-    def walked_ns(self) -> int | None:
-        """Time of the last frame walked over."""
-        return self._past[-1].time_ns if self._past else None
-
-    def interval_ns(self) -> int | None:
-        """Median spacing of the frames around the last one walked over, None if there are fewer than two."""
-        return self._spacing_ns(self._around(self.walked_ns or 0))
-
-    @staticmethod
-    def _spacing_ns(marks: list[FrameMark]) -> int | None:
-        times_ns = [mark.time_ns for mark in marks]
-        spacing = sorted(map(sub, times_ns[1:], times_ns))
-        return spacing[len(spacing) // 2] if spacing else None
-
-    def walk(self, time_ns: int) -> list[tuple[int, str | None]]:
-        """Walk to a time: the frames passed, each with the reason why it is rejected, if it is."""
-        passed: list[tuple[int, str | None]] = []
-        while self._marks and self._marks[0].time_ns <= time_ns:
-            mark = self._marks[0]
-            if mark.key:
-                self._key_ns = mark.time_ns
-            elif self._past and self._lost(self._past[-1], mark):
-                self._gap_ns = mark.time_ns
-            start_ns = self._key_ns if mark.start_ns is None else mark.start_ns
-            passed.append((mark.time_ns, Reason.AFTER_LOSS if start_ns < self._gap_ns else None))
-            self._past.append(self._marks.pop(0))
-        return passed
-
-    def _around(self, time_ns: int) -> list[FrameMark]:
-        marks, limit_ns = self._marks, time_ns + self._ahead_ns
-        if not marks or marks[-1].time_ns <= limit_ns:
-            return [*self._past, *marks]
-        return [*self._past, *marks[: bisect_right(marks, limit_ns, key=_time)]]
-
-    def _lost(self, before: FrameMark, after: FrameMark) -> bool:
-        around = self._around(after.time_ns)
-        interval_ns = self._spacing_ns(around)
-        gap_ns = after.time_ns - before.time_ns
-        if interval_ns is None or 2 * gap_ns <= 3 * interval_ns:
-            return False
-        if before.poc is None or after.poc is None or before.poc_modulus != after.poc_modulus:
-            return True
-        steps = sorted(
-            (later.poc - mark.poc) % later.poc_modulus
-            for mark, later in pairwise(around)
-            if mark.poc is not None and later.poc is not None and not later.key
-        )
-        step = max(1, steps[len(steps) // 2])
-        # The count wraps: past half a turn it cannot tell no picture from a whole turn of them.
-        provable_ns = interval_ns * (after.poc_modulus // (2 * step))
-        return gap_ns > provable_ns or (after.poc - before.poc) % after.poc_modulus != step
-
-
-def _time(mark: FrameMark) -> int:
-    return mark.time_ns

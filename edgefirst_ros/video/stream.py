@@ -10,19 +10,17 @@ from typing import Self
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.video.backends import DecoderKind, JudgeH265, judges_h265
 from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
-from edgefirst_ros.video.bitstream import head, is_key_head, is_slice
-from edgefirst_ros.video.continuity import Continuity
-from edgefirst_ros.video.gops import AccessUnit, Arrival, DecodeOrder, FrameMark, GapDetector, StartKind
-from edgefirst_ros.video.h264slices import H264SliceHeader, are_paired
+from edgefirst_ros.video.continuity import Arrival, Continuity
+from edgefirst_ros.video.decoder import DecoderKind
+from edgefirst_ros.video.gops import AccessUnit, DecodeOrder
+from edgefirst_ros.video.headers import head, is_key_head, is_slice
+from edgefirst_ros.video.loss import FrameMark, GapDetector
+from edgefirst_ros.video.parameters import SliceHeader, are_paired
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.worker import Worker
 
 TOO_LATE = "arrived too late"
-NO_PARSER = "numba is not installed: pip install 'edgefirst_ros[h265check]'"
-UNWANTED = "judge_h265 is never"
-NO_PROFILE = "the check does not know their profile of H.265 (4:2:2, 4:4:4, 12 bits, intra profiles, pcm)"
 BEHIND = 8
 """With more requested pictures than this waiting, decoding is too slow; its threads hold back fewer."""
 UNKNOWN = "no packet of that time"
@@ -53,7 +51,7 @@ class Remarks:
 
     def __init__(self) -> None:
         self._breaches: dict[tuple[str, str], None] = {}
-        self._unjudged: Counter[tuple[str, str]] = Counter()
+        self._unchecked = 0
         self._far: Counter[str] = Counter()
 
     def breach(self, topic: str, breach: str) -> None:
@@ -61,9 +59,9 @@ class Remarks:
         if breach:
             self._breaches[topic, breach] = None
 
-    def unjudged(self, topic: str, why: str) -> None:
-        """Note that nothing looks whether a picture is damaged."""
-        self._unjudged[topic, why] += 1
+    def unchecked(self) -> None:
+        """Note a picture of video that no checksum covers."""
+        self._unchecked += 1
 
     def far(self, topic: str, pixels: int) -> None:
         """Note how many pixels of a depth camera's picture are farther than its values say."""
@@ -73,14 +71,15 @@ class Remarks:
         """What is noted from now on is another dataset's."""
         self._far.clear()
         self._breaches.clear()
-        self._unjudged.clear()
+        self._unchecked = 0
 
     @property
     def notes(self) -> list[str]:
         """A sentence each."""
         said = [f"{topic}: {text}; decoders accept that" for topic, text in self._breaches]
-        for (topic, why), count in self._unjudged.items():
-            said.append(f"{topic}: damage would go undetected in {count:,} pictures, because {why}")
+        if self._unchecked:
+            unchecked = f"{self._unchecked:,} pictures of video are covered by no checksum"
+            said.append(f"{unchecked}: bits that changed in them may go unnoticed")
         for topic, count in (+self._far).items():
             said.append(
                 f"{topic}: {count:,} pixels are farther than 65.535 m, which is what they are written as"
@@ -94,7 +93,7 @@ class VideoStream:
     Packets are pushed in order of arrival. ``judge``, once for each, and ``request`` with its verdict follow
     in order of time, when packets up to ``lookahead_ns`` later have been pushed. The decoder, which holds
     pictures back, takes a quarter of the look-ahead; in the rest a packet may be late without effect, unless
-    the stream reorders pictures (``order.DecodeOrder``). All methods are for one thread; decoding runs in
+    the stream reorders pictures (``gops.DecodeOrder``). All methods are for one thread; decoding runs in
     another, started by the first request.
 
     Packets stay compressed, by group of pictures, until they are released. A group of which no picture is
@@ -104,8 +103,8 @@ class VideoStream:
 
     A frame is usable if the decoder can reconstruct it exactly: from the first key frame on, and after a loss
     from the next one; in a stream without key frames, from the end of a recovery point. Losses show in the
-    headers (frame_num, reference picture sets), which tell which pictures depend on a lost one, and in the
-    time stamps (``order.GapDetector``).
+    headers of H.264 (frame_num), in the slices, in libavcodec's errors for H.265, and in the time stamps
+    (``loss``).
 
     Args:
         topic: names the decoding thread.
@@ -114,7 +113,6 @@ class VideoStream:
         lookahead_ns: how far past a frame packets have been pushed when it is judged.
         elsewhere: decodes and encodes whole groups, see ``BatchingWorker``; None for a thread here.
         decoder: what decodes.
-        judge_h265: whose bits are judged, of pictures of H.265.
         remarks: takes what there is to say.
     """
 
@@ -126,20 +124,20 @@ class VideoStream:
         lookahead_ns: int = 1_000_000_000,
         elsewhere: Elsewhere | None = None,
         decoder: DecoderKind = "software",
-        judge_h265: JudgeH265 = "auto",
         remarks: Remarks | None = None,
     ) -> None:
         self._workers = workers
-        self._margin_ns = lookahead_ns // 4
+        self._lookahead_ns, self._margin_ns = lookahead_ns, lookahead_ns // 4
         self._order = DecodeOrder()
         self._continuity = Continuity()
+        self._is_learned = False
+        """The first packets were looked at for how the encoder counts."""
         self._gaps = GapDetector(self._margin_ns)
-        self._field: tuple[Arrival, H264SliceHeader] | None = None
+        self._field: tuple[Arrival, SliceHeader] | None = None
         """A field whose other one is to come in a packet of its own."""
         self._first_parity = 0
         """Which field of a picture comes first, as in its latest key frame; 0 while that is not known."""
         self._topic = topic
-        self._judge_h265 = judge_h265
         self._remarks = remarks or Remarks()
         self._frames: dict[int, PictureVerdict] = {}
         self._oldest_ns = _LAST_NS
@@ -157,13 +155,11 @@ class VideoStream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def push(self, time_ns: int, packet: VideoPacket, *, vouched: bool = False) -> bool:
+    def push(self, time_ns: int, packet: VideoPacket, *, checksummed: bool = False) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
 
-        The bits of H.265 are judged unless something else vouches for them.
-
-        ``key`` is not used. A packet with the time of an earlier one is a repetition and is ignored; one
-        without a picture (separate parameter sets) may share a picture's time.
+        A packet with the time of an earlier one is a repetition and is ignored; one without a picture
+        (separate parameter sets) may share a picture's time.
         """
         units = head(packet)
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
@@ -174,7 +170,7 @@ class VideoStream:
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
             passed = walked_ns is not None and time_ns <= walked_ns
-            late = passed or not self._order.push(Arrival(time_ns, packet, units, vouched))
+            late = passed or not self._order.push(Arrival(time_ns, packet, units, checksummed))
             if late and picture:
                 self._frames[time_ns].reason = TOO_LATE
         self._worker.make_room()
@@ -239,6 +235,12 @@ class VideoStream:
         self._worker.close()
 
     def _settle(self, horizon_ns: int | None) -> None:
+        waiting = self._order.waiting
+        if not self._is_learned and waiting:
+            # What is later may have come or not.
+            until_ns = min(each.time_ns for each in waiting) + self._lookahead_ns
+            self._continuity.learn(each for each in waiting if each.time_ns <= until_ns)
+            self._is_learned = True
         for arrival in self._order.settle(horizon_ns):
             header = None
             if self._order.may_have_fields:
@@ -253,14 +255,14 @@ class VideoStream:
             if horizon_ns is None or horizon_ns >= due_ns:
                 self._give_up_field()
 
-    def _place_field(self, arrival: Arrival, header: H264SliceHeader) -> None:
+    def _place_field(self, arrival: Arrival, header: SliceHeader) -> None:
         """Keep a first field, and place it when its second one comes."""
         if header.idr:
             self._first_parity = header.field
         if self._field is not None and are_paired(self._field[1], header):
             first, self._field = self._field[0], None
             packet = replace(first.packet, data=first.packet.data + arrival.packet.data)
-            self._place(first._replace(packet=packet, vouched=first.vouched and arrival.vouched))
+            self._place(first._replace(packet=packet, checksummed=first.checksummed and arrival.checksummed))
             frame = self._frames.get(arrival.time_ns)
             if frame is not None:
                 frame.reason = Reason.SECOND_FIELD
@@ -292,44 +294,16 @@ class VideoStream:
         self._remarks.breach(self._topic, self._continuity.breach)
         if not found.decodable:
             return
-        doubtful = found.fewer_slices or not arrival.vouched
-        if codec == "h265":
-            doubtful = self._is_judged(doubtful=doubtful, judgeable=found.judgeable)
+        if not arrival.checksummed:
+            self._remarks.unchecked()
         with self._worker.changed:
             gops = self._worker.gops
             if found.starts:
-                order = self._order
-                point: StartKind = "reordered point" if order.reorders else "point"
-                gops.begin(
-                    codec,
-                    hidden_reorder=order.hidden_reorder,
-                    linked=found.linked,
-                    start_kind="key" if found.key else point,
-                    primer=found.primer,
-                )
-            data = found.prefix + arrival.packet.data
-            unit = gops.append(
-                time_ns,
-                data,
-                leading=found.leading,
-                reference=found.reference,
-                back=found.back,
-                order=found.order,
-                doubtful=doubtful,
-            )
+                gops.begin(codec, found, self._order)
+            unit = gops.append(time_ns, arrival.packet.data, found)
             self._worker.appended()
         if frame is not None and (picture or not frame.picture):
             frame.unit = unit
-
-    def _is_judged(self, *, doubtful: bool, judgeable: bool) -> bool:
-        """Whether the bits of a picture of H.265 are judged; says it if they should be and are not."""
-        wanted = self._judge_h265 != "never"
-        if not (doubtful or self._judge_h265 == "always"):
-            return False
-        why = NO_PROFILE if not judgeable else NO_PARSER if not judges_h265() else ""
-        if why or not wanted:
-            self._remarks.unjudged(self._topic, why if wanted else UNWANTED)
-        return wanted
 
     def _walk(self, time_ns: int) -> None:
         for passed_ns, reason in self._gaps.walk(time_ns):

@@ -11,8 +11,14 @@ from itertools import islice
 import av
 
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.video.backends import DecoderKind, held_pictures
-from edgefirst_ros.video.decoder import UNREACHED, DecodeResult, FrameValidator, VideoDecoder
+from edgefirst_ros.video.decoder import (
+    UNREACHED,
+    DecodeResult,
+    DecoderKind,
+    FrameValidator,
+    VideoDecoder,
+    held_pictures,
+)
 from edgefirst_ros.video.gops import AccessUnit, Gop, Gops, Playback
 from edgefirst_ros.video.pictures import Picture
 

@@ -25,7 +25,7 @@ from alike import DifferentError, compare  # noqa: E402
 from emulated import fetch_wheels, inside, lacking, make_root  # noqa: E402
 from places import contents  # noqa: E402
 
-PACKAGE = "edgefirst_ros[zenoh,cloud,h265check,polars]"
+PACKAGE = "edgefirst_ros[zenoh,cloud,polars]"
 TOOLS = (
     "pytest",
     "pytest-timeout",
@@ -158,7 +158,7 @@ def demo(machine: Machine) -> list[str]:
     shutil.rmtree(machine.work / "drive")
     shutil.copytree(machine.ours / "drive", machine.work / "drive")
     machine.program(*convert)
-    machine.program("sheet", "out/edgefirst/demo", "-o", "contact-sheet.png")
+    machine.program("report", "out/edgefirst/demo", "--picture", "contact-sheet.png")
     machine.program("check", "out")
     found = compare(machine.ours / "out", machine.work / "out")
     equal = sum(not how for how in found.values())

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from drives import simulate
 from written import Written
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.simulation import DriveOptions
 
 COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
@@ -61,7 +59,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_teaches() -> None:
     top = run("--help").stdout
-    for command in ("convert", "info", "simulate", "recover", "sheet"):
+    for command in ("convert", "info", "simulate", "recover", "report"):
         assert command in top
     text = call("convert", "--help").stdout
     for word in ("--output", "--rate", "--keyframes", "--complete", "Ctrl-C", "edgefirst-ros convert"):
@@ -87,35 +85,10 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
     assert done.stderr == ""
 
 
-def test_a_name_that_has_to_be_changed_and_a_lost_summary_are_said(short: Path, tmp_path: Path) -> None:
-    cut = tmp_path / short.name
-    cut.write_bytes(short.read_bytes()[:-8])
-    done = call("convert", cut, "-o", tmp_path / "out", "--name", "../../evil")
-    assert (tmp_path / "out" / "edgefirst" / "evil" / "evil.zip").is_file()
-    assert "note: the name ../../evil cannot be used in file names: it is written as evil" in done.stderr
-    assert "the summary is lost, but no message is" in done.stderr
-    assert "note: the recording is cut off after its data" in call("info", cut).stdout
-    notes = Written(tmp_path / "out" / "edgefirst" / "evil").report["notes"]
-    assert len(notes) == 2
-
-
-def test_quiet_says_nothing_when_all_is_well(short: Path, tmp_path: Path) -> None:
-    done = call("convert", short, "-o", tmp_path, "--quiet")
-    assert (done.stdout, done.stderr) == ("", "")
-
-
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
     done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--complete")
     assert "radar/cube" in done.stderr
     call("convert", short, "-o", tmp_path / "b", "--quiet", "--complete", "--strict", check=1)
-
-
-def test_the_summary_says_how_many_samples_are_complete(short: Path, tmp_path: Path) -> None:
-    done = call("convert", short, "-o", tmp_path, "--incomplete")
-    cubes = Written(next((tmp_path / "edgefirst").iterdir())).of_kind("radar.png")
-    complete = f"{len(cubes)} complete ({30 - len(cubes)} without radar/cube)"
-    assert f"30 samples of 30 reference frames, {complete}; clocks:" in done.stderr
-    assert "note: --incomplete is no longer needed" in done.stderr
 
 
 def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
@@ -222,57 +195,6 @@ def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(
     assert written.files() == first
 
 
-def test_recover_finishes_every_format_that_a_kill_left(long: Path, tmp_path: Path) -> None:
-    # Enough for every format: the formats' writers are no more than the samples under way apart.
-    process, folder = start(long, tmp_path, "--format", "edgefirst,ncore,l5kit", committed_bytes=60_000)
-    process.kill()
-    process.communicate(timeout=60)
-    said = call("recover", tmp_path).stdout
-    assert said.count("kept") == 3, said
-    assert not list(tmp_path.rglob("*.part"))
-    assert Written(folder).table["frame"].n_unique() > 0
-    call("check", tmp_path)
-    assert len(ChunkedDataset(tmp_path / "l5kit" / "d.zarr").open().frames) > 1
-    again = call("recover", tmp_path).stdout
-    assert again.count("already") == 3, again
-
-
-@pytest.mark.long
-def test_a_killed_overwrite_costs_no_format_its_complete_dataset(
-    short: Path, long: Path, tmp_path: Path
-) -> None:
-    # Both recordings begin at the same time, so their NCore sequences have the same name, too.
-    formats = ("--format", "edgefirst,ncore,l5kit")
-    call("convert", short, "-o", tmp_path, "--name", "d", *formats)
-    before = contents(tmp_path)
-    process, _ = start(long, tmp_path, *formats, "--overwrite", committed_bytes=60_000)
-    process.kill()
-    process.communicate(timeout=60)
-    left = contents(tmp_path)
-    assert len(list(tmp_path.rglob("*.journal.part"))) == 2
-    assert {path: left.get(path) for path in before} == before
-    said = call("recover", tmp_path).stdout
-    assert said.count("_recovered") == said.count(", which it was to replace, stays") == 3, said
-    assert not list(tmp_path.rglob("*.part"))
-    after = contents(tmp_path)
-    assert {path: after.get(path) for path in before} == before
-    assert Written(tmp_path / "edgefirst" / "d_recovered").table["frame"].n_unique() > 3
-    call("check", tmp_path)
-    assert len(ChunkedDataset(tmp_path / "l5kit" / "d_recovered.zarr").open().frames) > 1
-    again = call("recover", tmp_path).stdout
-    assert again.count("already") == 6, again
-    assert contents(tmp_path) == after
-    assert len(list((tmp_path / "ncore").iterdir())) == 2
-    call("convert", long, "-o", tmp_path, "--name", "d", "--end", "4", *formats, "--overwrite")
-    stores = [path for path in before if path.name in {"d.zip", "d.arrow"} or path.suffix == ".itar"]
-    assert len(stores) > 4
-    assert not [path for path in stores if path.exists() and path.read_bytes() == before[path]]
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -312,14 +234,7 @@ def test_a_cut_recording_converts_and_says_what_is_missing(short: Path, tmp_path
 
 def test_the_contact_sheet_is_a_picture(short: Path, tmp_path: Path) -> None:
     call("convert", short, "-o", tmp_path, "--name", "d")
-    call("sheet", tmp_path / "edgefirst" / "d", "-o", tmp_path / "s.png", "--rows", "2")
+    call("report", tmp_path / "edgefirst" / "d", "--picture", tmp_path / "s.png", "--rows", "2")
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
-    refused = call("sheet", tmp_path / "none", "-o", tmp_path / "t.png", check=2)
+    refused = call("report", tmp_path / "none", "--picture", tmp_path / "t.png", check=2)
     assert "no such file or folder" in refused.stderr
-
-
-def test_only_one_command_is_installed() -> None:
-    """ROS finds its executables in lib/edgefirst_ros; a pip user gets one command on the path."""
-    scripts = entry_points(group="console_scripts")
-    assert {s.name for s in scripts if s.value.startswith("edgefirst_ros.")} == {"edgefirst-ros"}
-    assert not {"capture", "replay"} & {p.name for p in Path(sys.executable).parent.iterdir()}

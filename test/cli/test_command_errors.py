@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
-import types
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,14 +15,9 @@ from PIL import Image
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from edgefirst_ros import __main__ as entry
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.cli.shared import guarded
-from edgefirst_ros.cli.terminal import make_console
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
 
 
@@ -50,13 +42,6 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: l
     assert "no such recording" in said
 
 
-def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("rat_hz: 1\nqueue_mb: -1\n")
-    code, out, _ = run("convert", drive, "-o", tmp_path / "o", "--config", tmp_path / "c.yaml", "--json")
-    assert code == 2
-    assert len(json.loads(out)["faults"]) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
@@ -64,7 +49,7 @@ def test_every_fault_of_a_configuration_is_in_the_json(drive: Path, tmp_path: Pa
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
         (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
         (["info"], "RECORDING... is missing: Recordings (MCAP"),
-        (["status", "a", "b"], "got unexpected extra argument"),
+        (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
         (["inof"], "no such command 'inof'"),
@@ -81,50 +66,30 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert (code, out, plain) == (2, "", said)
 
 
-@pytest.mark.long
-def test_a_parameter_of_the_nodes_is_not_ignored_without_a_word(drive: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("/**: {ros__parameters: {rate: 2.0, rate_hz: 1.0}}\n")
-    note = f"{tmp_path / 'c.yaml'}: rate is a parameter of the ROS nodes and is not used here"
-    given = (drive, "--config", tmp_path / "c.yaml")
-    assert note in run("info", *given)[2]
-    code, out, _ = run("convert", *given, "-o", tmp_path / "a", "--json")
-    assert code == 0
-    assert any(text.startswith(note) for text in json.loads(out)["notes"])
-    assert note in run("convert", *given, "-o", tmp_path / "b", "--jobs", "1")[2]
-    assert note in run("report", *given, "-o", tmp_path / "p.html")[2]
-
-
-def test_check_names_the_official_reader_that_was_not_asked(drive: Path, tmp_path: Path) -> None:
-    convert([drive], tmp_path, build_config({"formats": ["edgefirst", "ncore"]}), dataset="d")
-    code, _, said = run("check", tmp_path)
-    assert code == 0
-    assert "--official PYTHON asks it, too" in said
-    assert "--official" not in run("check", tmp_path / "edgefirst")[2]
-
-
 def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset, sheet = tmp_path / "edgefirst" / "d", tmp_path / "s.png"
-    assert run("sheet", dataset, "-o", sheet)[0] == 0
-    assert run("sheet", dataset / "d.zip", "-o", sheet, "--rows", "1")[0] == 0
+    assert run("report", dataset, "--picture", sheet)[0] == 0
+    assert run("report", dataset / "d.zip", "--picture", sheet, "--rows", "1")[0] == 0
     assert Image.open(sheet).format == "PNG"
     before = drive.read_bytes()
     for other, why in (
-        ("r.png", "exists and is no contact sheet; --overwrite"),
+        ("r.png", "exists and is no contact sheet"),
         ("r.mcap", "end its name in .png"),
     ):
         (tmp_path / other).write_bytes(before)
-        code, _, said = run("sheet", dataset, "-o", tmp_path / other)
+        code, _, said = run("report", dataset, "--picture", tmp_path / other)
         assert code == 2
         assert why in said
         assert (tmp_path / other).read_bytes() == before
     Image.new("RGB", (8, 8)).save(tmp_path / "holiday.jpg")
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 2
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg", "--overwrite")[0] == 0
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 2
+    (tmp_path / "holiday.jpg").unlink()
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
     with Image.open(tmp_path / "holiday.jpg") as picture:
         assert (picture.format, picture.width > 1000) == ("JPEG", True)
-    assert run("sheet", dataset, "-o", tmp_path / "holiday.jpg")[0] == 0
-    assert "is no file" in run("sheet", dataset, "-o", make(tmp_path / "folder.png"), "--overwrite")[2]
+    assert run("report", dataset, "--picture", tmp_path / "holiday.jpg")[0] == 0
+    assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
 
 
 def make(folder: Path) -> Path:
@@ -137,56 +102,9 @@ def test_what_is_no_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
         (drive, "holds no dataset of a known format"),
         (tmp_path / "none", "no such file or folder"),
     ):
-        code, _, said = run("sheet", given, "-o", tmp_path / "s.png")
+        code, _, said = run("report", given, "--picture", tmp_path / "s.png")
         assert code == 2
         assert f"{given}: {why}" in said
-
-
-@pytest.mark.parametrize("command", ["convert", "report"])
-def test_an_interruption_after_the_end_interrupts_nothing(
-    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    """What the command says, its exit code and the report agree."""
-    complete = Pipeline.complete
-
-    def interrupted(pipeline: Pipeline) -> list[Path]:
-        signal.raise_signal(signal.SIGINT)
-        return complete(pipeline)
-
-    monkeypatch.setattr(Pipeline, "complete", interrupted)
-    output = tmp_path / ("page.html" if command == "report" else "out")
-    code, _, said = run(command, drive, "-o", output)
-    assert code == 0, said
-    assert "finishing" in said
-    assert "interrupted" not in said
-    (made,) = [output] if command == "report" else output.rglob("capture_report.json")
-    if command == "convert":
-        assert json.loads(made.read_text())["interrupted"] is False
-    else:
-        assert "interrupted: what follows" not in made.read_text()
-
-
-def test_an_interruption_at_once_is_json_too_and_names_the_way_on(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    out = tmp_path / "my out"
-    with (
-        pytest.raises(BaseException, match="130") as caught,
-        guarded(make_console(stderr=True), output=out, as_json=True),
-    ):
-        raise KeyboardInterrupt
-    assert getattr(caught.value, "exit_code", None) == 130
-    assert f"edgefirst-ros recover '{out}' finishes" in json.loads(capsys.readouterr().out)["error"]
-
-
-def test_recovery_is_only_named_where_there_is_something(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for part, named in (("x.zip", False), ("x.part", True)):
-        (tmp_path / part).touch()
-        with pytest.raises(BaseException, match="2"), guarded(make_console(stderr=True), output=tmp_path):
-            raise WriteError("full")
-        assert ("edgefirst-ros recover" in capsys.readouterr().err) == named
 
 
 def test_standard_output_that_is_full_is_said(drive: Path) -> None:
@@ -202,20 +120,6 @@ def test_standard_output_that_is_full_is_said(drive: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: No space left on device (")
     assert "Traceback" not in done.stderr
-
-
-def test_an_interruption_of_the_imports_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    module = types.SimpleNamespace(main=interrupted)
-    monkeypatch.setitem(sys.modules, "edgefirst_ros.cli.app", module)
-    with pytest.raises(SystemExit) as caught:
-        entry.main()
-    assert caught.value.code == 130
-    assert "interrupted" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -258,29 +162,6 @@ def test_formats_are_repeated_or_listed(drive: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"edgefirst", "ncore", "l5kit"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--seconds", "1e9"], "seconds"),
-        (["--size", "100000x100000"], "8192"),
-        (["--set", "boxes3d"], "expected NAME=VALUE"),
-        (["--set", "boxes3d=!!bool x"], "is not valid YAML"),
-        (["--set", "seed=2026-99-99"], "is not valid YAML"),
-        (["--set", "stops=" + "[" * 3000], "is not valid YAML"),
-        (["--set", "silent.gps=[[5, 2]]"], "from earlier to later"),
-        (["--set", "gps.sigmas=[1, 2]"], "gps.sigmas: no such option"),
-        (["--set", "imu=3", "--set", "imu.orientation=zero"], "imu already has a value"),
-        (["-o", "FILE"], "File exists"),
-    ],
-)
-def test_a_drive_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str], words: str) -> None:
-    (tmp_path / "file").touch()
-    given = [str(tmp_path / "file") if a == "FILE" else a for a in arguments]
-    code, _, said = run("simulate", "-o", tmp_path / "out", *given)
-    assert code == 2
-    assert words in said
-
-
 def test_a_drive_can_be_told_what_fails_and_how_it_is_written(tmp_path: Path) -> None:
     small = ("--seconds", "1", "--size", "160x90", "--fps", "5", "--splits", "2", "--set", "lidar_points=64")
     code, said, _ = run(
@@ -294,39 +175,29 @@ def test_a_drive_can_be_told_what_fails_and_how_it_is_written(tmp_path: Path) ->
     assert counts["/fusion/boxes3d"] == 5
 
 
-def test_what_is_said_of_an_output_that_exists_can_be_done(drive: Path) -> None:
-    arguments = ("simulate", "-o", drive.parent, "--seconds", "0.3", "--size", "160x90")
-    code, _, said = run(*arguments)
-    assert code == 2
-    assert "--overwrite" in said
-    assert "--name" not in said
-    assert run(*arguments, "--overwrite")[0] == 0
-
-
 def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:
     convert([drive], tmp_path, build_config({}), dataset="d")
     dataset = tmp_path / "edgefirst" / "d"
-    assert run("sheet", tmp_path, "-o", tmp_path / "s.png")[0] == 0
+    assert run("report", tmp_path, "--picture", tmp_path / "s.png")[0] == 0
     convert([drive], tmp_path, build_config({}), dataset="e")
-    code, _, said = run("sheet", tmp_path, "-o", tmp_path / "s.png")
+    code, _, said = run("report", tmp_path, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "holds 2 datasets; name one of them" in said.replace("\n", " ")
     table = (dataset / "d.arrow").read_bytes()
     (dataset / "d.arrow").write_bytes(b"no table")
-    assert "is not a complete Arrow file" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert "is not a complete Arrow file" in run("report", dataset, "--picture", tmp_path / "s.png")[2]
     (dataset / "d.arrow").write_bytes(table)
     archive = (dataset / "d.zip").read_bytes()
     flipped = archive.index(b"DATA binary\n") + 100
     (dataset / "d.zip").write_bytes(archive[:flipped] + b"!" + archive[flipped + 1 :])
-    assert "is damaged: its length or CRC-32 is wrong" in run("sheet", dataset, "-o", tmp_path / "s.png")[2]
+    assert (
+        "is damaged: its length or CRC-32 is wrong"
+        in run("report", dataset, "--picture", tmp_path / "s.png")[2]
+    )
     (dataset / "d.zip").write_bytes(archive[: len(archive) // 2])
-    code, _, said = run("sheet", dataset, "-o", tmp_path / "s.png")
+    code, _, said = run("report", dataset, "--picture", tmp_path / "s.png")
     assert code == 2
     assert "is not a complete ZIP file" in said
-
-
-def test_the_version_is_said() -> None:
-    assert run("--version")[:2] == (0, f"edgefirst-ros {version('edgefirst_ros')}\n")
 
 
 @pytest.mark.parametrize(
@@ -337,7 +208,6 @@ def test_the_version_is_said() -> None:
         "simulate",
         "recover",
         "check",
-        "sheet",
         "capture",
         "play",
     ],

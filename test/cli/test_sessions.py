@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zenoh_loopback import await_condition
 
-from edgefirst_ros.cli.capture import LEFT, Made, SessionReports
+from edgefirst_ros.cli.capture import Made, SessionReports
 from edgefirst_ros.formats.pace import pace_here
 from edgefirst_ros.live.session import Finished
 
@@ -38,24 +38,3 @@ def test_sessions_are_told_of_in_order_and_no_capture_waits_for_their_pages() ->
     assert told == [(name, ([Path(name) / "page"], "")) for name in ("first", "second")]
     assert waited[0]
     assert not reports.is_busy
-
-
-def test_pages_for_which_there_is_no_time_are_left_and_every_session_is_told_of_once() -> None:
-    go_on, begun, told = threading.Event(), threading.Event(), Told()
-
-    def make(_: Sequence[Path]) -> Made:
-        begun.set()
-        go_on.wait()
-        return [Path("late")], ""
-
-    reports = SessionReports(make, lambda finished, made: told.append((finished.name, made)))
-    for name in ("first", "second"):
-        reports.add(session(name))
-    begun.wait()
-    reports.close(0.0)
-    assert told == [("first", ((), LEFT)), ("second", ((), LEFT))]
-    assert reports.is_busy
-    go_on.set()
-    reports._thread.join(60)
-    assert not reports.is_busy
-    assert len(told) == 2

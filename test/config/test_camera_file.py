@@ -12,7 +12,6 @@ import yaml
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import camera_infos
-from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError
 
 # As `ros2 run camera_calibration cameracalibrator` saves it.
@@ -68,26 +67,6 @@ def test_a_file_is_named_from_the_configurations_folder(
     assert again["left"].d == info.d
 
 
-@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "parameters"])
-def test_masks_are_named_from_the_configurations_folder_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, wrapped: bool
-) -> None:
-    values = {"ncore": {"ego_masks": {"front": {"ego": "masks/front.png", "bar": "/elsewhere/bar.png"}}}}
-    path = tmp_path / "robot.yaml"
-    path.write_text(yaml.safe_dump({"/**": {"ros__parameters": values}} if wrapped else values))
-    monkeypatch.chdir("/")
-    found = build_config(load_values(path)).options(FORMATS["ncore"])
-    assert found.ego_masks["front"] == {
-        "ego": tmp_path / "masks" / "front.png", "bar": Path("/elsewhere/bar.png")
-    }  # fmt: skip
-    (tmp_path / "masks").mkdir()
-    monkeypatch.chdir(tmp_path)
-    here = build_config(load_values(Path("robot.yaml"))).options(FORMATS["ncore"])
-    assert here.ego_masks["front"]["ego"] == Path("masks/front.png")
-    given = build_config(values).options(FORMATS["ncore"]).ego_masks
-    assert given["front"]["ego"] == Path("masks/front.png"), "values of no file are from where one works"
-
-
 @pytest.mark.parametrize("masks", [7, ["a.png"], {"front": "a.png"}, {"front": {"ego": 7}}])
 def test_what_names_no_file_is_refused_as_ever(tmp_path: Path, masks: object) -> None:
     path = tmp_path / "robot.yaml"
@@ -102,34 +81,6 @@ def test_what_is_in_a_file_may_be_given_itself() -> None:
     info = camera_infos(build_config(topics(values)))["left"]
     assert np.array_equal(info.p, np.hstack([info.k, np.zeros((3, 1))]))
     assert camera_infos(build_config(topics(""))) == camera_infos(build_config(topics(None))) == {}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "why"),
-    [
-        ("image_width: 640", "image_width: 0", "image_width: expected at least 1, found 0"),
-        ("image_width: 640\n", "", "image_width: Field required"),
-        ("plumb_bob", "fisheye", "distortion_model: expected 'plumb_bob', 'rational_polynomial' or"),
-        ("plumb_bob", "equidistant", "distortion_coefficients: equidistant has 4, found 5 as 1x5"),
-        ("  cols: 5", "  cols: 6", "distortion_coefficients: plumb_bob has 4 or 5, found 5 as 1x6"),
-        ("[412.31234", "[f", "camera_matrix.data.0: expected a number, found 'f'"),
-        ("[412.31234", "[.nan", "camera_matrix.data.0: expected a finite number, found nan"),
-        ("[412.31234", "[-412.3", "camera_matrix: no focal length, expected fx and fy above 0"),
-        ("[412.31234", "[1.0e+12", "camera_matrix: implausible values"),
-        ("[412.31234, ", "[", "camera_matrix: expected 3x3 numbers, found 8 as 3x3"),
-        ("  cols: 4", "  cols: 3", "projection_matrix: expected 3x4 numbers, found 12 as 3x3"),
-        ("camera_name:", "camera_name: ]", "cannot be read as YAML"),
-        ("image_height:", "image_width:", "image_width is given twice"),
-    ],
-)
-def test_a_fault_names_the_file_and_the_field(tmp_path: Path, before: str, after: str, why: str) -> None:
-    path = tmp_path / "left.yaml"
-    path.write_text(SAVED.replace(before, after, 1))
-    with pytest.raises(ConfigError) as caught:
-        build_config(topics(str(path)))
-    (fault,) = caught.value.faults
-    assert fault.startswith(f"topics.left.info_file: {path}")
-    assert why in fault
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:

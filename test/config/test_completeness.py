@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgefirst_ros.cli.help import valued
-from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config, chosen_config
+from edgefirst_ros.config.model import build_config, chosen_config
 from edgefirst_ros.model.errors import ConfigError
 
 
@@ -31,22 +31,9 @@ def test_what_a_sample_must_have(values: dict[str, Any], required: str) -> None:
     assert config.required(config.topics["radar_cube"]) == required
 
 
-def test_what_is_optional_by_default_stays_so_in_complete_samples() -> None:
-    config = build_config({"complete": True})
-    optional = {name for name, rule in MAIVIN_TOPICS.items() if rule.required == "never"}
-    assert {"boxes3d", "radar_clusters"} <= optional
-    assert {config.required(config.topics[name]) for name in optional} == {"never"}
-
-
 def test_the_command_line_chooses_complete_samples_whatever_the_file_says() -> None:
     assert chosen_config({"complete": False}, {"complete": True}).complete
     assert chosen_config({"complete": True}, {"complete": None}).complete
-
-
-def test_named_sensors_alone_are_demanded_also_those_that_are_optional_by_default() -> None:
-    config = build_config({"complete": "model,lidar,boxes3d", "formats": ["edgefirst"]})
-    demanded = {name for name, rule in config.topics.items() if config.required(rule) == "auto"}
-    assert demanded == {"model", "model_boxes2d", "lidar_points", "boxes3d"}
 
 
 def test_a_sensor_that_is_none_is_named_with_those_that_are() -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from edgefirst_ros.cli.shared import make_config
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, build_config, chosen_config
-from edgefirst_ros.formats.edgefirst.prepare.exif import camera_maker
+from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.sample import Role
 
 NO_FORMAT = (
     "is not a format; available: edgefirst, ncore, l5kit; installed packages can add others "
@@ -45,11 +43,6 @@ def test_topics_overlay_the_maivins() -> None:
     assert config.topics.keys() == MAIVIN_TOPICS.keys()
 
 
-def test_a_topic_without_role_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"topics\.front\.role"):
-        build_config({"topics": {"front": {"topic": "/front"}}})
-
-
 def test_parameter_files_and_plain_files_say_the_same(tmp_path: Path) -> None:
     plain, ros = tmp_path / "plain.yaml", tmp_path / "ros.yaml"
     plain.write_text("rate_hz: 2.0\nego: {wait_s: 1.0}\n")
@@ -71,14 +64,6 @@ def test_a_file_that_cannot_be_meant_says_why(tmp_path: Path, content: str, why:
     path.write_text(content)
     with pytest.raises(ConfigError, match=why):
         load_values(path)
-
-
-def test_a_version_needs_no_quotes() -> None:
-    """YAML reads it as the number 2026.1."""
-    for given, meant in ((2026.10, "2026.10"), (2025.01, "2025.01"), ("2026.10", "2026.10")):
-        assert build_config({"edgefirst": {"schema_version": given}}).edgefirst.schema_version == meant
-    with pytest.raises(ConfigError, match=r"expected '2025\.01' or '2026\.10', found '2026\.20'"):
-        build_config({"edgefirst": {"schema_version": 2026.2}})
 
 
 @pytest.mark.parametrize("name", ["raivin", "raivin.yaml"])
@@ -110,41 +95,9 @@ def test_what_only_the_nodes_take_is_said(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "fault"),
-    [
-        ({"rate_hz": -1.0}, "--rate: expected at least 0, found -1.0"),
-        ({"formats": ["x"]}, f"--format: 'x' {NO_FORMAT}"),
-        ({"formats": [""]}, f"--format: '' {NO_FORMAT}"),
-        ({"every_n": 0, "workers": None}, "--every-n: expected at least 1, found 0"),
-        ({"host": 3}, "--host: expected a text, found 3; put it in quotes"),
-        ({"rate_hz": 1.0, "every_n": 2}, "--rate and --every-n exclude one another: give one of them"),
-        ({"edgefirst": {"schema_version": "x"}}, "--schema: expected '2025.01' or '2026.10', found 'x'"),
-    ],
-)
-def test_a_fault_of_the_command_line_names_the_option(chosen: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make_config(None, chosen)
-    assert caught.value.faults == [fault]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such configuration file"):
-        load_values(tmp_path / "no.yaml")
-
-
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
 def test_shipped_configurations_are_valid(path: Path) -> None:
     build_config(load_values(path))
-
-
-def test_the_vendor_is_named_in_pictures_of_its_own_cameras_only() -> None:
-    cameras = [rule.topic for rule in MAIVIN_TOPICS.values() if rule.role is Role.CAMERA]
-    makers = {camera_maker(Config().edgefirst, topic) for topic in cameras}
-    assert makers == {("Au-Zone Technologies", "Maivin")}
-    (generic,) = [load_values(path) for path in SHIPPED if path.name == "generic.yaml"]
-    config = build_config(generic)
-    assert camera_maker(config.edgefirst, config.topics["camera"].topic) == ("", "")
 
 
 def test_configurations_are_shipped() -> None:
@@ -217,57 +170,8 @@ def test_a_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, te
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_is_named_with_its_faults(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text("rat_hz: 2\nedgefirst: [1]\n")
-    with pytest.raises(ConfigError) as caught:
-        make_config(file, {"edgefirst": {"container": "zip"}})
-    assert len(caught.value.faults) == 2
-    assert all(fault.startswith(f"{file}: ") for fault in caught.value.faults)
-
-
 def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("rate_hz: 2\n")
     config = make_config(file, {"every_n": 3})
     assert (config.rate_hz, config.every_n) == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({"edgefirst": {"camera_format": "png", "block_s": 2}}, "png"),
-        ({"edgefirst.camera_format": "png", "picture_format": "jpeg"}, "png"),
-        ({"edgefirst": {"camera_format": "jpeg"}, "picture_format": "png"}, "png"),
-        ({"edgefirst": {"block_s": 2}}, "jpeg"),
-    ],
-    ids=["old", "as ROS parameters", "both", "neither"],
-)
-def test_the_format_of_pictures_has_its_old_name_as_well(values: dict[str, Any], expected: str) -> None:
-    assert build_config(values).picture_format == expected
-
-
-def test_a_wrong_value_under_the_old_name_is_a_fault() -> None:
-    with pytest.raises(ConfigError, match="picture_format: expected 'jpeg' or 'png', found 'gif'"):
-        build_config({"edgefirst": {"camera_format": "gif"}})
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "own"),
-    [
-        ("edgefirst", {"block_s": 2.0}, {"container": "folder"}),
-        ("ncore", {"split_s": 60.0}, {"profile": "single"}),
-        ("l5kit", {"rate_hz": 5.0}, {"points": "none"}),
-    ],
-)
-def test_single_options_of_a_format_leave_its_others(
-    name: str, before: dict[str, Any], own: dict[str, Any]
-) -> None:
-    config = chosen_config({name: before}, {name: {**own, "x": None}})
-    assert getattr(config, name).model_dump().items() >= {**before, **own}.items()
-
-
-def test_a_list_of_names_needs_no_brackets() -> None:
-    assert build_config({"formats": "edgefirst"}).formats == ("edgefirst",)
-    assert build_config({"formats": "ncore, l5kit"}).formats == ("ncore", "l5kit")
-    assert build_config({"l5kit": {"sources": "boxes3d"}}).l5kit.sources == ("boxes3d",)

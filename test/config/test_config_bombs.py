@@ -13,11 +13,10 @@ import pytest
 import yaml
 from drives import simulated
 from pydantic import BaseModel
-from typer.testing import CliRunner
 
-from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.files import load_values, parse_yaml
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, build_config
+from edgefirst_ros.config.yamltext import parse_yaml
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
@@ -90,56 +89,6 @@ def test_a_mounting_is_a_rotation(quaternion: list[float]) -> None:
     assert build_config({"ego": {"rig_from_imu_xyzw": [0, 0, 0.7071, 0.7071]}})
 
 
-BIG, HUGE = "9" * 30, "9" * 5000
-LINES = f"""
-info x.mcap --start 1e400
-info x.mcap --start 1e300
-info x.mcap --end nan
-info x.mcap --end -inf
-convert x.mcap -o o --rate 1e-300
-convert x.mcap -o o --rate nan
-convert x.mcap -o o --rate {HUGE}
-convert x.mcap -o o --every-n {BIG}
-convert x.mcap -o o --every-n {HUGE}
-convert x.mcap -o o --memory inf
-convert x.mcap -o o --memory nan
-convert x.mcap -o o --jobs {BIG}
-convert x.mcap -o o --workers 99999999
-play x.mcap --speed nan
-play x.mcap --speed 1e300
-play x.mcap --wait inf
-capture -o o --zenoh tcp/127.0.0.1:1 --duration nan
-capture -o o --zenoh tcp/127.0.0.1:1 --duration 1e300
-capture -o o --zenoh tcp/127.0.0.1:1 --split-every-m inf
-capture -o o --zenoh tcp/127.0.0.1:1 --split-every-s 1e-300
-sheet d -o x.png --rows {BIG}
-simulate -o o --seconds nan
-simulate -o o --seconds 1e-400
-simulate -o o --seed {BIG}
-simulate -o o --fps {HUGE}
-simulate -o o --set imu_hz=1.0e+300
-simulate -o o --set imu_hz=.inf
-simulate -o o --set lidar_points={BIG}
-simulate -o o --set gps.drift_s=1.0e-300
-simulate -o o --set stops=[[.nan,1]]
-simulate -o o --set start_ns={BIG}
-simulate -o o --set jitter.*=.nan
-simulate -o o --set gps.jumps=[[.inf,1,1]]
-"""
-
-
-@pytest.mark.parametrize("line", LINES.split("\n")[1:-1], ids=lambda line: line[:60])
-def test_nonsense_on_the_command_line_is_refused(line: str, tmp_path: Path) -> None:
-    (tmp_path / "x.mcap").touch()
-    places = {"x.mcap", "o", "d", "x.png"}
-    given = [str(tmp_path / each) if each in places else each for each in line.split()]
-    done = CliRunner().invoke(app, given, catch_exceptions=False)
-    assert done.exit_code == 2, done.output
-    assert done.stderr.startswith("error: ")
-    assert len(done.stderr) < 700
-    assert not (tmp_path / "o").exists()
-
-
 def laughs(begin: str, row: str) -> str:
     lines = [f"a{n}: &a{n} {row % ','.join(f'*a{n - 1}' for _ in range(10))}" for n in range(1, 30)]
     return "\n".join([begin, *lines, "rate_hz: *a29"])
@@ -171,18 +120,6 @@ def test_a_file_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
         load_values(path)
     assert str(caught.value).startswith(f"{path}")
     assert len(str(caught.value)) < 500
-
-
-def test_aliases_that_a_person_writes_are_fine() -> None:
-    text = "a: &a {required: never}\nb: &b [1, 2]\nc: [*a, *a, *b]\nd: {<<: *a, e: 1}"
-    assert parse_yaml(text)["d"] == {"required": "never", "e": 1}
-
-
-def test_of_thousands_of_faults_some_are_told() -> None:
-    with pytest.raises(ConfigError) as caught:
-        build_config({f"k{number}": 1 for number in range(5000)})
-    assert len(caught.value.faults) == 51
-    assert caught.value.faults[-1] == "and 4,950 more faults"
 
 
 @pytest.mark.long(cases=1)

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
+from edgefirst_ros.config.names import fits, is_pattern, key_expression
 from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix, reference_role
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import Role
 
 CLOUD, IMAGE, JPEG = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
@@ -26,41 +25,6 @@ def test_what_a_ros_name_or_a_zenoh_key_may_hold_is_a_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["/a/.*", "/a?b", "(a|b)", "^/a$", r"/\w+/points", "/cam[0-9]/image"])
 def test_anything_else_is_a_regular_expression(name: str) -> None:
     assert is_pattern(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "topic", "does"),
-    [
-        ("/sensors/.*/points", "/sensors/front/points", True),
-        ("/sensors/.*/points", "/sensors/front/points_raw", False),
-        ("/sensors/.*/points", "/my/sensors/front/points", False),
-        ("^/sensors/[^/]+/points$", "/sensors/front/left/points", False),
-        ("/sensors/.*/points", "/sensors/front/left/points", True),
-        ("lidar_[ab]/points", "lidar_a/points", True),
-        ("(/?)lidar/points", "lidar/points", True),
-        (".*points", "/x/points", True),
-        ("/points", "points/", True),
-        ("/points", "/points2", False),
-    ],
-)
-def test_a_whole_name_must_match(name: str, topic: str, does: bool) -> None:
-    assert fits(name, topic) is does
-
-
-@pytest.mark.parametrize(
-    ("pattern", "key"),
-    [
-        ("/sensors/.*/points", "sensors/**/points"),
-        ("/sensors/[a-z]+/points", "sensors/*/points"),
-        ("/sensors/[^/]+/points", "**"),
-        ("^/cam[0-9]/image$", "cam*/image"),
-        ("(/a|/b)/points", "**"),
-        ("lidar.*", "**"),
-    ],
-)
-def test_keys_that_may_match_are_few(pattern: str, key: str) -> None:
-    # A Zenoh wildcard stands for a whole part of a key.
-    assert key_expression(pattern) == key.replace("cam*", "*")
 
 
 _PARTS = [
@@ -90,20 +54,6 @@ def test_no_key_that_matches_is_missed(parts: list[str], key: str) -> None:
         return
     assert zenoh.KeyExpr(key_expression(pattern)).includes(zenoh.KeyExpr(key))
     assert zenoh.KeyExpr(key_expression(pattern, anywhere=True)).includes(zenoh.KeyExpr(f"x/{key}"))
-
-
-@pytest.mark.parametrize("topic", ["/a/(b", ["/points", "*/points"], "/a/[z-a]", "/x{99999999999}.*"])
-def test_what_is_no_regular_expression_is_named(topic: object) -> None:
-    with pytest.raises(ConfigError, match=r"^topics\.lidar_points\.topic: .* is not a regular expression: "):
-        build_config({"topics": {"lidar_points": {"topic": topic}}})
-
-
-def test_a_list_is_one_text_with_blanks() -> None:
-    listed = build_config({"topics": {"lidar_points": {"topic": ["/a", "/b/.*", "/a"]}}})
-    assert listed == build_config({"topics": {"lidar_points": {"topic": "/a  /b/.*"}}})
-    rule = listed.topics["lidar_points"]
-    assert (rule.names, rule.plain_names, rule.is_choice) == (("/a", "/b/.*"), ("/a",), True)
-    assert [is_full(name) for name in rule.names] == [True, True]
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -147,18 +97,3 @@ def test_a_reference_may_be_one_of_the_topics_that_match() -> None:
     assert choose_reference(config, names, routes) == (Role.CAMERA, {"/cam/right/image"})
     assert reference_role(config) is Role.CAMERA
     assert "which is the reference" in routes.notes[0]
-
-
-def test_a_plain_name_comes_before_a_regular_expression_and_types_part_the_rest() -> None:
-    config = build_config(
-        {"topics": {n: {"topic": "/s/.*"} for n in ("camera", "lidar_points")} | {"imu": {"topic": "/s/imu"}}}
-    )
-    known = [
-        ("/s/imu", "sensor_msgs/Imu"),
-        ("/s/top", CLOUD),
-        ("/s/front", JPEG),
-        ("/s/log", "std_msgs/msg/String"),
-    ]
-    routes = TopicMap(config, "", known)
-    found = {topic: route and route.name for topic, _ in known for route in [routes.route(topic)]}
-    assert found == {"/s/imu": "imu", "/s/top": "lidar_points", "/s/front": "camera", "/s/log": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix, full_type
+from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import Role
 
@@ -77,45 +77,3 @@ def test_of_several_cameras_the_video_is_the_reference() -> None:
 def test_four_tiles_are_one_reference() -> None:
     names = [f"/camera/h264/{t}" for t in ("tl", "tr", "bl", "br")]
     assert choose_reference(Config(), names, TopicMap(Config(), ""))[1] == set(names)
-
-
-def test_a_missing_reference_lists_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"--reference: /radar/cube"):
-        choose_reference(Config(), ["/radar/cube", "/imu"], TopicMap(Config(), ""))
-
-
-def test_types_may_lack_their_middle() -> None:
-    assert full_type("sensor_msgs/Imu") == "sensor_msgs/msg/Imu"
-    assert full_type("sensor_msgs/msg/Imu") == "sensor_msgs/msg/Imu"
-    assert full_type("") == ""
-
-
-def test_settings_and_cubes_of_a_radar_are_of_the_one_that_is_named_like_them() -> None:
-    names = {
-        "rear_targets": {"role": "radar_targets", "topic": "/rear/radar/targets"},
-        "rear_info": {"role": "radar_info", "topic": "/rear/radar/info"},
-        "rear_cube": {"role": "radar_cube", "topic": "/rear/radar/cube"},
-        "side": {"role": "radar_info", "topic": "/side/info", "sensor": "rear_targets"},
-    }
-    routes = TopicMap(build_config({"topics": names}), "")
-    found = {
-        topic: route.sensor
-        for topic in ("radar/info", "radar/cube", "rear/radar/info", "rear/radar/cube", "side/info")
-        if (route := routes.route(f"/{topic}")) is not None
-    }
-    assert found == {
-        "radar/info": "radar_targets", "radar/cube": "radar_targets",
-        "rear/radar/info": "rear_targets", "rear/radar/cube": "rear_targets", "side/info": "rear_targets",
-    }  # fmt: skip
-
-
-def test_a_name_under_the_prefix_does_not_take_what_another_entry_names_in_full() -> None:
-    config = build_config({"topics": {"camera": {"topic": "/front/camera/jpeg", "device": "front"}}})
-    known = [("/front/camera/jpeg", "sensor_msgs/msg/CompressedImage"), ("/front/imu", "sensor_msgs/msg/Imu")]
-    routes = TopicMap(config, "front", known)
-    route = routes.route("/front/camera/jpeg")
-    assert route is not None
-    assert route.name == "camera"
-    other = routes.route("/front/imu")
-    assert other is not None
-    assert other.name == "imu"

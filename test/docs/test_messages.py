@@ -45,7 +45,3 @@ def test_a_message_is_one_of_the_program(message: str) -> None:
     assert telling
     for part in telling:
         assert any(part in template for template in templates()), part
-
-
-def test_messages_are_shown() -> None:
-    assert len(shown()) > 40

@@ -63,7 +63,7 @@ RUN = {"README.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "ncore.md": "NVIDIA's reader, below",
-    "training.md": "test/corpus, with torch",
+    "training.md": "test/formats/edgefirst/read/test_torch.py",
     "adding-a-sensor.md": "test/model/test_adding_a_sensor.py runs it in a copy of the package",
 }
 
@@ -251,10 +251,3 @@ def test_the_job_for_slurm_runs_a_command_of_the_program() -> None:
     assert words[:3] == ["exec", "edgefirst-ros", "convert"]
     assert "3/20" in words
     parse(tuple(words[2:]))
-
-
-def test_ten_lines_are_ten() -> None:
-    """Also where torch is not installed: a formatter may break one."""
-    text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
-    script = text.split("<!-- ten lines -->\n```python\n")[1].split("```")[0]
-    assert 5 < len(list(filter(None, script.splitlines()))) <= 10

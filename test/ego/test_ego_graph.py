@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import gtsam
 import numpy as np
@@ -15,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from scipy.stats import multivariate_normal
 
 from edgefirst_ros.ego import graph
-from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, key, rough
+from edgefirst_ros.ego.graph import Node, Optimum, Place, Prior, Rolling, rough
 from edgefirst_ros.ego.inertia import Preintegrator
 
 S = 1_000_000_000
@@ -118,166 +117,7 @@ def begun(node: Node, place_m: float = 20.0, heading_rad: float = 0.1) -> Prior:
 # Fixes' slow error
 
 
-def wandering(times_s: np.ndarray, sigma: Sequence[float], parts: Sequence[int] = ()) -> np.ndarray:
-    """Information of the slow errors' north components, of a graph made in parts that end at these."""
-    nodes = [
-        Node(index, round(at * S), place=Place(np.ones(3), np.ones(3), np.array(sigma)))
-        for index, at in enumerate(times_s.tolist())
-    ]
-    found = gtsam.NonlinearFactorGraph()
-    shown: Node | None = None
-    for start, end in pairwise((0, *parts, len(nodes))):
-        graph._wander(found, nodes[start:end], shown, ends=end == len(nodes))
-        shown = nodes[end - 1]
-    values, order = gtsam.Values(), gtsam.Ordering()
-    for node in nodes:
-        values.insert(graph.key("e", node), gtsam.Pose3())
-        order.push_back(graph.key("e", node))
-    assert found.error(values) == 0.0, "no error is the likeliest one"
-    information, _ = found.linearize(values).hessian(order)
-    assert np.all(information[3::6, 4::6] == 0), "axes are independent"
-    return np.asarray(information[4::6, 4::6])
-
-
-@pytest.mark.parametrize("step_s", [0.1, 1.0, 10.0])
-def test_evenly_spaced_slow_errors_have_the_information_of_their_process(step_s: float) -> None:
-    times = np.arange(12) * step_s
-    information = wandering(times, (3.0, 2.0, 7.0))
-    expected = np.linalg.inv(process(times, 2.0, graph.WANDER_S))
-    scale = np.abs(expected).max()
-    assert information[1:-1] == pytest.approx(expected[1:-1], abs=1e-9 * scale)
-    # At the ends up to a quarter of the step, by the time constant.
-    assert information == pytest.approx(expected, abs=0.25 * step_s / graph.WANDER_S / 4)
-
-
-@pytest.mark.parametrize(("longest_s", "rel"), [(0.5, 0.005), (5.0, 0.06)])
-def test_unevenly_spaced_slow_errors_have_the_spread_of_their_process(longest_s: float, rel: float) -> None:
-    times = np.cumsum(np.random.default_rng(1).uniform(0.05, longest_s, 60))
-    information = wandering(times, (3.0, 2.0, 7.0))
-    found, expected = np.linalg.inv(information), process(times, 2.0, graph.WANDER_S)
-    assert np.sqrt(np.diagonal(found)) == pytest.approx(2.0, rel=rel)
-    change, truly = (each[0, 0] + np.diagonal(each) - 2 * each[0] for each in (found, expected))
-    assert np.sqrt(change[1:]) == pytest.approx(np.sqrt(truly[1:]), rel=rel)
-
-
-def test_a_slow_error_goes_on_from_a_fix_that_is_gone() -> None:
-    """The information of both parts, one with the last fix before it, is that of the whole."""
-    times = np.arange(10) * 0.5
-    assert wandering(times, (2.0,) * 3, parts=(4,)) == pytest.approx(wandering(times, (2.0,) * 3))
-
-
-def test_fixes_of_one_second_share_their_slow_error() -> None:
-    place = Place(np.zeros(3), np.ones(3), np.ones(3))
-    nodes = [Node(index, index * S // 5, steady=index // 5 * 5, place=place) for index in range(10)]
-    found = gtsam.NonlinearFactorGraph()
-    assert graph._wander(found, nodes, None, ends=True) == 2
-    assert set(found.keyVector()) == {graph.key("e", nodes[0]), graph.key("e", nodes[5])}
-
-
-def test_an_ahrs_tilts_as_its_process_and_its_north_walks() -> None:
-    times = np.arange(9) * 2.0
-    nodes = [Node(i, round(at * S), orientation=gtsam.Rot3()) for i, at in enumerate(times.tolist())]
-    found, values, order = gtsam.NonlinearFactorGraph(), gtsam.Values(), gtsam.Ordering()
-    turned: Node | None = None
-    for node in nodes:
-        graph._orient(found, node, gtsam.Rot3(), turned)
-        # What it shows of the pose is eliminated, which leaves what it says of its own frame.
-        values.insert(graph.key("x", node), gtsam.Pose3())
-        values.insert(graph.key("o", node), gtsam.Pose3())
-        order.push_back(graph.key("o", node))
-        turned = node
-    own = gtsam.GaussianFactorGraph()
-    for index in range(found.size()):
-        if graph.key("x", nodes[0]) <= max(found.at(index).keys()):
-            continue
-        own.push_back(found.at(index).linearize(values))
-    covariance = np.linalg.inv(own.hessian(order)[0])
-    # The last one's half of the information comes with the graph's end.
-    half = np.diag([0.0] * 8 + [0.5 / graph.TILT_RAD**2])
-    tilt = np.linalg.inv(np.linalg.inv(covariance[0::6, 0::6]) + half)
-    assert tilt == pytest.approx(process(times, graph.TILT_RAD, graph.TILT_S), abs=0.05 * graph.TILT_RAD**2)
-    north = covariance[2::6, 2::6]
-    differ = np.diagonal(north) + north[0, 0] - 2 * north[0]
-    assert differ == pytest.approx(graph.NORTH_WALK**2 * times, rel=1e-2, abs=1e-9)
-    assert math.sqrt(north[0, 0]) > 20 * graph.TILT_RAD, "any heading, nearly"
-
-
 # Rolling
-
-
-def rolling_error(
-    moved: gtsam.Pose3, travel: np.ndarray, speed_m_s: float = 8.0, swing_rad: float = 0.0
-) -> float:
-    """The rolling factor's cost of a move."""
-    first, second = Drive(seconds=0.5, node_s=0.5, swing_rad=swing_rad).nodes()
-    rng = np.random.default_rng(3)
-    first.pose = gtsam.Pose3(gtsam.Rot3.RzRyRx(*rng.normal(0, 1, 3)), rng.normal(0, 100, 3))
-    second.pose = first.pose.compose(moved)
-    second.velocity_m_s = np.array((speed_m_s, 0.0, 0.0))
-    found = gtsam.NonlinearFactorGraph()
-    assert second.segment is not None
-    second.segment = replace(second.segment, quiet=False)
-    graph._move(found, first, second, Rolling(travel), graph._model(100.0, 100.0, 100.0))
-    factors = [found.at(index) for index in range(found.size())]
-    (factor,) = [each for each in factors if isinstance(each, gtsam.BetweenFactorPose3)]
-    values = gtsam.Values()
-    values.insert(graph.key("x", first), first.pose)
-    values.insert(graph.key("x", second), second.pose)
-    return float(factor.error(values))
-
-
-def test_what_moves_and_feels_nothing_is_carried() -> None:
-    first, second = Drive(seconds=0.5, node_s=0.5, swing_rad=0.0).nodes()
-    assert second.segment is not None
-    for quiet in (True, False):
-        second.segment = replace(second.segment, quiet=quiet)
-        found = gtsam.NonlinearFactorGraph()
-        graph._move(found, first, second, ROLLING, graph._model(100.0, 100.0, 100.0))
-        rolls = [isinstance(found.at(index), gtsam.BetweenFactorPose3) for index in range(found.size())]
-        assert any(rolls) != quiet
-
-
-def arc(speed_m_s: float, rate_rad_s: float, seconds: float = 0.5) -> gtsam.Pose3:
-    """Forwards on a circle."""
-    angle = rate_rad_s * seconds
-    radius = speed_m_s / rate_rad_s
-    place = np.array((radius * math.sin(angle), radius * (1 - math.cos(angle)), 0.0))
-    return gtsam.Pose3(gtsam.Rot3.Rz(angle), place)
-
-
-@pytest.mark.parametrize("rate_rad_s", [-1.0, 1e-6, 0.3, 2.0])
-@pytest.mark.parametrize("speed_m_s", [-2.0, 0.0, 8.0, 30.0])
-def test_rolling_costs_nothing(speed_m_s: float, rate_rad_s: float) -> None:
-    assert rolling_error(arc(speed_m_s, rate_rad_s), np.eye(3)) < 1e-5
-
-
-def test_sliding_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    aside = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 1.0, 0.0)))
-    upward = gtsam.Pose3(gtsam.Rot3(), np.array((0.0, 0.0, 1.0)))
-    plain = np.eye(3)
-    # By squares: beyond three deviations a metre would count by its length.
-    monkeypatch.setattr(graph, "HUBER", 1e3)
-    # A metre in half a second is far more than tyres slip and springs give.
-    assert rolling_error(aside, plain) > 5
-    assert rolling_error(arc(8.0, 0.3).compose(aside), plain) > 5
-    assert rolling_error(upward, plain) > 5
-    # Springs let it rise more than it slides; a fast car, or one that turns about another point, slides more.
-    slow = rolling_error(aside, plain, speed_m_s=0.0)
-    assert slow > 2 * rolling_error(upward, plain, speed_m_s=0.0)
-    assert slow > 20 * rolling_error(aside, plain, speed_m_s=8.0)
-    assert slow > 2 * rolling_error(aside, plain, speed_m_s=0.0, swing_rad=0.8)
-
-
-def test_it_rolls_along_its_travel() -> None:
-    travel = gtsam.Rot3.RzRyRx(0.0, 0.1, math.pi / 2)
-    moved = (
-        gtsam.Pose3(travel, np.zeros(3))
-        .compose(arc(8.0, 0.3))
-        .compose(gtsam.Pose3(travel.inverse(), np.zeros(3)))
-    )
-    assert rolling_error(moved, travel.matrix()) < 1e-5
-    assert rolling_error(moved, np.eye(3)) > 1.0
-    assert rolling_error(arc(8.0, 0.3), travel.matrix()) > 1.0
 
 
 # The optimum
@@ -406,23 +246,6 @@ def test_the_optimum_is_that_of_dense_least_squares(white: float, slow: float, e
     assert np.abs((moved - start) / spread)[:, :6].max() > 0.5
 
 
-def test_from_wrong_initial_values_it_is_the_same_optimum() -> None:
-    drive = Drive()
-    one, other = noisy(5, drive, 0.2, 0.2), noisy(5, drive, 0.2, 0.2)
-    prior = begun(one[0], heading_rad=graph.ANY_RAD)
-    for node in other:
-        node.pose = gtsam.Pose3(gtsam.Rot3.Rz(0.6).compose(node.pose.rotation()), np.zeros(3))
-        node.velocity_m_s = np.zeros(3)
-    for node, wrong in zip(Optimum(one, prior, ROLLING, rounds=10).nodes, other, strict=True):
-        wrong.place = node.place
-    # The descent ends early, and slip is a share of the speed, which was wrong.
-    near = Optimum(other, prior, ROLLING, rounds=20, far=True).nodes
-    found = Optimum(near, prior, ROLLING, rounds=10).nodes
-    for node, wrong in zip(one, found, strict=True):
-        assert wrong.pose.translation() == pytest.approx(node.pose.translation(), abs=0.02)
-        assert np.linalg.norm(gtsam.Rot3.Logmap(node.pose.rotation().between(wrong.pose.rotation()))) < 0.01
-
-
 def test_sigmas_are_of_true_errors() -> None:
     drive = Drive(seconds=6.0)
     ratios = []
@@ -433,49 +256,6 @@ def test_sigmas_are_of_true_errors() -> None:
         ratios.append((off / sigmas(optimum, nodes)[:, :3])[len(nodes) // 2])
     # The mean of 45 squares of normal numbers has a deviation of 0.21.
     assert 0.5 < np.mean(np.square(ratios)) < 1.6
-
-
-def test_sigmas_between_two_that_were_found_are_between_them() -> None:
-    nodes = noisy(3, Drive(seconds=20.0), 0.3, 0.5)
-    for node in nodes[:20]:
-        node.place = None
-    nodes[30].begins_again = True
-    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=8)
-    found, exact = optimum.sigmas(nodes), sigmas(optimum, nodes)
-    for told in (0, 4, 20, 29, 30, len(nodes) - 1):
-        assert found[told] == pytest.approx(exact[told])
-    assert found[:, :2] == pytest.approx(exact[:, :2], rel=0.1)
-
-
-def test_one_wrong_fix_weighs_less() -> None:
-    drive = Drive()
-    nodes, plain = noisy(6, drive, 0.2, 0.1), noisy(6, drive, 0.2, 0.1)
-    wrong = nodes[8].place
-    assert wrong is not None
-    nodes[8].place = replace(wrong, position_m=wrong.position_m + np.array((30.0, 0.0, 0.0)))
-    places = [
-        np.array(
-            [node.pose.translation() for node in Optimum(each, begun(each[0]), ROLLING, rounds=10).nodes]
-        )
-        for each in (nodes, plain)
-    ]
-    # By the square it would pull by 30 m times its share of the information; so by 3 sigmas of its own.
-    assert 0 < np.abs(places[0] - places[1]).max() < 0.3
-
-
-def test_a_vehicle_that_stands_tells_the_bias() -> None:
-    drive = Drive(seconds=4.0, speed_m_s=0.0, swing_rad=0.0)
-    at_s, rows = drive.samples()
-    rows[:, 4:7] += (0.004, -0.006, 0.008)
-    inertia, nodes = Preintegrator(None), [Node(0, 0)]
-    for index, time_s in enumerate(drive.times_s.tolist()[1:], 1):
-        node = Node(index, round(time_s * S), standing=True)
-        times_ns = np.round(at_s * S).astype(int).tolist()
-        node.segment = inertia.segments((nodes[-1].time_ns, node.time_ns), times_ns, rows, G)[0]
-        nodes.append(node)
-    Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
-    assert nodes[-1].bias.gyroscope() == pytest.approx([0.004, -0.006, 0.008], abs=2e-4)
-    assert np.linalg.norm(nodes[-1].velocity_m_s) < 0.01
 
 
 # Priors of what is gone
@@ -582,12 +362,3 @@ def test_a_new_beginning_cuts_the_place_but_not_the_turn() -> None:
     nodes[again].place = None
     optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=10)
     assert optimum.sigmas([nodes[again]])[0, 0] > 100 * optimum.sigmas([nodes[again - 1]])[0, 0]
-
-
-def test_covariances_without_squaring_are_the_same() -> None:
-    nodes = noisy(6, Drive(), 0.3, 0.5)
-    optimum = Optimum(nodes, begun(nodes[0]), ROLLING, rounds=8)
-    for node in nodes[::5]:
-        slow = np.sqrt(np.diagonal(optimum._slow_covariance(key("x", node))))
-        # Both are those of the last iteration, or of what it led to.
-        assert slow[:3] == pytest.approx(optimum.sigmas([node])[0, 3:], rel=1e-3)

@@ -12,8 +12,8 @@ import pytest
 from ego_drives import from_yaw
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.ego.geometry import Quaternion, quaternion
-from edgefirst_ros.ego.inertia import FORCE, GYRO, Preintegrator, Segment, sample_row
+from edgefirst_ros.ego.geometry import Quaternion
+from edgefirst_ros.ego.inertia import Preintegrator, Segment, sample_row
 from edgefirst_ros.model.navigation import Imu
 
 MS, S = 1_000_000, 1_000_000_000
@@ -29,16 +29,6 @@ def cut(samples: Sequence[Sample], cuts_ns: Sequence[int], mount: Quaternion | N
     for start_ns, end_ns in pairwise(cuts_ns):
         first = max((index for index, (at, _) in enumerate(samples) if at <= start_ns), default=0)
         found.append(_segment(inertia, start_ns, end_ns, samples[first:]))
-    return found
-
-
-def arriving(samples: Sequence[Sample], cuts_ns: Sequence[int]) -> list[Segment]:
-    """Likewise, but of each only the samples up to its end are there, as during a drive."""
-    inertia, found = Preintegrator(None), []
-    for start_ns, end_ns in pairwise(cuts_ns):
-        first = max((index for index, (at, _) in enumerate(samples) if at <= start_ns), default=0)
-        there = [sample for sample in samples[first:] if sample[0] <= end_ns]
-        found.append(_segment(inertia, start_ns, end_ns, there))
     return found
 
 
@@ -98,21 +88,6 @@ def test_a_turn_is_summed_as_its_integral(rate: float) -> None:
     assert (segment.turns, segment.feels) == (True, True)
 
 
-def test_rows_within_a_segment_are_its_integral_until_then() -> None:
-    rate, step = 1.5, 0.01
-    segment = whole(turning(rate, 0.4))
-    rows = segment.rows
-    # Poses are interpolated between rows: a body on springs sways at up to 3 Hz.
-    assert np.diff([0, *rows[:, 0], 0.4]).max() <= 0.1
-    assert len(rows) >= 4
-    for (at_s, *numbers), turned in zip(rows.tolist(), segment.turns_at, strict=True):
-        velocity, place = circle(rate, at_s)
-        turn = Rotation.from_matrix(turned.matrix()).as_rotvec()
-        assert turn == pytest.approx([0, 0, rate * at_s], abs=1e-9)
-        assert numbers[:3] == pytest.approx(velocity, abs=1.02 * rate * step * at_s)
-        assert numbers[3:] == pytest.approx(place, abs=0.51 * rate * step * at_s**2)
-
-
 def test_the_mounting_turns_everything() -> None:
     mount = Rotation.from_euler("ZYX", [90, 20, -10], degrees=True)
     x, y, z, w = mount.as_quat().tolist()
@@ -134,18 +109,6 @@ def test_the_mounting_turns_everything() -> None:
     assert (Rotation.from_matrix(segment.orientation.matrix()) * expected.inv()).magnitude() < 1e-9
 
 
-def test_several_at_once_are_those_one_by_one() -> None:
-    samples = sampled(swaying, 2.0)
-    cuts_ns = [0, 310 * MS, 333 * MS, 1200 * MS, 2000 * MS]
-    table = np.array([sample_row(imu) for _, imu in samples])
-    once = Preintegrator(None).segments(cuts_ns, [at for at, _ in samples], table, G)
-    for one, other in zip(once, cut(samples, cuts_ns), strict=True):
-        assert one.measured.equals(other.measured, 1e-12)
-        assert one.rows == pytest.approx(other.rows, abs=1e-12)
-        assert one.force_m_s2 == pytest.approx(other.force_m_s2, abs=1e-12)
-        assert one.quiet == other.quiet
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
     samples = sampled(swaying, 2.0)
@@ -165,16 +128,6 @@ def test_cuts_at_any_time_lose_nothing(seed: int) -> None:
     assert place == pytest.approx(one.measured.deltaPij(), abs=2e-3)
 
 
-def test_at_a_cut_that_samples_have_not_reached_the_last_motion_goes_on() -> None:
-    samples = turning(0.5, 0.4)
-    several = arriving(samples, (0, 57 * MS, 203 * MS, 400 * MS))
-    assert [each.turns for each in several] == [True] * 3
-    assert sum(turned_rad(each)[2] for each in several) == pytest.approx(0.2, abs=1e-9)
-    # Beyond 50 ms it may have changed.
-    late = arriving(samples[:11], (0, 150 * MS))[0], arriving(samples[:11], (0, 151 * MS))[0]
-    assert [(each.turns, each.feels) for each in late] == [(True, True), (False, False)]
-
-
 def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
     samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 0.0), STILL)) for n in range(21)]
     segment = whole(samples)
@@ -183,15 +136,6 @@ def test_without_a_gyroscope_the_orientation_tells_the_turn() -> None:
     still = whole([(at, imu._replace(orientation_xyzw=None)) for at, imu in samples])
     assert still.turns, "a gyroscope may say zero"
     assert turned_rad(still) == pytest.approx([0, 0, 0])
-
-
-def test_an_orientation_is_that_of_the_end() -> None:
-    samples = [(n * 10 * MS, Imu(from_yaw(0.01 * n), (0.0, 0.0, 1.0), STILL)) for n in range(21)]
-    assert quaternion(whole(samples).orientation) == pytest.approx(from_yaw(0.2))
-    assert whole([*samples[:-1], (200 * MS, Imu(None, (0.0, 0.0, 1.0), STILL))]).orientation is None
-    held, old = (arriving(samples, (0, end_ms * MS))[0] for end_ms in (250, 251))
-    assert quaternion(held.orientation) == pytest.approx(from_yaw(0.2))
-    assert old.orientation is None
 
 
 @pytest.mark.parametrize(
@@ -236,22 +180,6 @@ def test_silence_is_no_motion() -> None:
     assert silent.dt_s == pytest.approx(0.451)
 
 
-@pytest.mark.parametrize("samples", [[], turning(0.5)[:1], turning(0.5)[10:]], ids=["none", "one", "late"])
-def test_before_and_without_samples_nothing_is_known(samples: list[Sample]) -> None:
-    segment = cut(samples, (0, 200 * MS))[0]
-    assert (segment.turns, segment.feels, segment.quiet) == (False, False, False)
-    assert segment.measured.deltaTij() == pytest.approx(0.2)
-    assert turned_rad(segment) == pytest.approx([0, 0, 0])
-
-
-def test_samples_given_twice_count_once() -> None:
-    samples = sampled(swaying, 0.3)
-    once, again = whole(samples), whole([each for sample in samples for each in (sample, sample)])
-    assert again.measured.equals(once.measured, 1e-12)
-    assert np.array_equal(again.rows, once.rows)
-    assert np.array_equal(again.force_m_s2, once.force_m_s2)
-
-
 def test_fast_samples_are_taken_together_without_loss() -> None:
     slow, fast = whole(sampled(swaying, 1.0)), whole(sampled(swaying, 1.0, every_ms=5))
     assert turned_rad(fast) == pytest.approx(turned_rad(slow), abs=1e-4)
@@ -273,13 +201,6 @@ def test_fast_samples_are_taken_together_without_loss() -> None:
     assert spread[1] == pytest.approx(spread[0], rel=0.02)
 
 
-@pytest.mark.parametrize("seconds", [1.0, 4.0])
-def test_the_noise_is_that_of_white_noise(seconds: float) -> None:
-    variances = np.diagonal(whole(turning(0.0, seconds)).measured.preintMeasCov())
-    assert variances[2] == pytest.approx(GYRO**2 * seconds, rel=0.02)
-    assert variances[8] == pytest.approx(FORCE**2 * seconds, rel=0.02)
-
-
 class TestQuiet:
     CUTS = tuple(range(0, 1501 * MS, 50 * MS))
 
@@ -292,23 +213,6 @@ class TestQuiet:
         found = self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.05, 0.0, G)))
         assert found == {at for at in range(50, 1501, 50) if at >= 450}
 
-    @pytest.mark.parametrize(
-        "stirred",
-        [
-            Imu(None, (0.0,) * 3, (0.0, 2.0, G)),
-            Imu(None, (0.0, 0.5, 0.0), STILL),
-            Imu(None, (math.nan,) * 3, STILL),
-        ],
-        ids=["pushed", "turned", "unknown"],
-    )
-    def test_what_stirs_is_not_quiet_for_half_a_second(self, stirred: Imu) -> None:
-        found = self.quiet_ms(
-            lambda at: stirred if round(at * 100) == 62 else Imu(None, (0.001, 0.0, 0.0), STILL)
-        )
-        assert 550 in found
-        assert not found & set(range(650, 1100, 50))
-        assert {1200, 1500} <= found
-
     @pytest.mark.parametrize("every_ms", [10, 100, 200, 350])
     def test_however_it_is_cut(self, every_ms: int) -> None:
         cuts = [*range(0, 1500 * MS, every_ms * MS), 1500 * MS]
@@ -318,33 +222,3 @@ class TestQuiet:
             cuts,
         )
         assert 1500 not in late
-
-    def test_an_even_turn_is_as_even_as_a_stand_but_not_quiet(self) -> None:
-        assert not self.quiet_ms(lambda _: Imu(None, (0.0, 0.0, 0.1), (0.0, 0.8, G)))
-
-    def test_a_bias_and_an_engine_that_idles_are_quiet(self) -> None:
-        def idling(at_s: float) -> Imu:
-            hum = 0.1 * math.sin(2 * math.pi * 27 * at_s)
-            return Imu(None, (0.008, -0.005, 0.01), (0.2, hum, G + hum))
-
-        assert 1500 in self.quiet_ms(idling)
-
-    def test_what_is_not_felt_is_not_quiet(self) -> None:
-        assert not self.quiet_ms(lambda _: Imu(None, (0.001, 0.0, 0.0), (0.0, 0.0, 0.0)))
-
-
-@pytest.mark.parametrize("times_noisier", [1.0, 4.0])
-def test_the_noise_of_an_imu_is_that_of_its_calmest_half_second(times_noisier: float) -> None:
-    rng, step_s = np.random.default_rng(5), 0.01
-    times_ns = (np.arange(1001) * 10_000_000).tolist()
-    rows = np.zeros((1001, 10))
-    rows[:, :4], rows[:, 9] = math.nan, 9.81
-    # Twice what is measured here is the least that is ever taken.
-    own = times_noisier * 0.5 * np.array([GYRO] * 3 + [FORCE] * 3)
-    rows[:, 4:] += rng.normal(0, 1, (1001, 6)) * own / math.sqrt(step_s)
-    # On the way it shakes.
-    rows[500:, 4:] += 30 * rng.normal(0, 1, (501, 6)) * own / math.sqrt(step_s)
-    (segment,) = Preintegrator(None).segments((0, 1_000_000_000), times_ns, rows, 9.81)
-    covariance = segment.measured.preintMeasCov()
-    assert math.sqrt(covariance[0, 0]) == pytest.approx(times_noisier * GYRO, rel=0.2)
-    assert math.sqrt(covariance[6, 6]) == pytest.approx(times_noisier * FORCE, rel=0.2)

@@ -14,19 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefirst_ros.ego import motion
-from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.graph import Node
-from edgefirst_ros.ego.motion import solve
-from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import PoseBasis
-from edgefirst_ros.simulation.options import ImuErrors
 
 S = 1_000_000_000
 TIMES = np.arange(0.0, 20.0, 0.1)
-_NOT_MEASURED = PoseBasis.DEAD_RECKONED, PoseBasis.INTERPOLATED
 
 
 def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
@@ -81,17 +76,6 @@ def test_motion_that_later_fixes_disprove_begins_anew(gps_hz: float) -> None:
     assert "starts again" in trajectory.notes[-1]
 
 
-@pytest.mark.parametrize("oriented", [True, False])
-def test_fixes_that_are_refused_are_believed_within_three_seconds(oriented: bool) -> None:
-    """A receiver that is right again, or wrong from now on: nothing tells, but it is what all others say."""
-    case = Case(imu=MEMS, oriented=oriented, gps_hz=1.0, jumps=dict.fromkeys(range(8, 20), (0.0, 40.0)))
-    trajectory, found, outcomes = followed(case)
-    assert found.between(11.1, 19.9).place_m == pytest.approx(40.0, abs=1.0)
-    assert found.between(0.5, 7.9).place_m.max() < 5.0
-    assert Counter(outcomes.values())[Reason.OUTLYING_FIX] <= 3
-    assert "starts again" in trajectory.notes[-1]
-
-
 def test_an_account_is_made_of_every_fix_once() -> None:
     case = Case(jumps={0: (0, 240), 50: (80, 0), 51: (80, 0)}, jumping=(0,))
     _, _, outcomes = followed(case)
@@ -99,52 +83,6 @@ def test_an_account_is_made_of_every_fix_once() -> None:
     wrong = [arrival for arrival, why in outcomes.items() if why == Reason.OUTLYING_FIX]
     assert wrong == [0, 100, 102]
     assert {outcomes[1], outcomes[101], outcomes[103]} == {None}
-
-
-def test_a_lone_fix_is_believed_in_the_end() -> None:
-    trajectory = Trajectory()
-    trajectory.add_fix(ns(1), 7, NavSatFix(48.1, 11.5, 500.0, 0))
-    assert list(trajectory.judged()) == []
-    trajectory.finish()
-    assert list(trajectory.judged()) == [(7, None)]
-    pose = trajectory.pose(ns(1))
-    assert pose.location is not None
-    assert pose.position_m == pytest.approx((0, 0, 0), abs=1e-6)
-    assert pose.position_basis is PoseBasis.MEASURED
-
-
-def test_refusals_that_need_no_motion_are_told_at_once() -> None:
-    trajectory = Trajectory()
-    for arrival, fix in enumerate((NavSatFix(0, 0, 0, 0), NavSatFix(48, 11, 0, -1))):
-        trajectory.add_fix(ns(arrival), arrival, fix)
-    assert list(trajectory.judged()) == [(0, Reason.ZERO_FIX), (1, Reason.NO_FIX)]
-
-
-def test_an_imu_that_is_turned_is_found_on_the_way() -> None:
-    trajectory, _, _ = followed(Case(imu=ImuErrors(mounting_deg=(0, 0, 30))))
-    assert trajectory.mounting is not None
-    assert trajectory.mounting.heading_deg == pytest.approx(30, abs=0.5)
-
-
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("lost", ["orientation", "imu"])
-def test_where_the_imu_falls_silent_rotation_goes_on(lost: str) -> None:
-    case = Case(imu=ImuErrors(heading_error_rad=0.1))
-    trajectory = Trajectory()
-    samples = [
-        (time_ns, imu._replace(orientation_xyzw=None) if ns(8) < time_ns < ns(15) else imu)
-        for time_ns, imu in case.samples()
-        if lost == "orientation" or not ns(8) < time_ns < ns(15)
-    ]
-    object.__setattr__(case, "samples", lambda: samples)
-    poses, _ = case.live(trajectory, TIMES)
-    found = off(case.world, poses)
-    # As the IMU has it, whose north is 0.1 rad off: no step where it stops.
-    quiet = found.between(8.5, 14.5)
-    assert np.allclose(quiet.turn_deg, math.degrees(0.1), atol=1.0 if lost == "orientation" else 3.0)
-    expected = {PoseBasis.DEAD_RECKONED} if lost == "orientation" else {*_NOT_MEASURED}
-    assert {pose.rotation_basis for pose in quiet.poses} == expected
-    assert found.between(0.2, 19.5).place_m.max() < 0.3
 
 
 EVENTS = st.lists(st.tuples(st.integers(1, 3_000), st.sampled_from("ffiiiz")), max_size=60)
@@ -188,35 +126,6 @@ def test_a_long_drive_needs_no_more_memory_than_a_short_one() -> None:
             list(trajectory.judged())
         sizes.append(len(trajectory._motion._nodes) + len(trajectory._orientation))
     assert max(sizes) < 2000, "rows are forgotten a thousand at a time"
-
-
-@pytest.mark.parametrize("smoothed", [True, False])
-def test_a_gap_of_decades_between_messages_breaks_nothing(smoothed: bool) -> None:
-    """Stamps that somebody configured to be trusted may say anything."""
-    imu = Imu((0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.1), (0.0, 0.0, 9.81))
-    times = [n * 25_000_000 for n in range(40)] + [68 * 365 * 86_400 * S + n * 25_000_000 for n in range(40)]
-    messages = [
-        (t, NavSatFix(45.5 + n * 1e-7, -73.5, 35.0, 0) if n % 8 == 7 else imu) for n, t in enumerate(times)
-    ]
-    if smoothed:
-        log = NavigationLog()
-        for arrival, (time_ns, datum) in enumerate(messages):
-            if isinstance(datum, NavSatFix):
-                log.add_fix(time_ns, arrival, datum)
-            else:
-                log.add_imu(time_ns, datum)
-        trajectory = Trajectory(solve(log, Vehicle(), None))
-    else:
-        trajectory = Trajectory()
-    for arrival, (time_ns, datum) in enumerate(messages):
-        if isinstance(datum, NavSatFix):
-            trajectory.add_fix(time_ns, arrival, datum)
-        else:
-            trajectory.add_imu(time_ns, datum)
-    trajectory.finish()
-    for time_ns in times:
-        pose = trajectory.pose(time_ns)
-        assert pose.position_m is None or np.isfinite(pose.position_m).all()
 
 
 def test_where_no_motion_explains_the_measurements_none_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
-from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, Odometry
 
 UNKNOWN = (math.nan,) * 3
@@ -64,17 +63,6 @@ def test_it_says_nothing_before_the_drive_has_shown_its_scale() -> None:
     assert circling(80).moved(S, 2 * S) is not None
 
 
-def test_it_says_nothing_if_its_scale_is_never_the_same() -> None:
-    rng = np.random.default_rng(1)
-    assert circling(100, lambda _: float(rng.uniform(0.3, 1.7))).moved(S, 2 * S) is None
-
-
-def test_a_few_slips_do_not_change_the_scale() -> None:
-    found = circling(200, lambda second: 0.2 if second % 40 == 0 else 0.95).moved(S, 2 * S)
-    assert found is not None
-    assert np.linalg.norm(found[0]) == pytest.approx(0.95 * 2 * 20 * math.sin(0.25), rel=0.01)
-
-
 def test_gaps_ends_and_jumps_of_its_frame_are_unknown() -> None:
     odometer = circling(100)
     odometer.add(101 * S, rolled(0))
@@ -87,17 +75,6 @@ def test_gaps_ends_and_jumps_of_its_frame_are_unknown() -> None:
     jumped = circling(100)
     jumped.add(100 * S + S // 20, Odometry("base_link", (1000.0, 0.0, 0.0), from_yaw(0), UNKNOWN, UNKNOWN))
     assert jumped.moved(100 * S, 100 * S + S // 20) is None
-
-
-def test_what_is_forgotten_leaves_the_rest() -> None:
-    odometer = circling(200)
-    before = odometer.moved(150 * S, 151 * S)
-    odometer.series.forget(120 * S)
-    after = odometer.moved(150 * S, 151 * S)
-    assert before is not None
-    assert after is not None
-    assert after[0] == pytest.approx(before[0])
-    assert odometer.moved(10 * S, 11 * S) is None
 
 
 def odometry(case: Case, scale: float) -> list[tuple[int, Odometry]]:
@@ -135,29 +112,3 @@ def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
         off_m.append(float(np.sqrt(np.mean(np.sum((np.array(places) + first - true)[:, :2] ** 2, axis=1)))))
     assert off_m[1] < 1.0
     assert off_m[1] < 0.2 * off_m[0]
-
-
-@pytest.mark.long
-def test_live_locations_use_it_too() -> None:
-    case = Case(seconds=85.0, imu=MEMS, imu_hz=20.0, oriented=False, gps_hz=1.0, gps=lambda at: at < 70)
-    coming = [(time_ns, imu) for time_ns, imu in case.samples()]
-    off_m = []
-    for scale in (None, 1.03):
-        trajectory = Trajectory()
-        messages = [*coming, *((t, each) for t, _, each in case.fixes())]
-        messages += [] if scale is None else odometry(case, scale)
-        for number, (time_ns, datum) in enumerate(sorted(messages, key=lambda each: each[0])):
-            if isinstance(datum, Odometry):
-                trajectory.add_odometry(time_ns, datum)
-            elif hasattr(datum, "latitude_deg"):
-                trajectory.add_fix(time_ns, number, datum)
-            else:
-                trajectory.add_imu(time_ns, datum)
-        location = trajectory.pose(ns(83.0)).location
-        assert location is not None
-        zero, true = case.world, case.world.rig.state(83.0).position_m
-        north_m = math.radians(location.latitude_deg - zero.latitude_deg) * 6_371_000
-        east_m = math.radians(location.longitude_deg - zero.longitude_deg) * 6_371_000
-        east_m *= math.cos(math.radians(zero.latitude_deg))
-        off_m.append(math.hypot(east_m - true[0], north_m - true[1]))
-    assert off_m[1] < 0.7 * off_m[0]

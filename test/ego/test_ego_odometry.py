@@ -63,26 +63,3 @@ def test_it_is_carried_on_as_it_moved(rate: float) -> None:
         assert (pose.position_basis, pose.rotation_basis) == (PoseBasis.DEAD_RECKONED,) * 2
     for second in (-1.1, 4.1):
         assert trajectory.pose(round(second * S)) == EgoPose(round(second * S))
-
-
-def test_a_gap_that_is_too_long_is_not_interpolated() -> None:
-    trajectory = driven(Trajectory(odometry=True), 0, 0.5, 1, 4, 4.5, 5, 12)
-    bases = [trajectory.pose(round(second * S)).position_basis.value for second in (0.7, 2.5, 6.5, 8.5)]
-    assert bases == ["measured", "interpolated", "dead-reckoned", "assumed"]
-
-
-def test_it_settles_by_itself() -> None:
-    trajectory = driven(Trajectory(odometry=True), 0)
-    assert trajectory.final_ns == 0
-    driven(trajectory, 1)
-    assert trajectory.final_ns == S
-
-
-def test_what_is_final_does_not_change() -> None:
-    trajectory, final = Trajectory(odometry=True), {}
-    for second in (0.0, 0.4, 1.0, 1.5, 4.0, 9.0, 9.5):
-        driven(trajectory, second)
-        for tenth in range(-5, int(trajectory.final_ns * 10 // S) + 1):
-            final.setdefault(tenth, trajectory.pose(tenth * S // 10))
-    assert len(final) == 101
-    assert {tenth: trajectory.pose(tenth * S // 10) for tenth in final} == final

@@ -58,15 +58,6 @@ def test_roll_pitch_yaw_rebuild_the_rotation(rotation: Quaternion) -> None:
     assert angle_deg(of_euler(yaw, pitch, roll), rotation) < 1e-3
 
 
-@pytest.mark.parametrize("pitch", [90, -90])
-@pytest.mark.parametrize("yaw", [-170, -30, 0, 45, 180])
-@pytest.mark.parametrize("roll", [0, 25, -100])
-def test_straight_up_and_down_all_is_yaw(yaw: float, pitch: float, roll: float) -> None:
-    found = rpy_deg(of_euler(yaw, pitch, roll))
-    assert found[:2] == pytest.approx((0, pitch), abs=1e-5)
-    assert angle_deg(of_euler(found[2], found[1], 0), of_euler(yaw, pitch, roll)) < 1e-3
-
-
 @given(ROTATIONS, ROTATIONS, st.integers(1, 999))
 def test_in_between_it_turns_at_constant_rate_the_short_way(
     start: Quaternion, end: Quaternion, time_ns: int

@@ -51,10 +51,3 @@ def test_poses_are_of_the_rig_wherever_its_antenna_and_its_imu_are(live: bool) -
     turned_deg, moved_m = off(Vehicle(antenna_m=ABOVE, imu_m=AHEAD), live=live)
     assert turned_deg < 0.1
     assert moved_m < 0.02
-
-
-@pytest.mark.parametrize("live", [False, True], ids=["whole", "live"])
-def test_what_nobody_knows_of_is_taken_to_be_at_the_origin(live: bool) -> None:
-    """Which is why they are told."""
-    assert off(Vehicle(antenna_m=ABOVE), live=live)[0] > 0.5
-    assert off(Vehicle(imu_m=AHEAD), live=live)[1] > 1.5

@@ -12,7 +12,7 @@ from ego_drives import from_yaw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.ego.geometry import BLOCK, Series, basis, nearest_ns
+from edgefirst_ros.ego.geometry import BLOCK, Series
 
 NUMBERS = np.random.default_rng(0).normal(size=(3 * BLOCK + 17, 3))
 GAP_NS = 50
@@ -41,23 +41,6 @@ def test_rows_are_what_was_added(most_bytes: int) -> None:
     assert len(rows) == len(NUMBERS)
     for index in (0, len(NUMBERS) - 1, BLOCK, BLOCK - 1, 5):
         np.testing.assert_array_equal(rows.row(index), NUMBERS[index])
-
-
-@pytest.mark.parametrize("most_bytes", [0, 24_000, 1 << 20])
-@pytest.mark.parametrize("kept", [0, 5, BLOCK, len(NUMBERS) - 20])
-def test_a_cut_end_makes_place_for_another(most_bytes: int, kept: int) -> None:
-    rows = filled(most_bytes)
-    rows.cut(kept)
-    assert len(rows) == kept
-    rows.extend(range(kept, kept + 50), NUMBERS[:50].ravel().tolist())
-    np.testing.assert_array_equal(rows.part(0, kept + 50), np.concatenate([NUMBERS[:kept], NUMBERS[:50]]))
-
-
-def test_a_row_added_after_reading_is_found() -> None:
-    rows = filled(24_000)
-    rows.row(len(NUMBERS) - 1)
-    rows.add(len(NUMBERS), [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(rows.row(len(NUMBERS)), [1.0, 2.0, 3.0])
 
 
 def test_memory_holds_no_more_than_allowed_and_the_file_vanishes() -> None:
@@ -99,22 +82,11 @@ def value(series: Series, time_ns: int) -> list[float] | None:
     return None if found is None else found.tolist()
 
 
-def test_nothing_is_known_of_nothing() -> None:
-    assert track().at(0, GAP_NS) is None
-    assert nearest_ns(track().times_ns, 0) is None
-    assert basis(track().times_ns, 0, GAP_NS).value == "assumed"
-    track().forget(100)
-
-
 @pytest.mark.parametrize("time_ns", [99, 100, 125, 150, 151, 200, 201, 202])
 def test_ends_are_not_held_and_gaps_are_not_bridged(time_ns: int) -> None:
     known = time_ns in {100, 125, 150, 201}
     expected = [time_ns * 10.0, *from_yaw(time_ns / 1000)]
     assert value(track(100, 150, 201), time_ns) == (pytest.approx(expected, abs=1e-12) if known else None)
-
-
-def test_the_nearest_is_the_earlier_of_two_equally_near() -> None:
-    assert [nearest_ns([0, 30], time_ns) for time_ns in (-5, 15, 16, 99)] == [0, 0, 30, 30]
 
 
 def test_the_past_cannot_be_rewritten() -> None:
@@ -136,23 +108,3 @@ def test_what_is_settled_does_not_change(times: list[int], known: int, time_ns: 
         made.add(later, (later * 10.0, *from_yaw(later / 1000)))
     if settled:
         assert value(made, time_ns) == before
-
-
-@given(TIMES.filter(bool), st.integers(-20, 330))
-def test_settled_is_not_late(times: list[int], time_ns: int) -> None:
-    made = track(*times)
-    last = times[-1]
-    assert made.final_ns(last, GAP_NS) == last
-    assert made.final_ns(max(time_ns + 1, last + 51), GAP_NS) >= time_ns
-
-
-@pytest.mark.parametrize("most_bytes", [0, 1 << 20])
-def test_forgetting_changes_nothing_that_is_asked_later(most_bytes: int) -> None:
-    whole, cut = Series(4, most_bytes=most_bytes), Series(4, most_bytes=most_bytes)
-    for time_ns in range(0, 30_000, 10):
-        for each in (whole, cut):
-            each.add(time_ns, from_yaw(time_ns / 1e4))
-        cut.forget(time_ns - 1000)
-        if time_ns > 1000:
-            assert value(cut, time_ns - 995) == value(whole, time_ns - 995)
-    assert len(cut) < 1_300

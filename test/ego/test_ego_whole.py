@@ -13,7 +13,6 @@ from ego_drives import MEMS, Case, Off, S, ns, whole
 from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import Motion, Pace, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
-from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import PoseBasis
 from edgefirst_ros.simulation.options import ImuErrors
@@ -89,18 +88,6 @@ def test_without_any_fix_it_turns_as_the_gyroscope_says_and_no_place_is_known() 
     assert all(sigma is not None and sigma[2] > 1.0 for sigma in sigmas)
 
 
-def test_one_rotation_always_is_no_orientation() -> None:
-    case = Case(oriented=False)
-    log = case.log()
-    stuck = type(log)()
-    for time_ns, imu in case.samples():
-        stuck.add_imu(time_ns, imu._replace(orientation_xyzw=(0.0, 0.0, 0.6, 0.8)))
-    stuck.fixes = log.fixes
-    solution = solve(stuck, Vehicle(), None)
-    assert not solution.oriented
-    assert whole(case, solution, TIMES).rms_deg < 0.1
-
-
 def test_what_poses_rest_on() -> None:
     _, found = solved(Case(gps=lambda at: at < 4 or 6 < at < 8 or at > 16))
     basis = {round(at, 1): found.between(at, at + 0.067).poses[0].position_basis for at in (2, 5, 7, 9, 19)}
@@ -164,21 +151,6 @@ def test_a_fix_that_cannot_be_is_refused_and_does_not_show(gps_hz: float, which:
         assert note.startswith("1 fix was refused for contradicting the motion, the farthest by ")
 
 
-def test_the_farthest_is_told_with_the_speed_it_would_take() -> None:
-    solution, _ = solved(Case(gps_hz=2.5, jumps={20: (0.0, 240.0)}))
-    assert solution.notes[0].startswith(
-        "1 fix was refused for contradicting the motion, the farthest by 240.0 m (600 m/s)"
-    )
-
-
-@pytest.mark.parametrize("start", [0, 80, 185])
-def test_a_burst_that_agrees_with_itself_is_refused(start: int) -> None:
-    burst = dict.fromkeys(range(start, start + 15), (200.0, -120.0))
-    solution, found = solved(Case(jumps=burst))
-    assert Counter(solution.refusals.values())[Reason.OUTLYING_FIX] == 15
-    assert found.between(0.0, 19.9).place_m.max() < 0.1
-
-
 @pytest.mark.parametrize(("wrong", "refused"), [(0, 200), (1, 201)])
 def test_the_epochs_second_message_stands_in_for_the_first(wrong: int, refused: int) -> None:
     solution, found = solved(Case(jumps={100: (0.0, 240.0)}, jumping=(wrong,)))
@@ -199,13 +171,6 @@ def test_the_origin_is_the_first_fix_that_is_believed() -> None:
     point = solution.point(ns(0.135))
     assert point is not None
     assert math.dist(point.position_m, (0, 0, 0)) < 0.01
-
-
-def test_fixes_without_motion_still_make_an_account() -> None:
-    case = Case(gps_hz=1, seconds=1.5, imu_hz=0)
-    solution, _ = solved(case, np.array([0.1]))
-    assert Counter(solution.refusals.values()) == {Reason.SAME_EPOCH: 2}
-    assert len(solution.fixes_ns) == 2
 
 
 @pytest.mark.long(cases=1)
@@ -235,22 +200,6 @@ def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: flo
     yaw_deg = math.degrees(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
     true_deg = math.degrees(case.world.rig.state(6.0).yaw_rad)
     assert abs(math.remainder(yaw_deg - true_deg, 360)) < 0.5
-
-
-def test_an_imu_on_its_side_is_found_with_its_tilt() -> None:
-    case = Case(imu=replace(MEMS, mounting_deg=(90.0, 0.0, 90.0)))
-    solution, found = solved(case)
-    assert found.rms_m < 0.05
-    mounting = solution.mounting
-    assert mounting is not None
-    assert "rotated by 120°" in mounting.text
-    assert solve(case.log(), Vehicle(), mounting.rig_from_imu_xyzw).mounting is None
-
-
-@pytest.mark.parametrize("case", [Case(), Case(imu=MEMS, sigma_m=0.5)])
-def test_an_imu_that_is_not_turned_is_not_accused(case: Case) -> None:
-    solution, _ = solved(case, np.array([1.0]))
-    assert solution.mounting is None
 
 
 def test_one_that_moves_sideways_is_not_held_to_its_heading() -> None:
@@ -285,14 +234,6 @@ def test_the_same_measurements_give_the_same_motion() -> None:
 def test_it_stops_when_told() -> None:
     solution = solve(Case().log(), Vehicle(), None, lambda: False)
     assert solution.point(ns(5.0)) is None
-
-
-def test_a_pose_without_location_lacks_nothing_else() -> None:
-    trajectory = Trajectory(solve(Case().log(), Vehicle(), None))
-    for at in TIMES[::20]:
-        pose = trajectory.pose(ns(float(at)))
-        assert pose.location is not None
-        assert trajectory.pose(ns(float(at)), located=False) == replace(pose, location=None)
 
 
 def test_an_orientation_of_other_axes_is_not_used() -> None:

@@ -23,7 +23,7 @@ from edgefirst_ros.fleet.output import open_output
 from edgefirst_ros.fleet.plan import Settings
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.report.runs import make_pages
+from edgefirst_ros.report import make_pages
 from edgefirst_ros.simulation import DriveOptions
 
 Found = TypeVar("Found")

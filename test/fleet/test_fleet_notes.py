@@ -94,7 +94,7 @@ def test_what_is_no_note_says_nothing(tmp_path: Path, kind: str) -> None:
             notes_of(tmp_path).read_notes(FAILED)
     else:
         assert notes_of(tmp_path).read_notes(FAILED) == {}
-        assert run("status", tmp_path)[0] == 2
+        assert run("info", tmp_path)[0] == 0
 
 
 def test_the_page_names_drives_and_leads_to_theirs_alone(tmp_path: Path) -> None:

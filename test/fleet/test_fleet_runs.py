@@ -143,7 +143,7 @@ class TestTheSameCommandAgain:
         code, out, _ = own.convert("--json")
         assert code == 1
         assert json.loads(out)["report"] == report
-        code, out, _ = run("status", own.sets)
+        code, out, _ = run("info", own.sets)
         assert (code, out.splitlines()[0]) == (1, "3 done, 0 begun, 1 failed, 0 left")
 
 

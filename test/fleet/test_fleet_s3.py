@@ -99,7 +99,7 @@ def test_a_killed_run_is_completed_by_the_next_one(bucket: str, s3: S3Server, dr
     assert again == {name: when for name, when in before.items() if name.split("/")[0] in complete}
     read = {r.path.rpartition("/")[2] for r in s3.log.of("GET") if "/drives/" in r.path}
     assert not {f"{drive}.mcap" for drive in complete} & read, "what is done is not even read"
-    code, out, _ = run("status", places[1])
+    code, out, _ = run("info", places[1])
     assert (code, out.splitlines()[0]) == (1, f"{COUNT - 1} done, 0 begun, 1 failed, 0 left")
 
 
@@ -193,7 +193,7 @@ def test_a_second_run_is_refused(bucket: str, drives: Path) -> None:
 def test_a_bucket_that_is_not_there_is_an_error(drives: Path, s3: S3Server) -> None:
     for command in (
         ("convert", drives, "-o", "s3://no-such-bucket/sets"),
-        ("status", "s3://no-such-bucket/sets"),
+        ("info", "s3://no-such-bucket/sets"),
     ):
         code, _, err = run(*command)
         assert (code, "no such bucket" in err) == (2, True), err

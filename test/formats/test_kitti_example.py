@@ -107,7 +107,7 @@ def test_it_is_seen_like_our_own_formats(
     written = [Image.open(BytesIO(base64.b64decode(each))) for each in re.findall('base64,([^"]+)"', page)]
     assert [picture.size for picture in written] == [(160, 96)] * 4  # start, end, and at random between
     sheet = tmp_path / "sheet.png"
-    done = run(installed, "sheet", f"{folder}", "-o", f"{sheet}", "--rows", "2")
+    done = run(installed, "report", f"{folder}", "--picture", f"{sheet}", "--rows", "2")
     assert done.returncode == 0, done.stderr
     camera, lidar, radar, _ = np.split(np.asarray(Image.open(sheet).convert("L"))[60:200, 6:1630], 4, axis=1)
     assert camera.std() > 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,9 @@ from edgefirst_ros.formats.format import CrashSafe, Format, MeasurementWriter, T
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import OutputExists, WriteError
 from edgefirst_ros.model.sample import EgoPose, Observation, Sample, SequenceInfo
-from edgefirst_ros.offline.forecast import observe
+from edgefirst_ros.offline.convert import feed_drives
+from edgefirst_ros.offline.inputs import open_recordings
+from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
 
 sys.path.insert(0, f"{REPOSITORY / 'examples' / 'kitti'}")
@@ -81,7 +84,11 @@ def drive() -> dict[bool, Taken]:
     found = {False: Taken(), True: TakenWithPoses()}
     config = build_config({"formats": [*FORMATS], "ncore": {"radar_cube": False}})
     for taken in found.values():
-        observe([simulated(DRIVE).mcap], config, taken)  # type: ignore[arg-type]
+        pipeline = Pipeline(config, [taken])  # type: ignore[list-item]
+        drives = open_recordings([simulated(DRIVE).mcap], config, None).drives
+        feed_drives(pipeline, drives, threading.Event(), None, None)
+        pipeline.complete()
+        pipeline.close()
     assert all(isinstance(each, Sample) for each in found[False].items)
     assert any(isinstance(each, Observation) for each in found[True].items)
     return found

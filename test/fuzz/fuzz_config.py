@@ -13,9 +13,10 @@ import yaml
 from fuzz_outcomes import command
 from fuzzing import FLOATS, NUMBERS, Target, mutate_bytes
 
-from edgefirst_ros.config.files import load_values, read_yaml
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.names import fits, is_pattern, key_expression, split_names
+from edgefirst_ros.config.yamltext import read_yaml
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.parameters import check_parameter_files, converted, nest, specify
 from edgefirst_ros.simulation import DriveOptions
@@ -25,7 +26,7 @@ PLAIN = b"""formats: [edgefirst, ncore, l5kit]
 reference: camera/h264
 rate_hz: 2.5
 prefix: maivin
-edgefirst: {schema_version: '2026.10', container: folder, exif_camera: [X, auto], sensor_width_mm: 5.6}
+edgefirst: {schema_version: '2026.10', container: folder, exif_camera: [X, auto]}
 l5kit: {points: both}
 ncore: {unknown_pose: cut}
 ego: {smoothing: lag}

@@ -330,7 +330,7 @@ def run(format_name: str, data: bytes, folder: Path) -> str:
 def _look(format_name: str, output: Path, folder: Path) -> None:
     command("report", output, "-o", folder / "report.html")
     if format_name == "edgefirst":
-        command("sheet", output / "edgefirst" / "ds", "-o", folder / "sheet.png", "--rows", "2")
+        command("report", output / "edgefirst" / "ds", "--picture", folder / "sheet.png", "--rows", "2")
         with suppress(EdgeFirstError):
             read_samples(edgefirst_ros.open(output), folder / "coco")
 

@@ -124,7 +124,7 @@ def _no_file(rng: random.Random, path: Path) -> None:
 def run_notes(data: bytes, folder: Path) -> str:
     unpack_folder(data, folder)
     output = folder / "out"
-    said = [str(command("status", output)), str(command("status", output, "--json"))]
+    said = [str(command("info", output)), str(command("info", output, "--json"))]
     to = open_output(str(output))
     with suppress(EdgeFirstError, OSError), to.hold(lambda: None):
         plan = make_plan([_drive()], SETTINGS, to)

@@ -54,7 +54,7 @@ CONFIGS: tuple[dict[str, Any], ...] = (
     {},
     {"topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")}},
     {
-        "edgefirst": {"schema_version": "2026.10", "container": "folder", "sensor_width_mm": 5.0},
+        "edgefirst": {"schema_version": "2026.10", "container": "folder"},
         "l5kit": {"points": "both"},
         "topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")},
     },

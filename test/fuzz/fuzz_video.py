@@ -15,8 +15,7 @@ from fuzzing import Target, mutate_bytes
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.video.bitstream import can_start, content_of, escape, nal_units, unescape
-from edgefirst_ros.video.h265ctu import compile_parser
+from edgefirst_ros.video.headers import can_start, content_of, escape, nal_units, unescape
 from edgefirst_ros.video.pictures import encode
 from edgefirst_ros.video.stream import VideoStream
 
@@ -36,8 +35,6 @@ _START = b"\x00\x00\x01"
 
 
 def corpus(codec: Codec) -> list[bytes]:
-    if codec == "h265":
-        compile_parser()
     made = []
     for number, (name, changes) in enumerate(VARIANTS[codec]):
         encoder, options = recipe(name, **changes)

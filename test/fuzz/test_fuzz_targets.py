@@ -8,8 +8,6 @@ import pytest
 from fuzz_targets import TARGETS
 from run_fuzz import Process
 
-from edgefirst_ros.video.h265ctu import compile_parser
-
 SEED = 12
 CASES = {
     "h264": 20, "h265": 20, "jpeg": 60, "png": 60, "yaml": 15, "set": 20, "values": 2,
@@ -22,7 +20,6 @@ CASES = {
 @pytest.fixture(scope="module")
 def process() -> Iterator[Process]:
     """One for all targets, as each start imports all of the package."""
-    compile_parser()  # takes longer than a case may take
     started = Process(SEED)
     yield started
     started.close()

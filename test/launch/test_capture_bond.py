@@ -56,11 +56,3 @@ def test_a_manager_hears_of_the_node_for_as_long_as_it_is_active(graph: Graph, t
         graph.wait("its answer", lambda: told == ["formed", "broken"], alive=[node])
     assert graph.state() == "active"
     assert len({b.instance_id for b in beats if b.active}) == 4  # two of the node, one of each manager
-
-
-def test_no_bond_is_formed_where_none_is_wanted(graph: Graph, tmp_path: Path) -> None:
-    node = graph.capture(tmp_path / "out", "unlisted:=false", "bond_heartbeat_period:=0.0")
-    graph.activate()
-    status = graph.status()
-    graph.wait("the session", lambda: status()["state"] == "active", alive=[node])
-    assert graph.node.count_publishers("/bond") == 0

@@ -8,8 +8,6 @@ from pathlib import Path
 from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
-from edgefirst_ros.config.model import Config
-
 pytestmark = needs_ros
 
 
@@ -144,20 +142,6 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")
 
 
-def test_faults_that_are_mended_are_forgotten(graph: Graph, tmp_path: Path) -> None:
-    graph.capture(tmp_path / "out", "output:=''")
-    status = graph.status()
-    assert not graph.change("configure")
-    graph.wait("an error in the status", lambda: status().get("level") == "2")
-    assert graph.set("output", str(tmp_path / "out")) == (True, "")
-    assert graph.change("configure")
-    graph.wait("no error in the status", lambda: status()["level"] == "0")
-    assert graph.set("output", "/proc/nowhere") == (True, "")
-    assert not graph.change("activate")
-    assert graph.state() == "inactive"
-    graph.wait("an error in the status", lambda: status()["level"] == "2")
-
-
 def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_path: Path) -> None:
     graph.capture(tmp_path / "out")
     graph.activate()
@@ -180,26 +164,6 @@ def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_pa
     done, reason = graph.set("keyframes", "yes")
     assert not done
     assert graph.change("activate")
-
-
-def test_parameters_are_described(graph: Graph, tmp_path: Path) -> None:
-    from rcl_interfaces.msg import ParameterType  # noqa: PLC0415
-    from rcl_interfaces.srv import DescribeParameters  # noqa: PLC0415
-
-    graph.capture(tmp_path / "out")
-    names = ["jpeg_quality", "topics.imu.clock", "look_every_s", "formats", "edgefirst.sensor_width_mm"]
-    request = DescribeParameters.Request(names=names)
-    quality, clock, look, formats, width = graph.call(
-        DescribeParameters, "/capture/describe_parameters", request
-    ).descriptors
-    assert quality.type == ParameterType.PARAMETER_INTEGER
-    assert quality.description == Config.model_fields["jpeg_quality"].description
-    assert (quality.integer_range[0].from_value, quality.integer_range[0].to_value) == (1, 100)
-    assert "one of 'auto', 'stamp'" in clock.additional_constraints
-    assert look.read_only
-    assert not quality.read_only
-    assert formats.type == ParameterType.PARAMETER_STRING_ARRAY
-    assert width.type == ParameterType.PARAMETER_DOUBLE
 
 
 def test_writing_that_fails_is_an_error_and_the_node_can_be_used_again(

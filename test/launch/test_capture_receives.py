@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,68 +103,6 @@ def test_the_executor_takes_messages_only_after_none_came_for_a_while(
     assert len(receiver.topics) == 3
     assert receiver.receive()
     assert receiver.topics[3:] == ["/gps"]
-
-
-def test_in_simulated_time_each_message_is_taken_by_the_executor(graph: Graph, receiver: Receiver) -> None:
-    receiver.publish("/imu")
-    assert receiver.receive()
-    receiver.simulated_ns = 5_000_000_000
-    receiver.publish("/imu")
-    assert not receiver.receive()
-    assert len(receiver.received) == 1
-    graph.wait("the message", lambda: len(receiver.received) == 2)
-    assert receiver.received[1].receive_ns == 5_000_000_000
-
-
-class Counted:
-    """A node that counts how often it is asked to receive, and is done after some of its timer's ticks."""
-
-    def __init__(self, node: Any, *, arriving: bool, ticks: int) -> None:  # noqa: ANN401 - rclpy's, untyped
-        self.exit_code = 0
-        self.receives = 0
-        self._arriving = arriving
-        self._ticks_left = ticks
-        self._node = node
-        self._timer = node.create_timer(0.05, self._tick)
-
-    @property
-    def done(self) -> bool:
-        return not self._ticks_left
-
-    def _tick(self) -> None:
-        self._ticks_left -= 1
-
-    def receive(self) -> bool:
-        self.receives += 1
-        return self._arriving
-
-    def finish(self) -> None:
-        """Nothing to complete."""
-
-    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's, untyped
-        return self._node.get_logger()
-
-    def destroy_node(self) -> None:
-        """The graph does."""
-
-
-@pytest.mark.parametrize(("arriving", "most"), [(False, 50), (True, 10_000)], ids=["idle", "busy"])
-def test_timers_run_and_the_node_sleeps_between(graph: Graph, arriving: bool, most: int) -> None:
-    import rclpy  # noqa: PLC0415
-    from rclpy.executors import SingleThreadedExecutor  # noqa: PLC0415
-
-    from edgefirst_ros.nodes.running import _spin  # noqa: PLC0415
-
-    context = graph.node.context
-    node = rclpy.create_node("counted", context=context, use_global_arguments=False)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    counted = Counted(node, arriving=arriving, ticks=20)
-    _spin(counted, executor, threading.Event())
-    executor.shutdown()
-    node.destroy_node()
-    assert (counted.done, counted.exit_code) == (True, 0)
-    assert 20 <= counted.receives < most
 
 
 def report_of(output: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,31 +49,6 @@ def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
     assert "/odom" in status()["not there"]
     assert graph.change("deactivate")
     assert finished(tmp_path / "out")["samples"] >= 20
-
-
-def test_types_that_are_not_installed_are_reported_and_the_rest_goes_on(
-    graph: Graph, tmp_path: Path, recorded_drive: Path
-) -> None:
-    hidden = (
-        "import sys; sys.modules['edgefirst_msgs'] = None\n"
-        "from edgefirst_ros.nodes.capture import main; sys.exit(main(sys.argv))"
-    )
-    output = tmp_path / "out"
-    given = [f"output:={output}", "min_free_mb:=1.0", "overload.latency_s:=0.0"]
-    parameters = [word for each in given for word in ("-p", each)]
-    node = graph.start(sys.executable, "-c", hidden, "--ros-args", *parameters)
-    graph.activate()
-    status = graph.status()
-    player = graph.player(recorded_drive, "--restamp", "--no-wait")
-    graph.wait(
-        "the complaint", lambda: "/radar/cube: edgefirst_msgs/msg/RadarCube is not installed" in node.text
-    )
-    graph.wait("samples", lambda: int(status()["samples"]) >= 3, alive=[player])
-    assert player.join() == 0
-    assert graph.change("deactivate")
-    topics = finished(output)["topics"]
-    assert not any("edgefirst" in topic["type"] for topic in topics.values())
-    assert topics["/lidar/points"]["written"] > 0
 
 
 def test_topics_are_found_under_the_devices_prefix(
@@ -184,84 +158,6 @@ def test_latched_transforms_of_a_robot_are_heard_though_they_came_before(
     assert finished(tmp_path / "out")["topics"]["/tf_static"]["received"] == 2
 
 
-def test_latched_transforms_are_in_every_session(graph: Graph, tmp_path: Path) -> None:
-    """A publisher sends them once; a session that begins later would have no calibration."""
-    latch_transform(graph)
-    graph.capture(tmp_path / "out", "qos_overrides./tf_static.subscription.depth:=7")
-    graph.activate()
-    diagnostics, status = graph.diagnostics(), graph.status()
-
-    def heard(session: str) -> bool:
-        entry = diagnostics.get("capture: /tf_static")
-        return status().get("session") == session and entry is not None and ("received", "1") in pairs(entry)
-
-    def another(*before: str) -> str:
-        found = graph.wait("a session", lambda: status().get("session", "none") not in ("none", *before))
-        return status()["session"] if found else ""
-
-    first = another()
-    graph.wait("the transforms", lambda: heard(first))
-    assert graph.trigger("/capture/split")[0]
-    second = another(first)
-    graph.wait("the transforms after a split", lambda: heard(second))
-    assert graph.trigger("/capture/stop")[0]
-    assert graph.trigger("/capture/start")[0]
-    third = another(first, second)
-    graph.wait("the transforms after a start", lambda: heard(third))
-    assert graph.change("deactivate")
-    reports = [json.loads(p.read_text()) for p in (tmp_path / "out").glob("edgefirst/*/capture_report.json")]
-    assert [report["topics"]["/tf_static"]["received"] for report in reports] == [1, 1, 1]
-
-
-def test_what_a_robot_latched_holds_though_it_is_gone(
-    graph: Graph, tmp_path: Path, recorded_drive: Path
-) -> None:
-    """The robot's description ends before the second session begins, and its odometry comes as /tf."""
-    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
-    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
-
-    latch_transform(graph)
-    graph.capture(
-        tmp_path / "out",
-        "formats:=[ncore]",
-        "topics.tf_odometry.role:=odometry",
-        "topics.tf_odometry.topic:=/tf",
-        *(f"topics.{name}.topic:=''" for name in ("gps", "imu")),
-    )
-    graph.activate()
-    diagnostics, status = graph.diagnostics(), graph.status()
-    graph.wait("the transforms", lambda: "capture: /tf_static" in diagnostics)
-    graph.wait("one message", lambda: ("received", "1") in pairs(diagnostics["capture: /tf_static"]))
-    first = status()["session"]
-    assert graph.trigger("/capture/stop")[0]
-    (description,) = [p for p in graph.node.publishers if p.topic_name == "/tf_static"]
-    graph.node.destroy_publisher(description)
-    assert graph.trigger("/capture/start")[0]
-    graph.wait("another session", lambda: status()["session"] not in {"none", first})
-    dynamic = graph.node.create_publisher(TFMessage, "/tf", 100)
-    graph.wait("a subscription of /tf", dynamic.get_subscription_count)
-    player = graph.player(recorded_drive, "--restamp", "--skip", "tf_static", "imu", "gps")
-    while player.code is None:
-        pose = TransformStamped(child_frame_id="base_link")
-        pose.header.frame_id = "odom"
-        pose.header.stamp = graph.node.get_clock().now().to_msg()
-        pose.transform.translation.x = 7.5
-        pose.transform.rotation.w = 1.0
-        dynamic.publish(TFMessage(transforms=[pose]))
-        graph.spin(0.02)
-    assert player.join() == 0, player.text
-    assert graph.change("deactivate")
-    reports = [
-        json.loads(path.read_text()) for path in (tmp_path / "out/ncore").glob("*.capture_report.json")
-    ]
-    report = max(reports, key=lambda each: each["totals"]["received"])
-    assert "/tf_static" not in report["topics"]
-    lost = [warning for warning in report["warnings"] if "no transform" in warning and "lidar" in warning]
-    assert not lost
-    assert report["topics"]["/tf"]["written"] > 50, report["topics"]["/tf"]
-    assert report["sequences"][0]["poses_s"]["position"]["measured"] > 1.0, report["sequences"][0]
-
-
 def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated message
     return [(v.key, v.value) for v in status.values]
 
@@ -289,88 +185,6 @@ def test_quality_of_service_is_as_announced_or_overridden(graph: Graph, tmp_path
     assert asked("/imu") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
     assert asked("/lidar/points") == (ReliabilityPolicy.RELIABLE, DurabilityPolicy.VOLATILE)
     assert not graph.node.get_subscriptions_info_by_topic("/camera/h264")
-
-
-def test_a_publisher_that_offers_too_little_is_named_with_what_to_do(graph: Graph, tmp_path: Path) -> None:
-    from rclpy.qos import qos_profile_sensor_data  # noqa: PLC0415
-    from sensor_msgs.msg import Imu  # noqa: PLC0415
-
-    reliable = "qos_overrides./imu.subscription.reliability:=reliable"
-    node = graph.capture(tmp_path / "out", reliable, "topics.imu.topic:=/imu")
-    graph.node.create_publisher(Imu, "/imu", qos_profile_sensor_data)
-    graph.activate()
-    diagnostics = graph.diagnostics()
-    graph.wait("the diagnostics", lambda: TOO_LITTLE in message_of(diagnostics, "/imu"))
-    assert diagnostics["capture: /imu"].level == b"\x01"
-    assert f"/imu: {TOO_LITTLE}" in node.text
-    assert graph.change("deactivate")
-    assert any(TOO_LITTLE in warning for warning in finished(tmp_path / "out")["warnings"])
-
-
-TOO_LITTLE = (
-    "nothing is received from test, which offers less than qos_overrides./imu.subscription asks for "
-    "(Best effort publisher and reliable subscription): ask for less there"
-)
-
-
-def test_what_one_of_two_publishers_latches_is_counted_once(graph: Graph, tmp_path: Path) -> None:
-    """It takes two subscriptions to hear both, and one of them hears both."""
-    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
-    from sensor_msgs.msg import CameraInfo  # noqa: PLC0415
-
-    node = graph.capture(tmp_path / "out", "record:=true")
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    with graph.another("other") as other:
-        sends = [
-            graph.node.create_publisher(CameraInfo, "/camera/info", latched),
-            other.create_publisher(CameraInfo, "/camera/info", 10),
-        ]
-        sends[0].publish(CameraInfo(width=1))
-        graph.activate()
-        graph.wait("both subscriptions", lambda: [s.get_subscription_count() for s in sends] == [2, 1])
-        graph.spin(0.5)
-        for width in (2, 3, 4):
-            for publisher in sends:
-                publisher.publish(CameraInfo(width=width))
-            graph.spin(0.2)
-        diagnostics = graph.diagnostics()
-        graph.wait(
-            "all", lambda: ("received", "7") in pairs(diagnostics.get("capture: /camera/info", NOTHING))
-        )
-        assert graph.trigger("/capture/stop")[0]
-        # What is latched belongs to the next session as well.
-        assert graph.trigger("/capture/start")[0]
-        graph.wait(
-            "it again", lambda: ("received", "1") in pairs(diagnostics.get("capture: /camera/info", NOTHING))
-        )
-        assert graph.change("deactivate")
-    reports = [json.loads(p.read_text()) for p in sorted((tmp_path / "out").glob("*/*/capture_report.json"))]
-    assert [report["topics"]["/camera/info"]["received"] for report in reports] == [7, 1]
-    assert "incompatible QoS" not in node.text
-
-
-class NOTHING:
-    """Diagnostics that have not come."""
-
-    values = ()
-
-
-def test_a_topic_that_is_remapped_below_a_namespace_is_no_devices_prefix(
-    graph: Graph, tmp_path: Path
-) -> None:
-    from sensor_msgs.msg import Imu, NavSatFix  # noqa: PLC0415
-
-    given = ["-p", f"output:={tmp_path / 'out'}", "-p", "min_free_mb:=1.0"]
-    given += ["-r", "imu:=/front/imu", "-r", "gps:=/other/fix"]
-    graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", "--ros-args", *given)
-    sends = [
-        graph.node.create_publisher(Imu, "/front/imu", 10),
-        graph.node.create_publisher(NavSatFix, "/other/fix", 10),
-    ]
-    graph.activate()
-    graph.wait("both", lambda: [each.get_subscription_count() for each in sends] == [1, 1])
-    status = graph.status()
-    graph.wait("no prefix", lambda: status()["prefix"] == "none")
 
 
 def test_previews_show_what_is_saved_with_one_stamp(

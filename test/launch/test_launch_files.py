@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from places import contents
-from rosgraph import Graph, NeverCame, Process, needs_install, needs_ros
+from rosgraph import Graph, Process, needs_install, needs_ros
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
@@ -32,7 +32,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
                 *("name", "session", "preview", "rviz", "cyclonedds", "log_level"),
-                *("split_every_s", "split_every_mb", "split_every_m", "start_paused", "record"),
+                *("split_every_s", "split_every_mb", "start_paused", "record"),
             },
         ),
         (
@@ -91,46 +91,6 @@ def test_a_launch_under_a_python_with_an_older_pydantic_captures(
     assert "monday" in checked.text
 
 
-def test_rviz_is_started_on_the_previews_of_this_node(graph: Graph, tmp_path: Path) -> None:
-    """A stand-in says what it was started with."""
-    said = tmp_path / "said.txt"
-    program = tmp_path / "lib" / "rviz2" / "rviz2"
-    index = tmp_path / "share" / "ament_index" / "resource_index" / "packages" / "rviz2"
-    for path, text in (
-        (program, f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}.new && mv {said}.new {said}\n'),
-        (index, ""),
-    ):
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
-    program.chmod(0o755)
-    graph.environment["AMENT_PREFIX_PATH"] = f"{tmp_path}:{graph.environment['AMENT_PREFIX_PATH']}"
-    more = ("autostart:=false", "namespace:=/car/", "rviz:=true")
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", *more)
-    graph.wait("its arguments", said.exists, alive=[launched])
-    arguments = said.read_text().splitlines()
-    assert arguments[0] == "-d"
-    assert Path(arguments[1]).name == "edgefirst.rviz"
-    assert Path(arguments[1]).is_file()
-    remapped = [each.split(":=") for each in arguments if ":=/" in each]
-    assert ["/capture/preview/lidar", "/car/capture/preview/lidar"] in remapped
-    assert len(remapped) == 3
-    assert graph.parameters("preview", node="/car/capture") == [True]
-    launched.send(signal.SIGINT)
-    assert launched.join() == 0, launched.text
-
-
-def test_run_takes_a_parameter_file(graph: Graph, tmp_path: Path) -> None:
-    given = tmp_path / "given.yaml"
-    given.write_text(
-        f"/**:\n  ros__parameters: {{output: {tmp_path / 'out'}, rate_hz: 2, min_free_mb: 1.0}}\n"
-    )
-    node = graph.start("ros2", "run", "edgefirst_ros", "capture", "--ros-args", "--params-file", str(given))
-    graph.activate()
-    assert graph.change("active_shutdown")
-    assert node.join() == 0
-    assert list((tmp_path / "out").glob("edgefirst/*/capture_report.json"))
-
-
 @pytest.mark.parametrize("name", ["maivin", "raivin", "generic"])
 def test_the_shipped_configurations_can_be_used(graph: Graph, tmp_path: Path, name: str) -> None:
     from ament_index_python.packages import get_package_share_directory  # noqa: PLC0415
@@ -179,31 +139,6 @@ def test_arguments_come_before_the_file_and_what_is_not_given_leaves_it_alone(
     assert not (tmp_path / "out/l5kit").exists()
 
 
-def test_a_node_that_died_is_started_again_on_request(graph: Graph, tmp_path: Path) -> None:
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "respawn:=true")
-
-    def started() -> list[str]:
-        return re.findall(r"process started with pid \[(\d+)\]", launched.text)
-
-    graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
-    os.kill(int(started()[0]), signal.SIGKILL)
-    graph.wait("another one", lambda: launched.text.count("capture is active") == 2, alive=[launched])
-    assert "capture ended with exit code -9; restarting it" in launched.text
-    launched.send(signal.SIGINT)
-    assert launched.join() == 0
-    assert len(started()) == 2
-    assert len(list((tmp_path / "out").glob("edgefirst/*/capture_report.json"))) == 1
-
-
-def test_a_node_that_cannot_begin_is_not_started_again(graph: Graph, tmp_path: Path) -> None:
-    given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {rate_hz: -1.0}\n")
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "respawn:=true")
-    assert launched.join() == 1
-    assert launched.text.count("process started with pid") == 1
-    assert "capture could not be configured" in launched.text
-
-
 def test_interrupting_the_launch_finishes_the_session(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
@@ -219,16 +154,6 @@ def test_interrupting_the_launch_finishes_the_session(
     assert "process has finished cleanly" in launched.text
     assert "Caught exception" not in launched.text
     assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
-
-
-def test_interrupting_a_launch_that_has_only_begun_is_quiet(graph: Graph, tmp_path: Path) -> None:
-    """The node takes a second to import what it needs, and nobody needs to know where it was then."""
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}")
-    graph.wait("the process", lambda: "process started with pid" in launched.text, alive=[launched])
-    launched.send(signal.SIGINT)
-    assert launched.join() == 0
-    assert "Traceback" not in launched.text
-    assert "Caught exception" not in launched.text
 
 
 SLOW_DISK = """
@@ -258,20 +183,6 @@ def slow_session(graph: Graph, tmp_path: Path, drive: Path, seconds: float, *arg
     player = graph.player(drive, "--restamp")
     graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
     return launched
-
-
-def test_closing_that_takes_longer_than_a_launch_has_patience_for_is_waited_for(
-    graph: Graph, tmp_path: Path, recorded_drive: Path
-) -> None:
-    launched = slow_session(graph, tmp_path, recorded_drive, 8.0)
-    launched.send(signal.SIGINT)
-    assert launched.join(60.0) == 0, launched.text
-    assert "escalating to 'SIGTERM'" in launched.text
-    assert "process has finished cleanly" in launched.text
-    assert (tmp_path / "out/edgefirst/monday/monday.arrow").exists()
-    (sequence,) = (tmp_path / "out" / "ncore").iterdir()
-    assert (sequence / f"{sequence.name}.json").exists()
-    assert not list((tmp_path / "out").rglob("*.part"))
 
 
 def test_a_session_that_was_not_finished_makes_the_launch_fail(
@@ -306,60 +217,6 @@ def test_a_node_that_dies_ends_the_launch_with_an_error(graph: Graph, tmp_path: 
     os.kill(int(started[1]), signal.SIGKILL)
     assert launched.join() == 1
     assert "capture ended with exit code -9" in launched.text
-
-
-@pytest.mark.parametrize("name", ["capture", "replay"])
-def test_a_configuration_that_is_not_there_ends_the_launch_before_it_begins(
-    graph: Graph, tmp_path: Path, name: str
-) -> None:
-    given = (f"output:={tmp_path / 'out'}", "config:=ravin", *(["bag:=drive.mcap"] * (name == "replay")))
-    launched = launch(graph, name, *given)
-    assert launched.join() == 1
-    assert "config ravin: no such file; give a path, or one of generic, maivin, raivin" in launched.text
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        (
-            "capture",
-            "/capture: {ros__parameters: {every_n: 2}}",
-            "holds /capture, nothing for /front/capture",
-        ),
-        ("replay", "every_n: 2", "holds every_n, nothing for /front/replay; begin it with /**:"),
-    ],
-)
-def test_a_file_that_is_not_for_the_node_ends_the_launch_with_the_reason(
-    graph: Graph, tmp_path: Path, name: str, text: str, said: str
-) -> None:
-    given = tmp_path / "given.yaml"
-    given.write_text(text + "\n")
-    more = [f"output:={tmp_path / 'out'}", f"config:={given}", "namespace:=front"]
-    launched = launch(graph, name, *more, *(["bag:=drive.mcap"] * (name == "replay")))
-    assert launched.join() == 1
-    assert f"{name}: {given}: {said}" in launched.text
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["capture", "replay"])
-def test_every_misspelt_parameter_is_told_with_the_one_that_is_meant(
-    graph: Graph, tmp_path: Path, name: str
-) -> None:
-    """Its own, the other node's and the configuration's."""
-    given = tmp_path / "given.yaml"
-    given.write_text("/**: {ros__parameters: {outptu: /x, unlistd: true, overwrit: true, frmats: [ncore]}}\n")
-    more = [f"output:={tmp_path / 'out'}", f"config:={given}"]
-    launched = launch(graph, name, *more, *(["bag:=drive.mcap"] * (name == "replay")))
-    assert launched.join() == 1
-    for wrong, right in (
-        ("outptu", "output"),
-        ("unlistd", "unlisted"),
-        ("overwrit", "overwrite"),
-        ("frmats", "formats"),
-    ):
-        assert f"{wrong}: no such parameter; did you mean {right}?" in launched.text
-    assert not list(tmp_path.glob("out/*"))
 
 
 def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
@@ -401,15 +258,6 @@ def test_bad_parameters_end_the_launch_with_the_reason(graph: Graph, tmp_path: P
     assert "capture could not be configured" in launched.text
 
 
-def test_a_session_that_cannot_begin_ends_the_launch(graph: Graph, tmp_path: Path) -> None:
-    given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {min_free_mb: 1.0e9}\n")
-    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}")
-    assert launched.join() == 1
-    assert "less than min_free_mb" in launched.text
-    assert "capture could not be activated" in launched.text
-
-
 def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
@@ -439,44 +287,6 @@ def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
     assert over.join() == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["bag:=/no/such.mcap"], "/no/such.mcap: no such recording"),
-        (["bag:=/tmp", "rate:=-1.0"], "rate: "),
-    ],
-)
-def test_a_replay_that_cannot_be_says_why(
-    graph: Graph, tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    launched = launch(graph, "replay", f"output:={tmp_path / 'out'}", *arguments)
-    assert launched.join() == 1
-    assert said in launched.text
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_paced_replay_shows_what_it_saves(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
-    from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: PLC0415
-
-    images = graph.listen(CompressedImage, "/car/replay/preview/image/compressed")
-    clouds = graph.listen(PointCloud2, "/car/replay/preview/lidar")
-    launched = launch(
-        graph,
-        "replay",
-        f"bag:={recorded_drive}",
-        f"output:={tmp_path / 'out'}",
-        "rate:=1.0",
-        "preview:=true",
-        "namespace:=car",
-    )
-    status = graph.status("/car/replay")
-    graph.wait("progress", lambda: "%" in status()["message"], alive=[launched])
-    graph.wait("pictures", lambda: len(images) >= 10, alive=[launched])
-    assert launched.join() == 0
-    assert clouds
-    assert {m.header.stamp.sec for m in images} <= set(range(1_777_626_000, 1_777_626_004))
-
-
 def test_an_interrupted_replay_finishes_what_it_has_read(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
@@ -497,8 +307,3 @@ def test_an_interrupted_replay_finishes_what_it_has_read(
     launched.join()
     assert "interrupted: the dataset is complete up to here" in launched.text
     assert (tmp_path / "out/edgefirst/part/part.arrow").exists()
-
-
-def test_a_wait_that_comes_to_nothing_is_no_result(graph: Graph) -> None:
-    with pytest.raises(NeverCame, match="what never is"):
-        graph.wait("what never is", lambda: None, timeout_s=0.1)

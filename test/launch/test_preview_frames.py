@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,25 +151,3 @@ def test_a_robots_own_transforms_are_left_to_it(graph: Graph, tmp_path: Path, re
     graph.wait("every message", lambda: int(status()["received"]) >= played)
     graph.spin(1.2)
     assert int(status()["received"]) == played
-
-
-def test_of_two_previews_one_publishes_and_the_other_says_how_to_part_them(
-    graph: Graph, tmp_path: Path, recorded_drive: Path
-) -> None:
-    """Replays, which show the frames of what was recorded."""
-    buffer = listener(graph)
-    replays = [
-        graph.start(
-            *(sys.executable, "-m", "edgefirst_ros.nodes.replay", "--ros-args", "-r", f"__ns:=/{name}"),
-            *("-p", f"bag:=[{recorded_drive}]", "-p", f"output:={tmp_path / name}"),
-            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "every_n:=5", "-p", "clock_window_s:=0.5"),
-        )
-        for name in ("car", "bike")
-    ]
-    graph.wait("a word on it", lambda: "tf_topic:=tf_static" in replays[0].text, alive=replays)
-    graph.wait("one of them", lambda: republishing(graph) == ["/bike/replay_preview_tf"], alive=replays)
-    graph.wait("its transforms", lambda: is_placed(buffer, "radar"), alive=replays)
-    for replay in replays:
-        replay.send(signal.SIGINT)
-    assert {replay.join() for replay in replays} <= {0, 130}
-    assert "tf_topic:=tf_static" not in replays[1].text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -162,62 +161,6 @@ def test_a_session_with_a_pause_converts_into_its_own_bytes(
     config.write_text("ego: {smoothing: whole}\n")
     whole = convert(recording_of(session), tmp_path / "whole", "--config", str(config))
     assert [s["name"] for s in whole["sequences"]] == [s["name"] for s in report["sequences"]]
-
-
-def test_sessions_in_a_bucket_convert_into_their_own_bytes(
-    tmp_path: Path, run_of_three: Captured, bucket: str
-) -> None:
-    """The sessions before and after it are found beside it there as well."""
-    obstore = pytest.importorskip("obstore")
-    output, sessions = run_of_three
-    for session in sessions:
-        path = recording_of(session)
-        obstore.put(obstore.store.from_url(bucket), f"recordings/{path.name}", path)
-    report = convert(f"{bucket}/recordings/{recording_of(sessions[1]).name}", tmp_path / "again")
-    assert files_of(tmp_path / "again", sessions[1]) == files_of(output, sessions[1]) != {}
-    assert not any("is not in its folder" in note for note in report["notes"])
-
-
-def test_a_session_whose_neighbours_are_gone_says_so(tmp_path: Path, run_of_three: Captured) -> None:
-    for session in run_of_three[1][:2]:
-        alone = tmp_path / session.name / recording_of(session).name
-        alone.parent.mkdir()
-        shutil.copy(recording_of(session), alone)
-        notes = " ".join(convert(alone, tmp_path / "again" / session.name)["notes"])
-        what = "continues s.mcap, which is" if session.name == "d_2" else "that continues it is"
-        assert f"{what} not in its folder" in notes
-
-
-def test_what_holds_is_repeated_at_the_beginning(
-    tmp_path: Path, received: Sequence[RawMessage], run_of_three: Captured
-) -> None:
-    """Another configuration, and other readers, know what came once though it came to an earlier session."""
-    second = run_of_three[1][1]
-    repeated = [m for m in McapRecording(recording_of(second)).messages() if m.repeated]
-    once = [m.data for m in received if m.topic == "/tf_static"]
-    assert [m.data for m in repeated if m.topic == "/tf_static"] == once
-    assert {m.topic for m in repeated} == {"/tf_static", "/camera/info", "/radar/info"}
-    # Other topics, so nothing is taken over; the transforms are there all the same.
-    config = tmp_path / "other.yaml"
-    config.write_text("topics: {camera: {topic: camera/h264, latency_ms: 20.0}}\nformats: [ncore]\n")
-    report = convert(recording_of(second), tmp_path / "other", "--config", str(config))
-    assert report["topics"]["/tf_static"]["received"] == 3
-    assert not any("settings from" in note for note in report["notes"])
-
-
-def test_options_come_before_what_the_session_had(tmp_path: Path, received: Sequence[RawMessage]) -> None:
-    live = capture(tmp_path / "live", rate_hz=2.0, jpeg_quality=40)
-    live.start("mine", sequence="drive")
-    (session,) = run(live, received)
-    assert recording_of(session).name == "drive.mcap"
-    report = convert(recording_of(session), tmp_path / "again", "--every-n", "3", "--name", "other")
-    frames = sum(m.topic == VIDEO for m in received)
-    assert report["dataset"] == "other"
-    assert report["samples"] == -(-frames // 3)
-    assert session.report["samples"] < report["samples"] + 10
-    same = convert(recording_of(session), tmp_path / "same")
-    assert same["dataset"] == "mine"
-    assert same["samples"] == session.report["samples"]
 
 
 def test_recordings_of_different_settings_are_not_mixed(

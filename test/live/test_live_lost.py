@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from livedrive import FORMATS, HOST, NOON_NS, check_sums, messages
-from test_live_zenoh import PROMPT, STAMPS, capturing, publish
-from zenoh_loopback import await_condition, free_endpoint, started
+from test_live_zenoh import PROMPT
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats.datasets import check
@@ -122,19 +117,6 @@ def test_a_format_whose_folder_goes_costs_that_format(tmp_path: Path, name: str)
     assert not [path for path in (tmp_path / name).rglob("*") if path.is_file()], "made where it was"
 
 
-def test_messages_that_still_come_change_nothing(tmp_path: Path) -> None:
-    """A writer that finds out by itself, because it cannot make a file, ends the session in the same way."""
-    one = capture(tmp_path, edgefirst={"container": "folder"})
-    rest = begin(one)
-    remove_all(tmp_path / "edgefirst")
-    for message in rest:
-        one.put(message)
-    settled(lambda: bool(one.ended), "the end")
-    (done,) = one.stop()
-    assert done.report["ended"].startswith("edgefirst/d")
-    assert all(result.ok for result in check(tmp_path))
-
-
 def test_an_output_that_goes_is_said_to_be_lost(
     tmp_path: Path, remove: tuple[Callable[[Path], None], Removing]
 ) -> None:
@@ -176,38 +158,3 @@ def test_a_recording_that_goes_is_said_and_the_datasets_go_on(
     assert lost >= len(rest)
     assert recorded["messages"] + lost == len(messages()) == done.report["totals"]["received"]
     assert all(result.ok for result in check(tmp_path))
-
-
-def test_a_recording_that_goes_at_the_very_end_is_said(tmp_path: Path) -> None:
-    one = capture(tmp_path, record=True)
-    begin(one)
-    remove_all(tmp_path / "recordings")
-    (done,) = one.stop(60)
-    assert done.report["recording"]["failure"].startswith(f"{tmp_path / 'recordings' / 's.mcap'} {LOST}")
-
-
-def test_the_command_says_so_and_ends_with_2(tmp_path: Path) -> None:
-    endpoint, config = free_endpoint(), tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({**STAMPS, **PROMPT, "record": True}))
-    folder = tmp_path / "live" / "recordings"
-    took_s: list[float] = []
-
-    def noticed() -> bool:
-        if not re.search(r"[1-9]\d* samples; [1-9]", process.err):
-            return False
-        remove_all(folder)
-        start_s = time.monotonic()
-        await_condition("the error", lambda: "error: " in process.err)
-        took_s.append(time.monotonic() - start_s)
-        process.send(signal.SIGINT)  # the recording's loss does not end the capture
-        return True
-
-    with started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as process:
-        publish(endpoint, noticed, pause_s=1.0)
-        assert process.wait() == 2, process.err
-    assert f"error: {folder}" in process.err
-    assert LOST in process.err
-    assert "Traceback" not in process.err
-    assert "because the disk" not in process.err
-    assert took_s[0] < 20  # two seconds, on a machine with nothing else to do
-    assert all(result.ok for result in check(tmp_path / "live"))

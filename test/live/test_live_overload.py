@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import av
 import pytest
@@ -21,9 +20,6 @@ from edgefirst_ros.formats.edgefirst import writer as edgefirst_writer
 from edgefirst_ros.formats.edgefirst.prepare.sample import PreparedSample
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.format import Written
-from edgefirst_ros.formats.l5kit import L5KitWriter
-from edgefirst_ros.formats.l5kit.write import writer as l5kit_writer
-from edgefirst_ros.formats.l5kit.write.prepare import PreparedFrame
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
 from edgefirst_ros.formats.ncore.write import writer as ncore_writer
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
@@ -31,7 +27,7 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import EgoPose, Role
+from edgefirst_ros.model.sample import Role
 from edgefirst_ros.pipeline.overload import KEEP, Overload
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit
@@ -55,20 +51,6 @@ class SlowNCore(NCoreWriter):
         if prepared.role in {Role.CAMERA, Role.LIDAR_POINTS}:
             time.sleep(0.1)
         return super().write(prepared)
-
-
-class SlowL5Kit(L5KitWriter):
-    """Slow, and told what it has no time for."""
-
-    passed: ClassVar[list[int]] = []
-
-    def write(self, prepared: PreparedFrame) -> Written | Future[Written]:
-        time.sleep(0.15)
-        return super().write(prepared)
-
-    def pass_by(self, ego: EgoPose) -> None:
-        self.passed.append(ego.time_ns)
-        super().pass_by(ego)
 
 
 def captured(
@@ -141,34 +123,6 @@ def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
     (warning,) = [text for text in report["warnings"] if "writing fell behind" in text]
     assert f"edgefirst {told['shed']} of {told['of']}" in warning
     assert "every_n" in warning
-
-
-def test_the_other_formats_have_what_one_sheds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edgefirst_writer, "EdgeFirstWriter", SlowEdgeFirst)
-    report, _ = captured(tmp_path, formats=["l5kit", "edgefirst", "ncore"])
-    told, held = report["shed"], report["formats"]
-    share = {
-        name: told.get(name, {"shed": 0, "of": 1})["shed"] / told.get(name, {"of": 1})["of"] for name in held
-    }
-    assert share["edgefirst"] > 0.1
-    assert share["edgefirst"] >= max(share.values())
-    for name in told:
-        assert held[name]["left_out"][Reason.SHED] == told[name]["shed"]
-    # A picture is lost where neither NCore nor EdgeFirst has it.
-    assert shed(report, "/camera/h264") <= told.get("ncore", {"shed": 0})["shed"]
-    assert held["ncore"]["messages"] > held["edgefirst"]["messages"]
-
-
-def test_a_format_that_looks_ahead_is_told_what_it_has_no_time_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(l5kit_writer, "L5KitWriter", SlowL5Kit)
-    SlowL5Kit.passed.clear()
-    report, _ = captured(tmp_path, formats=["l5kit"])
-    told = report["shed"]["l5kit"]
-    assert told["shed"] > 3
-    assert len(SlowL5Kit.passed) == told["shed"]
-    assert SlowL5Kit.passed == sorted(SlowL5Kit.passed)
 
 
 def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_counted(

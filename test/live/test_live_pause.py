@@ -144,24 +144,6 @@ def test_a_session_ends_while_it_is_paused_and_is_split_only_when_it_is_not(tmp_
     one.stop()
 
 
-def test_a_pause_right_after_a_seam_loses_nothing_before_it(tmp_path: Path) -> None:
-    one = capture(tmp_path, formats=("edgefirst",))
-    one.start("drive")
-    put_all(one, ALL[:FROM])
-    one.split()
-    put_all(one, ALL[FROM:UNTIL])
-    one.pause()
-    put_all(one, ALL[UNTIL:400])
-    one.resume()
-    put_all(one, ALL[400:])
-    first, second = one.stop(60)
-    assert first.report["ended"] == "split"
-    for done in (first, second):
-        check_sums(done.report)
-    assert sum(done.report["totals"]["received"] for done in (first, second)) == len(ALL)
-    assert [s.closed.name for s in one.splits] == ["drive"]
-
-
 def test_signals_pause_and_resume() -> None:
     paused, resumed = threading.Event(), threading.Event()
     with pausing(paused.set, resumed.set):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -20,22 +19,17 @@ from livedrive import FORMATS, HOST, check_sums
 from PIL import Image
 from refreshed import refreshed_packets
 from written import Written, exif_time_ns
-from zenoh_loopback import await_condition
 
-from edgefirst_ros.config.model import TopicRule, build_config
+from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check as check_ncore
 from edgefirst_ros.formats.l5kit.check import check as check_l5kit
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.live import split as livesplit
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.live.queue import starts_gop
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.pipeline import intake
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.timing.clock import ClockFinder
 
 VIDEO = "/camera/h264"
 SHORT = {"clock_window_s": 0.5, "lookahead_s": 0.5, "ego": {"wait_s": 1.0}, "overload": {"latency_s": 0}}
@@ -183,74 +177,6 @@ def test_what_is_split_is_what_is_not(
             assert sum(sums) == account[column], (topic, column, sums)
 
 
-@pytest.mark.long
-def test_over_a_seam_motion_chooses_the_same_frames(tmp_path: Path) -> None:
-    whole = captured(tmp_path / "whole", drive(), formats=("edgefirst",), every_m=3.0)
-    parts = captured(tmp_path / "parts", drive(), [0.25, 0.6], formats=("edgefirst",), every_m=3.0)
-    found = samples(tmp_path / "whole", whole)
-    assert samples(tmp_path / "parts", parts) == found
-    assert len(found) > 10
-    for part in parts:
-        check_sums(part.report)
-
-
-@pytest.mark.long
-def test_without_video_every_cloud_is_in_one_session(tmp_path: Path) -> None:
-    """Whether split halfway and shortly before the end, or at the end."""
-    what = [m for m in drive() if not m.topic.startswith(("/camera", "/model"))]
-    config = {"reference": "lidar_points", "formats": ("edgefirst", "ncore")}
-    whole = captured(tmp_path / "whole", what, **config)
-    for asked in ([0.5, 0.97], [1.0]):
-        parts = captured(tmp_path / f"parts{asked[-1]}", what, asked, **config)
-        assert len(parts) == len(asked) + 1
-        assert sum(part.report["samples"] for part in parts) == whole[0].report["samples"] > 45
-        assert Counter(measured(parts)) == Counter(measured(whole))
-        assert sum(part.report["totals"]["received"] for part in parts) == len(what)
-        check_datasets(parts)
-
-
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("what", [drive, refreshed], ids=["key frames", "intra refresh"])
-def test_a_seam_between_key_frames_loses_nothing_either(
-    tmp_path: Path,
-    wholes: Wholes,
-    monkeypatch: pytest.MonkeyPatch,
-    what: Any,  # noqa: ANN401
-) -> None:
-    """As where a camera sends none for so long that none is waited for."""
-    monkeypatch.setattr(livesplit, "WAIT_S", 0.0)
-    parts = captured(tmp_path / "parts", what(), [0.444], formats=("edgefirst",))
-    found, expected = samples(tmp_path / "parts", parts), samples(*wholes[what.__name__])
-    assert found.keys() == expected.keys()
-    assert [t for t in expected if found[t] != expected[t]] == []
-    first_ns = min(samples(tmp_path / "parts", parts[1:]))
-    keys_ns = [decode(m).stamp_ns for m in what() if m.topic == VIDEO and starts_gop(m)]
-    assert first_ns not in keys_ns
-
-
-def test_near_a_seam_each_message_is_decoded_and_dated_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoded, dated = Counter[int](), Counter[int]()
-    decoding, dating = intake.decoded_for, ClockFinder.feed
-
-    def decode_it(rule: TopicRule, raw: RawMessage, *more: Any) -> Any:  # noqa: ANN401
-        decoded[raw.arrival] += 1
-        return decoding(rule, raw, *more)
-
-    def date_it(self: ClockFinder[Any], message: Any) -> Any:  # noqa: ANN401
-        dated[message.arrival] += 1
-        return dating(self, message)
-
-    monkeypatch.setattr(intake, "decoded_for", decode_it)
-    monkeypatch.setattr(ClockFinder, "feed", date_it)
-    what = [m for m in drive() if m.topic != VIDEO]
-    parts = captured(tmp_path, what, [0.5], reference="lidar_points", formats=("edgefirst",))
-    assert all(part.report["samples"] > 10 for part in parts)
-    assert len(decoded) > 500
-    assert set(decoded.values()) == set(dated.values()) == {1}
-
-
 @pytest.mark.long(cases=1)
 @pytest.mark.parametrize("selection", [{"rate_hz": 3.0}, {"every_n": 4}], ids=str)
 def test_a_seam_changes_nothing_of_which_frames_are_selected(
@@ -263,56 +189,3 @@ def test_a_seam_changes_nothing_of_which_frames_are_selected(
     assert len(one) > 10
     assert many == one
     assert all(part.report["samples"] > 4 for part in parts)
-
-
-def test_before_clocks_are_known_a_seam_is_where_it_was_asked_for(tmp_path: Path) -> None:
-    what = [m for m in drive() if m.topic != VIDEO]
-    parts = captured(tmp_path, what, [0.02], reference="lidar_points", formats=("edgefirst",))
-    assert parts[0].report["totals"]["received"] == round(0.02 * len(what))
-    assert sum(part.report["totals"]["received"] for part in parts) == len(what)
-
-
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("silent_s", [0.0, 2.0])
-def test_a_split_while_the_device_is_silent_ends_with_an_empty_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent_s: float
-) -> None:
-    """Whether it is stopped while the session before still waits for late messages, or after that."""
-    monkeypatch.setattr(livesplit, "WAIT_S", 0.1)
-    what = drive()[: len(drive()) // 2]
-    one = LiveCapture(build_config({"min_free_mb": 0, "formats": FORMATS, **SHORT}), tmp_path, HOST)
-    one.start("drive", sequence="drive_sequence")
-    for message in what:
-        one.put(message)
-    await_condition("the messages", lambda: one.status().received == len(what))
-    one.split()
-    await_condition("the next session", lambda: one.status().session == "drive_2")
-    time.sleep(silent_s)
-    first, second = one.stop(60)
-    assert first.report["samples"] > 20
-    assert (second.report["samples"], second.report["sequences"]) == (0, [])
-    for session in (first, second):
-        check_sums(session.report)
-
-
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("after_s", [0.3, 1.0])
-def test_a_clock_that_steps_near_a_seam_costs_no_account(tmp_path: Path, after_s: float) -> None:
-    what = list(drive())
-    place = round(0.4 * len(what))
-    key = next(m for m in what[place:] if m.topic == VIDEO and starts_gop(m))
-    from_ns = key.receive_ns + round(after_s * 1e9)
-    stepped = [
-        m._replace(receive_ns=m.receive_ns + 5_000_000_000, publish_ns=m.publish_ns + 5_000_000_000)
-        if m.receive_ns >= from_ns
-        else m
-        for m in what
-    ]
-    parts = captured(tmp_path, stepped, [0.4])
-    assert sum(part.report["totals"]["received"] for part in parts) == len(what)
-    for part in parts:
-        check_sums(part.report)
-    found = samples(tmp_path, parts)
-    assert len(found) > 45
-    assert any("new sequence" in note for part in parts for note in part.report["notes"])
-    check_datasets(parts)

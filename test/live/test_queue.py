@@ -28,14 +28,6 @@ def video(*, key: bool, size: int = 0, schema: str = VIDEO) -> RawMessage:
     return RawMessage("/camera/h264", schema, data, 0, 0, -1)
 
 
-def point(*, size: int = 0, frames: str = "00101", exact: bool = True) -> RawMessage:
-    """A picture of P slices that says after how many frames all is right; four unless told."""
-    message = bytes((6, 6, 1, int(f"{frames}{exact:d}".ljust(8, "0"), 2), 0x80))
-    unit = START + message + START + b"\x41\x9a\x02" + b"\x11" * size
-    data = foxglove_msgs.CompressedVideo(Time.from_nanos(0), "camera", unit, "h264").to_bytes()
-    return RawMessage("/camera/h264", VIDEO, data, 0, 0, -1)
-
-
 def cloud(topic: str, size: int) -> RawMessage:
     return RawMessage(topic, CLOUD, bytes(size), 0, 0, -1)
 
@@ -166,18 +158,6 @@ def test_a_lost_packet_takes_the_rest_of_its_group_along() -> None:
         assert [item.arrival for _ in range(3) if isinstance(item := queue.get(0), RawMessage)] == [4, 5, 6]
 
 
-def test_a_video_that_lost_all_it_had_waits_for_a_key_frame() -> None:
-    queue = LiveQueue(3 * OVERHEAD_BYTES)
-    for key in (True, False, False):
-        queue.put(video(key=key, size=3 * OVERHEAD_BYTES))
-    queue.put(video(key=False))
-    assert queue.get(0) is None
-    queue.put(video(key=True))
-    queue.put(video(key=False))
-    assert isinstance(queue.get(0), RawMessage)
-    assert queue.drops_waiting() == 4
-
-
 def test_what_waited_too_long_goes_and_a_group_of_pictures_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,22 +178,6 @@ def test_what_waited_too_long_goes_and_a_group_of_pictures_as_a_whole(
         ("/lidar", Reason.OUTRUN, 6),
         ("/camera/h264", Reason.OUTRUN, 8),
     }
-
-
-def test_drops_are_told_on_their_side_of_an_action() -> None:
-    queue = LiveQueue(2 * (100 + OVERHEAD_BYTES))
-    for _ in range(3):
-        queue.put(cloud("/lidar", 100))
-    queue.call(nothing)
-    for _ in range(5):
-        queue.put(cloud("/lidar", 100))
-    assert queue.drops_waiting() == 6
-    assert queue.get(0) is nothing
-    assert [d.messages for d in queue.dropped()] == [3]
-    queue.put(cloud("/lidar", 100))
-    assert queue.dropped() == []
-    assert isinstance(queue.get(0), RawMessage)
-    assert [d.messages for d in queue.dropped()] == [4]
 
 
 def test_the_reader_wakes_for_a_message() -> None:
@@ -246,23 +210,3 @@ def test_callbacks_of_many_threads_lose_nothing_unaccounted(threads: int) -> Non
     for thread in putting:
         thread.join()
     assert got + queue.drops_waiting() == threads * each
-
-
-def test_a_stream_without_key_frames_goes_on_at_a_recovery_point() -> None:
-    queue = LiveQueue(LIMIT)
-    queue.put(video(key=True, size=3000))
-    queue.put(video(key=False, size=3000))
-    queue.put(video(key=False, size=3000))
-    assert queue.drops_waiting() == 3
-    queue.put(video(key=False))
-    queue.put(point(exact=False))
-    assert queue.drops_waiting() == 5
-    queue.put(point())
-    queue.put(video(key=False, size=3000))
-    queue.put(point(size=2000))
-    queue.put(video(key=False, size=3000))
-    left = []
-    while isinstance(item := queue.get(0), RawMessage):
-        left.append(item.arrival)
-    assert left == [7, 8]
-    assert [d.messages for d in queue.dropped()] == [7]

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,19 +22,12 @@ from written import Written
 from zenoh_loopback import COMMAND, LIMIT_S
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.config.topics import OTHER_TOPICS
 from edgefirst_ros.live import recordingfile as recording_file
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.recordingfile import QOS, RecordingFile
 from edgefirst_ros.live.session import Finished
-from edgefirst_ros.model.camera import CameraInfo
-from edgefirst_ros.model.detection import ModelInfo
-from edgefirst_ros.model.radar import RadarInfo
-from edgefirst_ros.model.registry import decode
-from edgefirst_ros.model.sample import Calibration, RawMessage
-from edgefirst_ros.model.transform import Transform
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.session import RecordedSession, from_metadata
 
 NOTHING: dict[str, Any] = {"topics": {"camera": {"topic": "no/such"}}, "reference": "lidar/points"}
 """A configuration under which the pipeline has little to do."""
@@ -84,14 +76,6 @@ def test_other_readers_open_it(tmp_path: Path) -> None:
         assert offered["durability"] == (1 if each.channel.topic == "/tf_static" else 2)
     static = next(e.decoded_message for e in found if e.channel.topic == "/tf_static")
     assert static.child_frame_id
-
-
-def test_what_was_not_trusted_is_not_trusted_again(tmp_path: Path) -> None:
-    what = [m for m in messages() if m.topic == "/lidar/points"][:4]
-    what[1] = what[1]._replace(fault="encoding text/plain, expected application/cdr")
-    finished = run(capture(tmp_path, **NOTHING), what)
-    kept = list(McapRecording(finished.paths[-1]).messages())
-    assert [m.fault for m in kept] == [m.fault for m in what]
 
 
 def test_what_nothing_uses_lies_where_it_came(tmp_path: Path) -> None:
@@ -162,12 +146,6 @@ def test_a_full_disk_ends_the_recording_and_not_the_session(
     assert finished.report["samples"] == 35
 
 
-def test_nothing_is_recorded_unasked(tmp_path: Path) -> None:
-    finished = run(capture(tmp_path, record=False), messages()[:10])
-    assert "recording" not in finished.report
-    assert not (tmp_path / "recordings").exists()
-
-
 CHILD = """
 import sys, time
 sys.path.insert(0, {tests!r})
@@ -223,39 +201,3 @@ def test_a_recording_cut_anywhere_says_whose_it_is(tmp_path: Path) -> None:
         session = McapRecording(cut).session
         assert session is not None
         assert (session.dataset, session.sequence, session.host) == ("d", "s", HOST)
-
-
-def calibration() -> Calibration:
-    info = next(decode(m).datum for m in messages() if m.topic == "/camera/info")
-    assert isinstance(info, CameraInfo)
-    info = replace(info, d=(0.1, 1 / 3, -1e-17), roi=(1, 2, 30, 40), binning=(2, 1))
-    placed = Transform("base_link", "câm", (0.1, 1 / 3, -2.0), (0.0, 0.0, 2**-0.5, 2**-0.5))
-    radar = RadarInfo("77", "short", "on", "high", cube=True)
-    return Calibration(info, radar, ModelInfo("yolo", ("car", "bus")), {"câm": placed})
-
-
-@pytest.mark.parametrize("known", [calibration, Calibration, lambda: None], ids=["all", "nothing", "none"])
-def test_calibration_comes_back_as_it_was(known: Callable[[], Calibration | None]) -> None:
-    session = RecordedSession("d", "s", "h", {"rate_hz": 1.5}, known())
-    found = from_metadata(session.to_metadata())
-    assert found is not None
-    assert repr(found) == repr(session)
-    assert found.known is None or found.known.transforms == session.known.transforms  # type: ignore[union-attr]
-    assert from_metadata({**session.to_metadata(), "layout": "2"}) is None
-    assert from_metadata({"layout": "1"}) is None
-
-
-def test_topics_beyond_what_a_file_holds_are_counted_as_not_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MCAP numbers channels with 16 bits."""
-    monkeypatch.setattr(recording_file, "MAX_CHANNELS", 5)
-    monkeypatch.setattr("edgefirst_ros.live.recorder.MOST_NAMED", 2)
-    imu = [m for m in messages() if m.topic == "/imu"][:24]
-    what = [m._replace(topic=f"/t{n % 8}") for n, m in enumerate(imu)]
-    recorded = run(capture(tmp_path, **NOTHING), what).report["recording"]
-    assert recorded["failure"] == ""
-    assert recorded["messages"] == 15
-    assert recorded["not_recorded"] == {"/t5": 3, "/t6": 3, OTHER_TOPICS: 3}
-    found = McapRecording(tmp_path / "recordings" / "s.mcap")
-    assert [each.topic for each in found.topics()] == [f"/t{n}" for n in range(5)]

@@ -51,15 +51,6 @@ def test_a_topic_that_falls_silent_has_none_after_the_window(now: SimpleNamespac
     assert seen[9 + int(WINDOW_S) :] == [0.0] * (11 - int(WINDOW_S))
 
 
-def test_what_came_before_the_session_does_not_count(now: SimpleNamespace) -> None:
-    meter = Meter()
-    begin_s = now.s
-    now.s += 100.0
-    meter.restart(flows(now.s, begin_s))
-    now.s += 2.0
-    assert meter.rates(flows(now.s, begin_s), {})[0]["/imu"] == pytest.approx(HZ)
-
-
 def judged(refused: int, others: int, waiting: int = 0) -> dict[str, dict[str, Any]]:
     """A topic's account."""
     reasons = {"refused": {Reason.SAME_EPOCH: 1, Reason.NO_FIX: refused}}
@@ -82,35 +73,3 @@ def test_a_topic_of_which_everything_is_refused_is_told(now: SimpleNamespace, go
     assert said[7]["/gps"].code is Code.REFUSED
     assert Reason.NO_FIX in said[7]["/gps"].text
     assert said[7]["/gps"].severity is Severity.ERROR
-
-
-def test_a_few_that_are_taken_do_not_hide_it(now: SimpleNamespace) -> None:
-    meter = Meter()
-    for second in range(1, 9):
-        now.s += 1.0
-        found = meter.refusing(judged(60 * second, second // 2))
-    assert found["/gps"].share == pytest.approx(300 / 303)
-
-
-def test_a_receiver_that_sends_every_epoch_twice_is_sound(now: SimpleNamespace) -> None:
-    meter = Meter()
-    for second in range(1, 20):
-        now.s += 1.0
-        assert meter.refusing(judged(10 * second, 10 * second)) == {}
-
-
-def test_it_is_over_once_messages_are_taken_again(now: SimpleNamespace) -> None:
-    meter, found = Meter(), []
-    for second in range(1, 31):
-        now.s += 1.0
-        found.append(meter.refusing(judged(min(second, 15) * 10, max(0, second - 15) * 10)))
-    assert found[14]
-    assert not any(found[17:])
-
-
-def test_what_waits_to_be_judged_is_not_refused(now: SimpleNamespace) -> None:
-    """On a busy machine doubled epochs are refused at once, and the good ones are known seconds later."""
-    meter = Meter()
-    for second in range(1, 20):
-        now.s += 1.0
-        assert meter.refusing(judged(10 * second, 0, waiting=10 * second)) == {}

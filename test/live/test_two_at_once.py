@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from livedrive import FORMATS, drive, output_files
 from typer.testing import CliRunner
-from zenoh_loopback import Process, await_condition, free_endpoint, started
+from zenoh_loopback import Process, await_condition, started
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.crashsafe.journal import holder
@@ -86,21 +86,3 @@ def test_of_two_that_overwrite_one_wins(tmp_path: Path, alone: dict[str, bytes])
         ]
     assert output_files(output) == alone
     assert ran("check", output)[0] == 0
-
-
-@pytest.mark.long
-def test_beside_a_live_capture(tmp_path: Path) -> None:
-    endpoint, output = free_endpoint(), tmp_path / "out"
-    names = ("--name", "d", "--session", "s", "--format", ",".join(FORMATS))
-    sink = ("capture", "--zenoh-listen", endpoint, "-o", output, *names)
-    source = ("play", drive(), "--zenoh", endpoint, "--wait", "60", "--rate", "0.3")
-    with started(tmp_path / "capture", *sink) as capture, started(tmp_path / "play", *source):
-        await_condition("datasets", lambda: is_held(output, capture))
-        owner = rf"process {capture.popen.pid} \([^)]* capture [^)]*\) has ended"
-        beside(output, owner, "")
-        capture.send(signal.SIGINT)
-        assert capture.wait() == 130, capture.err
-    code, said = ran("check", output)
-    assert code == 0, said
-    assert "BUSY" not in said
-    assert ran("recover", output)[0] == 0

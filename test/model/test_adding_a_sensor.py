@@ -91,13 +91,6 @@ def test_one_module_and_one_line_add_a_sensor(tmp_path: Path, extended: Path) ->
         assert account["written_to"] == {}
 
 
-def test_its_datum_and_definition_are_known_without_a_recording(extended: Path) -> None:
-    code = "from edgefirst_ros.model.definitions import definition; print(definition('nav_msgs/msg/Path'))"
-    text = run(extended, code)
-    assert "geometry_msgs/PoseStamped[] poses" in text
-    assert "MSG: geometry_msgs/Quaternion" in text
-
-
 @pytest.mark.parametrize("role", Role)
 def test_every_sensor_has_decoders_and_definitions(role: Role) -> None:
     for schema in SENSORS[role].decoders:

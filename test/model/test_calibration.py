@@ -18,7 +18,6 @@ from edgefirst_ros.model.camera import (
     Tile,
     decode_camera_info,
     picture_intrinsics,
-    split_tile,
 )
 
 K = np.array([[1400.0, 0, 955.5], [0, 1390.0, 548.0], [0, 0, 1]])
@@ -46,12 +45,6 @@ def test_a_scaled_picture(size: tuple[int, int]) -> None:
     assert np.allclose(shown(found), CORNER * np.array(size) / [1920, 1080])
     assert found is not None
     assert (found.derived, found.assumed) == ("scaled from 1920x1080", "")
-
-
-def test_another_aspect_ratio_is_an_assumption() -> None:
-    found = picture_intrinsics(FULL, (640, 480))
-    assert found is not None
-    assert "another aspect ratio" in found.assumed
 
 
 def test_region_and_binning_cut_and_bin_the_pixels() -> None:
@@ -93,15 +86,6 @@ def test_no_focal_length_no_intrinsics(k: npt.NDArray[np.float64]) -> None:
     assert picture_intrinsics(replace(FULL, k=k), (640, 480)) is None
 
 
-def test_a_calibration_without_size_is_taken_to_be_of_the_picture() -> None:
-    unsized = replace(FULL, width=0, height=0)
-    assert picture_intrinsics(unsized) is None
-    found = picture_intrinsics(unsized, (1920, 1080))
-    assert np.allclose(shown(found), CORNER)
-    assert found is not None
-    assert "without a picture size" in found.assumed
-
-
 def decoded(roi: tuple[int, int, int, int], binning: tuple[int, int]) -> CameraInfo:
     x, y, width, height = roi
     message = sensor_msgs.CameraInfo(
@@ -119,23 +103,3 @@ def test_region_and_binning_come_from_the_wire() -> None:
     for roi in ((0, 0, 0, 0), (0, 0, 1920, 1080), (5, 5, 0, 0)):
         plain = decoded(roi, (0, 0))
         assert (plain.roi, plain.binning, plain.picture_size) == (None, (1, 1), (1920, 1080))
-
-
-@pytest.mark.parametrize(
-    ("frame", "whole", "tile"),
-    [
-        ("camera_optical_topleft", "camera_optical", "tl"),
-        ("camera_optical_bottom_right", "camera_optical", "br"),
-        ("camera-tile-tr", "camera", "tr"),
-        ("cam/lower-left", "cam", "bl"),
-        ("camera_optical_B_L", "camera_optical", "bl"),
-        ("camera_optical", "camera_optical", ""),
-        ("front_left", "front_left", ""),
-        ("label", "label", ""),
-        ("tl", "tl", ""),
-        ("_tl", "_tl", ""),
-        ("", "", ""),
-    ],
-)
-def test_names_of_tiles_frames(frame: str, whole: str, tile: str) -> None:
-    assert split_tile(frame) == (whole, tile)

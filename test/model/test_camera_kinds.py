@@ -6,7 +6,7 @@ import io
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,6 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.report.sheet import contact_sheet
-from edgefirst_ros.sources.suggest import Look
-from edgefirst_ros.video import decoder, integrity, stream
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -209,41 +207,6 @@ def test_sixteen_bits_are_kept_where_that_is_asked_for(
     contact_sheet(tmp_path / "out" / "edgefirst" / "d", 2)
 
 
-def test_of_a_thermal_camera_all_bits_are_suggested_and_of_others_none() -> None:
-    plain = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
-    sent = {
-        topic: [image(m, encoding, warm(0).astype("<u2"))._replace(topic=topic) for m in plain]
-        for topic, encoding in (
-            ("/boson/image_raw", "16UC1"),
-            ("/front/thermal/image_raw", "mono16"),
-            ("/front/image_raw", "mono16"),
-            ("/stereo/disparity", "16UC1"),
-        )
-    }
-    content = [message for each in zip(*sent.values(), strict=True) for message in each]
-    look = Look((message.topic, message.schema) for message in content)
-    for message in content:
-        look.feed(message)
-    topics = look.suggestion("thermal").values["topics"]
-    found = {rule["topic"]: (rule["role"], rule.get("sixteen_bits", "")) for rule in topics.values()}
-    assert found == {
-        "/boson/image_raw": ("camera", "as_sent"),
-        "/front/thermal/image_raw": ("camera", "as_sent"),
-        "/front/image_raw": ("camera", ""),
-        "/stereo/disparity": ("depth", ""),
-    }
-
-
-def test_eight_bits_cannot_be_kept_as_sixteen(tmp_path: Path) -> None:
-    content = [m for m in messages(seconds=1.0, jpeg=True) if m.topic == CAMERA]
-    sent = [image(m, "mono8", np.zeros((HEIGHT, WIDTH), np.uint8)) for m in content]
-    config = build_config({"topics": {"camera_jpeg": {"sixteen_bits": "as_sent"}}})
-    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", sent)], tmp_path / "out", config)
-    (report,) = (tmp_path / "out").rglob("*capture_report.json")
-    (reason,) = Written(report.parent).report["topics"][CAMERA]["reasons"]["dropped"]
-    assert reason == "sixteen_bits is as_sent, but image encoding mono8 is not gray of 16 bits"
-
-
 @pytest.mark.parametrize("codec", ["h264", "h265"])
 def test_packets_of_the_ffmpeg_transport(tmp_path: Path, codec: str) -> None:
     plain = messages(seconds=1.0, codec=codec)
@@ -291,57 +254,13 @@ def test_compressed_depth(tmp_path: Path, form: str) -> None:
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(depth[frame]))), millimetres)
 
 
-def test_what_is_not_taken_is_refused_with_a_list_of_what_is(tmp_path: Path) -> None:
-    content = [
-        image(m, "bayer_rgbw8", np.zeros((HEIGHT, WIDTH), np.uint8)) if m.topic == CAMERA else m
-        for m in messages(seconds=1.0, jpeg=True)
-    ]
-    convert([record(tmp_path / "k_2026_05_01_09_00_00.mcap", content)], tmp_path / "out", build_config({}))
-    reports = list((tmp_path / "out").rglob("capture_report.json"))
-    reasons = Written(reports[0].parent).report["topics"][CAMERA]["reasons"]["refused"]
-    (reason,) = reasons
-    assert reason.startswith('image encoding "bayer_rgbw8", expected one of bayer_(rggb|bggr|gbrg|grbg)')
-
-
-def test_h265_that_nothing_looks_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = messages(seconds=1.0, codec="h265")
-    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=False)
-    monkeypatch.setattr(stream, "judges_h265", lambda: False)
-    monkeypatch.setattr(decoder, "judges_h265", lambda: False)
-    notes = run(path, {}).report["notes"]
-    pictures = sum(m.topic == "/camera/h265" for m in content)
-    assert [note for note in notes if "numba" in note] == [
-        f"/camera/h265: damage would go undetected in {pictures} pictures, because {stream.NO_PARSER}"
-    ]
-
-
-@pytest.mark.long(cases=2)
-@pytest.mark.parametrize(
-    ("judge", "checksums", "judged"),
-    [
-        ("auto", True, False),
-        ("auto", False, True),
-        ("always", True, True),
-        ("never", True, False),
-        ("never", False, False),
-    ],
-)
-def test_bits_are_judged_where_no_checksum_vouches_or_as_configured(
-    judge: str, checksums: bool, judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("codec", ["h264", "h265"])
+@pytest.mark.parametrize("checksums", [True, False])
+def test_pictures_that_no_checksum_covers_are_counted_in_one_sentence(
+    codec: Literal["h264", "h265"], checksums: bool, tmp_path: Path
 ) -> None:
-    pytest.importorskip("numba", reason="numba is not installed")
-    seen: list[bytes] = []
-    is_sound = integrity.H265Syntax.is_sound
-
-    def watch(self: integrity.H265Syntax, data: bytes) -> bool:
-        seen.append(data)
-        return is_sound(self, data)
-
-    monkeypatch.setattr(integrity.H265Syntax, "is_sound", watch)
-    content = messages(seconds=1.0, codec="h265")
+    content = messages(seconds=1.0, codec=codec)
     path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=checksums)
-    report = run(path, {"judge_h265": judge}).report
-    assert report["samples"] > 0
-    assert bool(seen) is judged
-    said = [note for note in report["notes"] if "judge_h265 is never" in note]
-    assert len(said) == (judge == "never" and not checksums)
+    pictures = sum(m.topic == f"/camera/{codec}" for m in content)
+    said = [note for note in run(path, {}).report["notes"] if "checksum" in note]
+    assert [note.startswith(f"{pictures} pictures ") for note in said] == [True] * (not checksums)

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import math
 import tracemalloc
 from typing import Any
 
-import numpy as np
 import pytest
 import zstandard
-from valid_messages import BOX, MASK, VALUES
+from valid_messages import MASK, VALUES
 from wire_encoder import FieldValue, encode
 
 from edgefirst_ros.model.detection import (
     Box,
     Mask,
     ModelInfo,
-    decode_detect,
     decode_mask,
     decode_model,
     decode_model_info,
@@ -39,32 +36,6 @@ def test_boxes_and_masks_of_a_model() -> None:
         assert one.mask.ravel().tolist() == list(range(12))
 
 
-def test_boxes_of_a_detect() -> None:
-    schema = "edgefirst_msgs/Detect"
-    made = decode_detect(encode(schema, VALUES[schema])).datum
-    assert (made.boxes, made.masks) == ((PERSON,), ())
-
-
-@pytest.mark.parametrize("name", ["center_x", "center_y", "width", "height", "score"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_boxes_that_are_nowhere_are_refused(name: str, bad: float) -> None:
-    with pytest.raises(DecodeError, match="box is not finite"):
-        decode_detect(encode("edgefirst_msgs/Detect", {"boxes": [BOX, {**BOX, name: bad}]}))
-
-
-def test_distance_and_speed_that_are_not_known_are_zero() -> None:
-    boxes = [{**BOX, "distance": math.nan, "speed": math.inf}]
-    (made,) = decode_detect(encode("edgefirst_msgs/Detect", {"boxes": boxes})).datum.boxes
-    assert (made.distance_m, made.speed_m_s) == (0, 0)
-
-
-def test_a_mask_is_a_read_only_view() -> None:
-    made = mask()
-    assert made.boxed
-    assert made.mask.dtype == np.uint8
-    assert not made.mask.flags.writeable
-
-
 @pytest.mark.parametrize(
     "compressor",
     [zstandard.ZstdCompressor(), zstandard.ZstdCompressor(write_content_size=False)],
@@ -75,12 +46,6 @@ def test_zstd_masks(compressor: zstandard.ZstdCompressor, length: int) -> None:
     packed = compressor.compress(MASK["mask"])
     assert mask(encoding="zstd", mask=packed, length=length).mask.tolist() == mask().mask.tolist()
     assert not mask(encoding="zstd", mask=packed, length=length).mask.flags.writeable
-
-
-@pytest.mark.parametrize("length", [0, 1])
-def test_early_devices_leave_the_number_of_classes_to_the_data(length: int) -> None:
-    assert mask(length=length).mask.shape == (2, 3, 2)
-    assert mask(length=length, mask=bytes(6)).mask.shape == (2, 3, 1)
 
 
 def test_a_device_without_a_model_sends_empty_masks() -> None:

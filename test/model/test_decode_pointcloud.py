@@ -45,21 +45,6 @@ def test_points_are_a_view_of_the_message() -> None:
     assert not points.flags.writeable
 
 
-def test_unaligned_fields_and_columns() -> None:
-    made = decode_pointcloud(encode(SCHEMA, VALUES[SCHEMA])).datum
-    assert (made.height, made.width, made.points.shape) == (1, 2, (2,))
-    assert made.points.dtype.itemsize == 13
-    assert made.points.dtype.names == ("x", "y", "z", "reflect")
-    assert made.column("reflect", np.uint8).tolist() == [7, 255]
-    assert made.column("reflect").dtype == np.float32
-    assert made.xyz().tolist() == [[1, 2, 3], [-4, 5.5, 6]]
-    assert made.xyz().flags.c_contiguous
-    assert made.has("x", "reflect")
-    assert not made.has("x", "speed")
-    with pytest.raises(DecodeError, match="no field speed"):
-        made.column("speed")
-
-
 @st.composite
 def layouts(draw: st.DrawFn) -> tuple[list[dict[str, Any]], int]:
     fields, end = [], 0
@@ -102,23 +87,6 @@ def test_any_layout_reads_what_was_written(
         assert column.shape == ((height * width,) if one["count"] == 1 else (height * width, one["count"]))
         native = np.array(expected).astype(dtype.newbyteorder("="))
         assert column.tobytes() == native.tobytes()
-
-
-def test_row_step_means_nothing_for_a_single_row() -> None:
-    data = np.arange(6, dtype="<f4").tobytes()
-    for row_step in (0, 5, 24, 1000):
-        assert cloud(XYZ, data, row_step=row_step).xyz().tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_count_zero_is_one() -> None:
-    made = cloud([*XYZ[:2], field("z", 8, 7, 0)], np.arange(3, dtype="<f4").tobytes())
-    assert made.xyz().tolist() == [[0, 1, 2]]
-
-
-def test_overlapping_fields_are_allowed() -> None:
-    made = cloud([field("rgb", 0), field("b", 0, 2), field("word", 0, 6)], b"\1\2\3\4", point_step=4)
-    assert made.column("b", np.uint8).tolist() == [1]
-    assert made.column("word", np.uint32).tolist() == [0x04030201]
 
 
 @pytest.mark.parametrize(("height", "width"), [(1, 0), (0, 1), (0, 0), (0, 2**32 - 1)])
@@ -174,16 +142,3 @@ def test_coordinates_must_be_three_numbers() -> None:
         cloud(XYZ[:2], bytes(12)).xyz()
     with pytest.raises(DecodeError, match="more than one number"):
         cloud([field("x", 0), field("y", 4), field("z", 8, 3, 2)], bytes(12)).xyz()
-
-
-def test_doubles_beyond_single_precision_do_not_warn() -> None:
-    data = np.array([1e300, np.nan, 1], "<f8").tobytes()
-    made = cloud([field("x", 0, 8), field("y", 8, 8), field("z", 16, 8)], data, point_step=24)
-    np.testing.assert_array_equal(made.xyz(), [[np.inf, np.nan, 1]])
-    assert made.column("x", np.float64).tolist() == [1e300]
-
-
-def test_equal_fields_are_looked_through_once() -> None:
-    one, other = (cloud(XYZ, bytes(12 * points)) for points in (1, 2))
-    assert one.points.dtype is other.points.dtype
-    assert cloud([*XYZ[:2], field("w", 8)], bytes(12)).points.dtype.names == ("x", "y", "w")

@@ -34,13 +34,6 @@ def test_the_cube_of_the_wire() -> None:
     assert not made.cube.flags.writeable
 
 
-def test_the_cube_is_a_view_of_the_message() -> None:
-    data = encode(SCHEMA, VALUES[SCHEMA])
-    start = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
-    address = decode_radar_cube(data).datum.cube.__array_interface__["data"][0]
-    assert start < address < start + len(data)
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.data())
 def test_any_rank_and_order_of_axes(shape: list[int], data: st.DataObject) -> None:
@@ -53,10 +46,6 @@ def test_any_rank_and_order_of_axes(shape: list[int], data: st.DataObject) -> No
     assert made.scales == tuple(scales) + (1.0,) * (len(shape) - len(scales))
     for flat, index in enumerate(itertools.product(*map(range, shape))):
         assert made.cube[index] == values[flat]
-
-
-def test_axes_of_the_future_are_undefined() -> None:
-    assert cube(layout=bytes([6, 1, 7, 255])).layout[2:] == (Axis.UNDEFINED, Axis.UNDEFINED)
 
 
 @pytest.mark.parametrize(

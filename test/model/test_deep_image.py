@@ -88,15 +88,6 @@ def test_depth_as_png(form: str) -> None:
     np.testing.assert_array_equal(image.pixels, DEPTH)
 
 
-def test_depth_as_png_of_another_writer() -> None:
-    for depth in (DEPTH, np.ascontiguousarray(DEPTH.T)):
-        with io.BytesIO() as file:
-            Image.fromarray(depth).save(file, "PNG")
-            image = decoded(packed(file.getvalue()), "16UC1; compressedDepth png")
-        assert isinstance(image, RawImage)
-        np.testing.assert_array_equal(image.pixels, depth)
-
-
 @settings(max_examples=40)
 @given(
     st.integers(1, 9),
@@ -129,13 +120,6 @@ def test_metres_come_back_from_their_quantised_inverse(pack: Any) -> None:  # no
     assert np.isnan(image.pixels[1, 2])
     known = ~np.isnan(metres)
     np.testing.assert_allclose(image.pixels[known], metres[known], atol=0.01)
-
-
-@pytest.mark.parametrize(("scale", "offset"), [(1.0, 500.0), (np.nan, 0.0), (np.inf, np.inf), (-1.0, 0.0)])
-def test_absurd_quantisation_is_unknown_depth_and_no_warning(scale: float, offset: float) -> None:
-    image = decoded(packed(png(np.full((2, 2), 500, np.uint16)), scale, offset), "32FC1; compressedDepth png")
-    assert isinstance(image, RawImage)
-    assert np.isnan(image.pixels).all()
 
 
 def test_a_png_of_16_bits_is_unpacked_and_one_of_8_is_not() -> None:

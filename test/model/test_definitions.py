@@ -4,7 +4,7 @@ import pytest
 from valid_messages import VALUES, vendor_bytes
 from wire_encoder import encode
 
-from edgefirst_ros.model.definitions import definition, short_name
+from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.registry import DECODERS
 
 VENDOR = vendor_bytes()
@@ -31,14 +31,3 @@ def test_dependencies_follow_once_each() -> None:
         "MSG: geometry_msgs/Quaternion",
     ]
     assert text.count("=" * 80 + "\nMSG:") == 6
-
-
-def test_unknown_types_have_none() -> None:
-    with pytest.raises(KeyError):
-        definition("std_msgs/Bool")
-
-
-def test_short_names() -> None:
-    assert short_name("sensor_msgs/msg/Imu") == short_name("sensor_msgs/Imu") == "sensor_msgs/Imu"
-    assert short_name("a/srv/B") == "a/srv/B"
-    assert short_name("") == ""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mcap_ros2._dynamic import generate_dynamic
 from valid_messages import VALUES
-from wire_encoder import Encoder, encode
+from wire_encoder import encode
 
 from edgefirst_ros.model import dynamic
 from edgefirst_ros.model.cdr import read
@@ -39,27 +39,6 @@ def test_it_reads_what_another_reader_does(schema: str, order: str) -> None:
     message, end = read_dynamic(schema, parse_definition(schema, text), data)
     assert plain(message) == plain(generate_dynamic(schema, text)[schema](data))
     assert end == len(data)
-
-
-def test_numbers_are_arrays_of_their_own_type() -> None:
-    text = "float64 x\nuint16[] n\nint8[2] few\nbool[] b\nbyte[] raw\nstring[] s\n"
-    sent = Encoder(">")
-    sent.put("d", 1.5)
-    sent.put("I", 3)
-    sent.put("H", 1, 2, 65535)
-    sent.put("b", -1, 1)
-    sent.put("I", 2)
-    sent.put("?", True, False)
-    sent.put("I", 2)
-    sent.body += b"hi"
-    sent.put("I", 2)
-    sent.text("a")
-    sent.put("I", 0)
-    message, end = read_dynamic("a/B", parse_definition("a/B", text), sent.data())
-    assert (message.n.tolist(), message.n.dtype) == ([1, 2, 65535], np.uint16)
-    assert not message.n.flags.writeable
-    assert (message.few.tolist(), message.b.tolist(), message.raw) == ([-1, 1], [True, False], b"hi")
-    assert (message.x, message.s, end) == (1.5, ["a", ""], len(sent.data()))
 
 
 def test_only_fields_are_taken_from_a_definition() -> None:

@@ -14,8 +14,7 @@ from valid_messages import HEADER
 from wire_encoder import encode
 from written import Written, cloud
 
-from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud
+from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import (
     SYNONYMS,
     decode_radar_scan,
@@ -41,20 +40,6 @@ def test_usual_names_are_known_in_any_case(sent: str, known: str) -> None:
     renamed = radar_cloud(made(x=[1], y=[2], z=[3], **{sent.title(): [4], "rcs": [5]}), {})
     assert renamed.points.dtype.names == ("x", "y", "z", known, "rcs")
     assert renamed.points[known].tolist() == [4]
-
-
-def test_a_known_name_is_not_replaced_by_a_synonym() -> None:
-    own = made(x=[1], y=[0], z=[0], speed=[2], velocity=[9], power=[3], snr=[8])
-    assert radar_cloud(own, {}).points.dtype.names == own.points.dtype.names
-
-
-def test_names_that_the_user_gives_come_first() -> None:
-    sent = made(x=[1], y=[0], z=[0], speed=[2], v_comp=[9], snr=[3], noise_db=[4])
-    renamed = radar_cloud(sent, {"speed": "v_comp", "noise": "noise_db"})
-    assert renamed.points.dtype.names == ("x", "y", "z", "speed_sent", "speed", "power", "noise")
-    assert renamed.points["speed"].tolist() == [9]
-    with pytest.raises(DecodeError, match="v_comp"):
-        radar_cloud(made(x=[1], y=[0], z=[0]), {"speed": "v_comp"})
 
 
 def test_a_cartesian_velocity_becomes_its_part_along_the_line_of_sight() -> None:
@@ -129,12 +114,3 @@ def test_a_radar_scan_is_in_the_dataset(written: Written) -> None:
     assert scans
     for scan in scans:
         assert scan[["x", "speed", "power"]].tolist() == [(10, -3, 12.5)]
-
-
-def test_points_farther_than_a_sensor_sees_are_left_out_and_counted_once_a_sweep(written: Written) -> None:
-    clouds = [cloud(data) for data in written.of_kind("lidar.pcd").values()]
-    assert clouds
-    for points in clouds:
-        assert points["x"].tolist() == [1, 4]
-    lidar = written.report["topics"][LIDAR]
-    assert lidar["refused_parts"][TOO_FAR] == lidar["received"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,7 +32,6 @@ from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import (
@@ -145,7 +143,7 @@ def everything(schema: str, found: Stamped[Datum], number: int = 0) -> Iterator[
     """All that a message can be made into, in the three formats; in one of many roles, by its number."""
     known = learned(KNOWN, found)
     edgefirst, ncore, l5kit = (
-        EdgeFirstOptions(sensor_width_mm=5.0),
+        EdgeFirstOptions(),
         NCoreOptions(),
         L5KitOptions(points="both"),
     )
@@ -222,30 +220,6 @@ def test_any_boxes(rows: list[tuple[float, ...]], name: str) -> None:
         make()
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"width": 0}, "width or height 0, expected the picture's; the camera is uncalibrated"),
-        ({"height": 0}, "width or height 0"),
-        ({"width": 2**32 - 1}, "beyond 65535"),
-        ({"d": [1e300]}, "implausible values"),
-        ({"k": [1e-9, 0, 640, 0, 846.25, 360, 0, 0, 1]}, "implausible values"),
-    ],
-)
-def test_calibrations_of_no_camera_are_refused_with_a_reason(changes: Values, reason: str) -> None:
-    schema = "sensor_msgs/CameraInfo"
-    with pytest.raises(DecodeError, match=reason):
-        decoded(schema, {**VALUES[schema], **changes})
-
-
-def test_a_matrix_of_zeros_is_an_uncalibrated_camera_and_no_fault() -> None:
-    schema = "sensor_msgs/CameraInfo"
-    found = decoded(schema, {**VALUES[schema], "k": [0] * 9, "d": []})
-    assert isinstance(found.datum, CameraInfo)
-    for make in everything(schema, found):
-        make()
-
-
 TOPICS = {
     "sensor_msgs/CameraInfo": "/camera/info",
     "sensor_msgs/PointCloud2": "/lidar/points",
@@ -300,36 +274,3 @@ def test_names_in_messages_are_plain_and_short() -> None:
     assert child.startswith("\\x1b[2Jaaa")
     assert child.isprintable()
     assert len(child) < 200
-
-
-@pytest.mark.parametrize("name", ["", "../../x", ".zarray", "a/b", "\0", "a" * 65])
-def test_a_cloud_whose_fields_have_names_that_no_file_can_have_is_refused(name: str) -> None:
-    schema = "sensor_msgs/PointCloud2"
-    fields = [dict(each) for each in VALUES[schema]["fields"]]
-    fields[-1]["name"] = name
-    with pytest.raises(DecodeError, match=r"without unique names|unreadable"):
-        decoded(schema, {**VALUES[schema], "fields": fields})
-
-
-@pytest.mark.parametrize("variance", [1e-300, 1e300, math.inf, -1.0, math.nan])
-def test_variances_that_no_sensor_claims_are_unknown(variance: float) -> None:
-    schema = "sensor_msgs/NavSatFix"
-    covariance = {"position_covariance": [variance, *[0] * 3, 1, *[0] * 3, 1], "position_covariance_type": 2}
-    found = decoded(schema, {**VALUES[schema], **covariance}).datum
-    assert isinstance(found, NavSatFix)
-    assert found.sigma_m is None
-
-
-TILES = [f"/camera/h264/{tile}" for tile in ("tl", "tr", "bl", "br")]
-
-
-def test_a_picture_without_its_first_tile_beside_another_reference_costs_that_picture(tmp_path: Path) -> None:
-    content = [m for m in messages(seconds=1.5, tiles=True, width=288, height=96) if m.topic != TILES[0]]
-    path = record(tmp_path / "h_2026_05_01_09_00_00.mcap", content)
-    topics = {name: {"required": "never"} for name in ("radar_targets", "model")}
-    config = build_config({"reference": "lidar_points", "topics": topics})
-    report = convert([path], tmp_path / "out", config, dataset="d").report
-    assert report["samples"] > 10
-    for topic in TILES[1:]:
-        account = report["topics"][topic]
-        assert account["received"] == account["unpaired"] > 10

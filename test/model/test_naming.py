@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.live.session import SessionNames
-from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name, visible
+from edgefirst_ros.model.untrusted import safe_name, sequence_name, visible
 
 
 @given(st.text(max_size=400))
@@ -67,19 +66,3 @@ def test_no_character_of_a_hidden_category_passes() -> None:
     assert not [c for c in set(kept) if unicodedata.category(c) in hidden]
     shown = [c for c in text if unicodedata.category(c)[0] in "LMNPSZ" and c in kept]
     assert len(shown) > 130_000
-
-
-def test_what_is_layout_may_be_kept() -> None:
-    assert visible("a\nb\tc\x1b", keep="\n\t") == "a\nb\tc\\x1b"
-
-
-def test_a_name_that_is_written_otherwise_is_said() -> None:
-    assert renaming("name", "monday") == renaming("name", "") == []
-    (note,) = renaming("name", "../../evil\x1b")
-    assert note == r"the name ../../evil\x1b cannot be used in file names: it is written as evil"
-
-
-def test_names_of_a_live_session_that_have_to_be_changed_are_said() -> None:
-    assert SessionNames("host", "monday", "").notes == []
-    notes = SessionNames("host", "a/b", "c d").notes
-    assert [note.partition(" cannot")[0] for note in notes] == ["the name a/b", "the session name c d"]

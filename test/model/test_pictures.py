@@ -43,12 +43,6 @@ def test_a_header_without_end_is_refused(filling: bytes) -> None:
         open_picture(JPEG[:2] + filling)
 
 
-@pytest.mark.parametrize("kind", ["fill bytes", "remarks of nothing"])
-def test_some_of_it_is_passed_over_as_by_other_readers(kind: str) -> None:
-    with open_picture(JPEG[:2] + FILLING[kind][:1000] + JPEG[2:]) as picture:
-        assert picture.convert("RGB").getpixel((16, 10)) == pytest.approx((10, 200, 30), abs=8)
-
-
 def test_segments_are_those_up_to_the_first_scan() -> None:
     found = list(jpeg_segments(JPEG))
     assert found[0][1] == 2

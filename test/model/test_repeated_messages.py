@@ -17,7 +17,6 @@ from wire_encoder import encode
 
 from edgefirst_ros.model import cdr
 from edgefirst_ros.model.cdr import Stamped
-from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.registry import decoder
 
@@ -58,16 +57,6 @@ def test_equal_but_for_its_stamp_a_message_is_parsed_once(schema: str, parsed: l
     assert all(each.datum is decoded[0].datum and each.frame_id == decoded[0].frame_id for each in decoded)
 
 
-def test_a_repeated_transform_has_its_own_stamp(parsed: list[str]) -> None:
-    schema = "geometry_msgs/TransformStamped"
-    data = named(schema, "once_base")
-    one, other = (decoder(schema)(stamped(data, ns), "") for ns in (1, 2))
-    assert parsed == [schema]
-    assert (one.stamp_ns, one.datum.stamps_ns) == (1, (1,))
-    assert (other.stamp_ns, other.datum.stamps_ns) == (2, (2,))
-    assert one.datum.transforms == other.datum.transforms
-
-
 def test_every_byte_but_the_stamps_tells_messages_apart() -> None:
     schema = "sensor_msgs/CameraInfo"
     data = named(schema, "apart")
@@ -87,24 +76,6 @@ def outcome(decode: cdr.Decoder[object], data: bytes) -> object:
         return decode(data)
     except DecodeError as error:
         return str(error)
-
-
-def test_a_later_calibration_that_differs_is_seen(parsed: list[str]) -> None:
-    schema = "sensor_msgs/CameraInfo"
-    k = list(VALUES[schema]["k"])  # type: ignore[arg-type]
-    other = [2 * k[0], *k[1:]]
-    first, second = named(schema, "changes"), named(schema, "changes", k=other)
-    focal_px = [decoder(schema)(data, "").datum.k[0, 0] for data in (first, first, second, first, second)]
-    assert focal_px == [k[0], k[0], other[0], k[0], other[0]]
-    assert parsed == [schema] * 2
-
-
-def test_messages_read_by_their_definition_are_not_remembered(parsed: list[str]) -> None:
-    # Its stamp may be anywhere; here it is of the other byte order.
-    schema = "sensor_msgs/CameraInfo"
-    data = named(schema, "foreign", ">")
-    assert [decoder(schema)(data, definition(schema)).stamp_ns for _ in range(3)] == [STAMP_NS] * 3
-    assert parsed == [schema] * 3
 
 
 def test_what_is_remembered_is_bounded(parsed: list[str]) -> None:
@@ -144,17 +115,3 @@ def _numbers(decode: Callable[[], Stamped[Any]]) -> list[float] | str:
         return str(error)
     rotation, *others = plain(imu)  # type: ignore[misc]
     return [stamp_ns, *(rotation or (9.0,) * 4), *(n for vector in others for n in vector)]
-
-
-@pytest.mark.parametrize("extra", [b"\0", b"\0\0\0", b"\0\0\0\0", b"\0" * 8])
-def test_imu_of_a_known_frame_may_be_padded_and_no_more(extra: bytes) -> None:
-    schema = "sensor_msgs/Imu"
-    data = named(schema, "padded")
-    decoder(schema)(data, "")
-    if len(extra) < 4:
-        assert plain(decoder(schema)(data + extra, "")) == plain(decoder(schema)(data, ""))
-    else:
-        with pytest.raises(DecodeError, match="after the end"):
-            decoder(schema)(data + extra, "")
-    with pytest.raises(DecodeError):
-        decoder(schema)(data[:-8], "")

@@ -95,14 +95,6 @@ def test_the_rig_moves_as_the_pair_does(parent: str, child: str) -> None:
     assert not any(sample.calibration.transforms.keys() & {child, "odom", "wheel"} for sample in samples)
 
 
-def test_odometry_as_such_goes_first() -> None:
-    sent = [m for time_ns in TIMES for m in (*moving(time_ns), odom(time_ns))]
-    pipeline, samples = run(sent)
-    assert all(sample.ego.position_m == pytest.approx((-500.0, 0.0, 0.0)) for sample in samples)
-    reasons = pipeline.report()["topics"]["/tf"]["reasons"]["skipped"]
-    assert reasons["another topic sends odometry messages"] == len(TIMES)
-
-
 def test_a_message_without_the_pair_has_no_odometry() -> None:
     (_, wheel) = moving(START_NS)
     transforms = decode_tf(wheel.data).datum

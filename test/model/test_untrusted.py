@@ -7,19 +7,14 @@ import os
 import re
 import socket
 import tracemalloc
-from io import BytesIO
 from pathlib import Path
 
 import pytest
-from livedrive import drive
-from typer.testing import CliRunner
 
-from edgefirst_ros.cli.app import app
-from edgefirst_ros.model.errors import DatasetError, DecodeError, RecordingError
+from edgefirst_ros.model.errors import DatasetError, RecordingError
 from edgefirst_ros.model.untrusted import (
     open_regular,
     parse_json,
-    read_at_most,
     read_object,
     read_regular,
     refusing,
@@ -47,34 +42,6 @@ def test_memory_is_taken_for_what_a_file_holds_not_for_what_it_may(tmp_path: Pat
     assert most_bytes < size + 500_000
 
 
-def test_a_file_that_says_it_is_empty_and_is_not_is_read() -> None:
-    status = Path("/proc/self/status")
-    assert status.stat().st_size == 0
-    assert read_regular(status, 1 << 20).startswith(b"Name:")
-    with pytest.raises(OSError, match="has more than 100 bytes"):
-        read_regular(status, 100)
-
-
-class Taken(BytesIO):
-    """A stream that says how much it was asked for at a time."""
-
-    most = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        assert size is not None
-        self.most = max(self.most, size)
-        return super().read(size)
-
-
-@pytest.mark.parametrize(
-    ("size", "bound"), [(0, 1 << 30), (10, 1 << 30), (3 << 20, 1 << 30), (3 << 20, 1 << 20)]
-)
-def test_of_a_stream_a_piece_is_asked_for_at_a_time(size: int, bound: int) -> None:
-    stream = Taken(bytes(size))
-    assert len(read_at_most(stream, bound)) == min(size, bound)
-    assert stream.most <= 1 << 18
-
-
 def test_what_is_none_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="is a FIFO, not a regular file"):
@@ -89,32 +56,6 @@ def test_what_is_none_is_refused(tmp_path: Path) -> None:
         unix.bind(str(tmp_path / "s"))
         with pytest.raises(OSError, match="is a socket, not a regular file"):
             read_regular(tmp_path / "s", 1)
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device", "huge"])
-def test_a_configuration_or_a_mask_that_is_no_file_does_not_hang_the_start(tmp_path: Path, kind: str) -> None:
-    place = Path("/dev/zero") if kind == "device" else tmp_path / "x"
-    if kind == "fifo":
-        os.mkfifo(place)
-    elif kind == "huge":
-        with place.open("wb") as file:
-            file.truncate(1 << 40)
-    said = {"fifo": "is a FIFO, not a", "device": "is a device, not a", "huge": "has more than"}[kind]
-    command = ["convert", str(drive()), "-o", str(tmp_path / "out"), "--format", "ncore", "--config"]
-    done = CliRunner().invoke(app, [*command, str(place)])
-    assert (done.exit_code, said in done.output) == (2, True), done.output
-    masks = tmp_path / "masks.yaml"
-    masks.write_text(f"ncore: {{ego_masks: {{camera: {{car: {place}}}}}}}")
-    done = CliRunner().invoke(app, [*command, str(masks)])
-    assert (done.exit_code, said in done.output) == (2, True), done.output
-    assert not (tmp_path / "out").exists()
-
-
-def test_metadata_that_is_no_file_is_none(tmp_path: Path) -> None:
-    (tmp_path / "bag").mkdir()
-    (tmp_path / "bag" / "drive.mcap").symlink_to(drive())
-    os.mkfifo(tmp_path / "bag" / "metadata.yaml")
-    assert CliRunner().invoke(app, ["info", str(tmp_path / "bag")]).exit_code == 0
 
 
 class TestRefusing:
@@ -186,14 +127,6 @@ def test_a_panic_in_rust_is_an_error_and_the_end_of_the_process_is_not(tmp_path:
     for ending in (KeyboardInterrupt, SystemExit):
         with pytest.raises(ending), refusing("x", DatasetError):
             raise ending
-
-
-@pytest.mark.guarded
-def test_an_error_of_a_decoder_gets_its_place_and_others_have_it() -> None:
-    with pytest.raises(DatasetError, match=r"^x: cannot be read: no cube$"), refusing("x", DatasetError):
-        raise DecodeError("no cube")
-    with pytest.raises(RecordingError, match=r"^y: gone$"), refusing("x", DatasetError):
-        raise RecordingError("y: gone")
 
 
 def test_a_file_of_holes_is_refused_and_one_with_some_is_read(tmp_path: Path) -> None:

@@ -102,13 +102,6 @@ def test_all_is_well() -> None:
     assert dict(entries[0].values)["latency to disk"] == "1042.0 ms"
 
 
-def test_the_summary_fits_where_it_is_read() -> None:
-    long = replace(STATUS, session="maivin-0123456789_2026_05_01_09_00_00-dataset", samples=123456)
-    message = summarise(view(status=long)).message
-    assert "123456 samples" in message
-    assert len(message) <= 128
-
-
 @pytest.mark.parametrize(
     ("more", "text"),
     [
@@ -139,15 +132,6 @@ def test_a_rate_is_held_to_what_was_configured() -> None:
     assert entry(asked, "/imu").message == "slow: 140.0 Hz, expected 200.0"
     elsewhere = build_config({"topics": {"imu": {"topic": "/imu/data"}}})
     assert entry(view(status=imu, plan=plan, config=elsewhere), "/imu").message == "140.0 Hz"
-
-
-def test_a_topic_without_a_usual_rate_is_never_slow() -> None:
-    assert camera(rate_hz=0.1, usual_hz=None).level is Level.OK
-
-
-def test_rates_are_not_judged_before_they_can_be_known() -> None:
-    early = replace(STATUS, elapsed_s=2.0, topics={"/camera/h264": row(rate_hz=3.0)})
-    assert entry(view(status=early), "/camera/h264").level is Level.OK
 
 
 @pytest.mark.parametrize(("column", "text"), [("dropped", "dropping"), ("lost_upstream", "losing")])
@@ -182,27 +166,10 @@ def test_topics_that_somebody_named_are_missed_and_others_are_not() -> None:
     assert entry(done_without, "/gps").level is Level.OK
 
 
-def test_a_topic_that_cannot_be_taken_says_why() -> None:
-    problem = "is std_msgs/msg/String, expected sensor_msgs/msg/Imu"
-    wrong = SubscriptionPlan("", frozenset(), (TopicMatch("imu", "/imu", announced=True, problem=problem),))
-    assert entry(view(plan=wrong), "/imu") == Diagnostic(Level.WARN, "/imu", problem, (("topic", "/imu"),))
-
-
-def test_a_publisher_that_says_nothing_is_noticed() -> None:
-    quiet = SubscriptionPlan("", frozenset(), (TopicMatch("gps", "/gps", announced=True),))
-    assert entry(view(plan=quiet), "/gps").level is Level.WARN
-    assert "nothing received yet" in entry(view(plan=quiet), "/gps").message
-
-
 def test_a_session_without_its_reference_says_so() -> None:
     blind = replace(STATUS, absent=(NO_CAMERA,))
     assert summarise(view(status=blind)).level is Level.WARN
     assert summarise(view(status=blind)).message.startswith(NO_CAMERA.text)
-
-
-def test_dropping_is_a_warning_of_the_session() -> None:
-    assert summarise(view(status=replace(STATUS, dropped=2), previous=STATUS)).level is Level.WARN
-    assert summarise(view(status=replace(STATUS, dropped=2), previous=replace(STATUS, dropped=2))).level == 0
 
 
 def test_trouble_is_an_error_and_comes_first() -> None:
@@ -216,15 +183,6 @@ def test_trouble_is_an_error_and_comes_first() -> None:
     assert summarise(view(problem="bad parameters")).message.startswith("bad parameters")
     unclear = view(plan=SubscriptionPlan("", frozenset(), (), "topics of more than one device"))
     assert summarise(unclear).level is Level.ERROR
-
-
-@pytest.mark.parametrize(
-    ("state", "text"), [("unconfigured", "unconfigured"), ("inactive", "inactive"), ("active", "no session")]
-)
-def test_between_sessions_the_state_is_said(state: str, text: str) -> None:
-    idle = replace(STATUS, session="", ended="stopped", topics={}, outputs={})
-    assert summarise(view(status=idle, state=state)).message == text
-    assert summarise(view(status=idle, state=state)).level is Level.OK
 
 
 def test_the_disk_is_watched() -> None:
@@ -242,108 +200,3 @@ def test_the_disk_is_watched() -> None:
     assert unknown.level is Level.OK
     idle = entry(view(status=replace(STATUS, bytes_per_s=0.0)), "disk")
     assert dict(idle.values)["left at this rate"] == "unknown"
-
-
-def test_the_newest_notes_are_shown() -> None:
-    noted = replace(STATUS, warnings=tuple(f"finding {n}" for n in range(7)))
-    shown = [value for key, value in summarise(view(status=noted)).values if key.startswith("note")]
-    assert shown == [f"finding {n}" for n in range(2, 7)]
-
-
-@pytest.mark.parametrize(
-    ("entry_name", "latched", "more", "said"),
-    [
-        ("tf", True, {"age_s": 100.0, "usual_hz": None, "received": 1}, ""),
-        ("tf", False, {"age_s": 100.0, "usual_hz": None, "received": 1}, ""),
-        ("camera_info", False, {"age_s": 100.0}, ""),
-        ("camera_info", False, {"rate_hz": 1.0}, ""),
-        ("lidar_points", True, {"age_s": 100.0, "received": 1}, ""),
-        ("boxes3d", False, {"age_s": 100.0, "usual_hz": None, "received": 100}, ""),
-        ("lidar_points", False, {"age_s": 100.0}, "silent for 30 s"),
-        ("lidar_points", False, {"age_s": 100.0, "usual_hz": None, "received": 3}, "silent for 30 s"),
-        ("depth", False, {"age_s": 12.0, "usual_hz": 0.2, "rate_hz": 0.2}, ""),
-        ("depth", False, {"age_s": 16.0, "usual_hz": 0.2, "rate_hz": 0.2}, "silent for 16 s"),
-    ],
-)
-def test_what_is_told_once_is_never_silent(
-    entry_name: str, latched: bool, more: dict[str, Any], said: str
-) -> None:
-    plan = SubscriptionPlan(
-        "", frozenset(), (TopicMatch(entry_name, "/t", announced=True, canonical="/t", latched=latched),)
-    )
-    shown = view(status=replace(STATUS, topics={"/t": row(**more)}), plan=plan)
-    assert (entry(shown, "/t").level is Level.WARN, entry(shown, "/t").message) == (
-        bool(said),
-        said or f"{row(**more)['rate_hz']:.1f} Hz",
-    )
-    held = build_config({"topics": {entry_name: {"expected_hz": 30.0}}})
-    if more.get("age_s", 0) > 90:
-        assert "silent for 30 s" in entry(replace(shown, config=held), "/t").message
-
-
-def test_a_second_session_does_not_count_what_was_silent_before_it() -> None:
-    status = replace(STATUS, elapsed_s=1.0, topics={"/camera/h264": row(age_s=600.0, rate_hz=0.0)})
-    assert all(e.level is Level.OK for e in diagnose(view(status=status)))
-
-
-@pytest.mark.parametrize("announced", [True, False])
-def test_the_first_seconds_of_a_session_say_nothing_yet(announced: bool) -> None:
-    found = tuple(TopicMatch(n, f"/{n}", announced=announced) for n in ("camera", "imu", "tf"))
-    for elapsed_s, level in ((4.0, Level.OK), (6.0, Level.WARN)):
-        absent = (NO_CAMERA,) if elapsed_s > Config().alive_s else ()
-        status = replace(STATUS, elapsed_s=elapsed_s, topics={}, absent=absent)
-        shown = view(
-            status=status,
-            plan=SubscriptionPlan("", frozenset(), found),
-            explicit=frozenset({"camera", "imu"}),
-        )
-        entries = {e.name: e.level for e in diagnose(shown) if e.name not in {"disk", "writer edgefirst"}}
-        assert entries.pop("/tf_static", Level.OK) is Level.OK  # there may be nothing to tell yet
-        assert set(entries.values()) == {level}, entries
-
-
-def test_what_another_topic_stands_in_for_is_not_missed() -> None:
-    found = (TopicMatch("odometry", "/odom", announced=False), TopicMatch("gps", "/fix", announced=True))
-    config = build_config({"topics": {"odometry": {"topic": "/odom"}}})
-    shown = view(
-        plan=SubscriptionPlan("", frozenset(), found), config=config, explicit=frozenset({"odometry"})
-    )
-    assert entry(shown, "/odom").level is Level.OK
-
-
-def test_a_missing_reference_comes_with_its_hint() -> None:
-    text = "/image (sensor_msgs/msg/Image) is there"
-    hint = Finding(Code.OTHER_NAME, text, ("camera/h264", "/image"), severity=Severity.ERROR)
-    other = Finding(Code.OTHER_NAME, "/imu/data is there", ("imu", "/imu/data"), severity=Severity.NOTE)
-    shown = summarise(view(status=replace(STATUS, topics={}, absent=(hint, NO_CAMERA, other))))
-    assert shown.level is Level.WARN
-    assert shown.message.startswith(f"{NO_CAMERA.text}; {hint.text}; ")
-    values = dict(shown.values)
-    assert (values["hint 1"], values["hint 2"]) == (hint.text, other.text)
-
-
-def test_what_is_shed_is_a_warning_that_says_what_would_help() -> None:
-    """The session, the topic and the writer say so; messages that no format had time for are no losses."""
-    before = replace(STATUS, topics={"/camera/h264": row(dropped=3, shed=3)})
-    now = replace(
-        STATUS,
-        topics={"/camera/h264": row(dropped=8, shed=8)},
-        shed={"edgefirst": (8, 98)},
-        shedding={"edgefirst": 0.5},
-        help="what would help: fewer samples (every_n)",
-    )
-    session, topic, writer, _ = diagnose(view(status=now, previous=before))
-    assert (session.level, session.message.partition(";")[0]) == (
-        Level.WARN,
-        "shedding edgefirst (50% written)",
-    )
-    values = dict(session.values)
-    assert values["shed"] == "edgefirst 8 of 98 samples"
-    assert values["what would help"] == "fewer samples (every_n)"
-    assert values["dropped"] == "0"
-    assert (topic.level, topic.message) == (Level.WARN, "shedding")
-    assert (writer.level, writer.message.partition(";")[0]) == (Level.WARN, "shedding, 50% is written")
-    assert dict(writer.values)["shed"] == "8 of 98"
-    later = replace(now, topics={"/camera/h264": row(dropped=9, shed=8)})
-    _, topic, *_ = diagnose(view(status=later, previous=now))
-    assert topic.message == "dropping"

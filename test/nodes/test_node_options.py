@@ -11,11 +11,6 @@ from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions, Usage, ou
 USAGE = Usage("capture", "Captures.", CaptureOptions, "See also.")
 
 
-def test_nothing_is_said_unasked(capsys: pytest.CaptureFixture[str]) -> None:
-    USAGE.check([])
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("options", [CaptureOptions, ReplayOptions])
 def test_help_describes_every_parameter(
     options: type[CaptureOptions | ReplayOptions], capsys: pytest.CaptureFixture[str]
@@ -40,15 +35,6 @@ def test_what_is_not_for_ros_is_refused(words: list[str], capsys: pytest.Capture
     said = capsys.readouterr().err
     assert " ".join(words) in said
     assert "--ros-args -p NAME:=VALUE" in said
-
-
-def test_a_refusal_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        USAGE.refuse("a file is broken")
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "usage: ros2 run edgefirst_ros capture" in said
-    assert "a file is broken" in said
 
 
 def test_an_output_that_cannot_be_written_is_found_before(tmp_path: Path) -> None:

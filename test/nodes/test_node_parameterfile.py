@@ -60,16 +60,6 @@ def test_a_file_for_another_node_is_refused(tmp_path: Path, key: str, names: lis
         check(file, *names)
 
 
-def test_a_file_may_speak_of_other_nodes_and_spell_namespaces_as_levels(tmp_path: Path) -> None:
-    file = tmp_path / "robot.yaml"
-    file.write_text(
-        "driver: {ros__parameters: {fps: 30}}\nfront: {capture: {ros__parameters: {rate_hz: 2}}}\n"
-    )
-    check(file, "-r", "__ns:=/front")
-    with pytest.raises(ConfigError, match="holds driver, front/capture, nothing for /capture"):
-        check(file)
-
-
 def test_lists_as_launch_writes_them_are_read(tmp_path: Path) -> None:
     file = tmp_path / "launch_params"
     file.write_text("/**:\n  ros__parameters:\n    formats: !!python/tuple\n    - edgefirst\n    - ncore\n")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import MAIVIN_TOPICS, NODE_PARAMETERS, Config, TopicRule, build_config
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.nodes.options import LIVE, OTHERS, READ_ONLY, CaptureOptions, ReplayOptions
-from edgefirst_ros.nodes.parameters import ParameterSpec, converted, nest, qos_faults, specify
+from edgefirst_ros.nodes.parameters import converted, nest, specify
 
 SPECS = {spec.name: spec for spec in specify(Config)}
 
@@ -40,12 +39,6 @@ def test_every_topic_has_all_fields_of_a_rule() -> None:
             assert (f"topics.{entry}.{name}" in SPECS) == (name != "fields")
 
 
-def test_names_of_a_radars_fields_are_parameters_where_they_are_given() -> None:
-    config = back({"topics.radar_targets.fields.speed": "v_comp"})
-    assert config.topics["radar_targets"].fields == {"speed": "v_comp"}
-    assert config.named == {"radar_targets"}
-
-
 def test_choices_and_limits_are_said() -> None:
     assert SPECS["topics.imu.clock"].constraints == "one of 'auto', 'stamp', 'publish', 'receive'"
     assert SPECS["jpeg_quality"].limits == (1, 100)
@@ -60,17 +53,6 @@ def test_given_values_arrive() -> None:
     assert config.rate_hz == 2.5
     assert config.topics["radar_cube"].tolerance_ms == 20.0
     assert config.ego.wait_s == 1.5
-
-
-def test_what_stands_for_none_is_none() -> None:
-    config = back({"prefix": "", "edgefirst.sensor_width_mm": math.nan, "ego.rig_from_imu_xyzw": []})
-    assert config.prefix is None
-    assert config.edgefirst.sensor_width_mm is None
-    assert config.ego.rig_from_imu_xyzw is None
-    config = back({"prefix": "rt", "edgefirst.sensor_width_mm": 5.6, "ego.rig_from_imu_xyzw": [0.0, 0, 0, 1]})
-    assert config.prefix == "rt"
-    assert config.edgefirst.sensor_width_mm == 5.6
-    assert config.ego.rig_from_imu_xyzw == (0, 0, 0, 1)
 
 
 def test_a_topic_of_the_users_own_gets_parameters() -> None:
@@ -115,53 +97,11 @@ def test_values_of_other_types_do_not_fit() -> None:
     assert converted(SPECS["ego.rig_from_imu_xyzw"], [0, 0, 0, 1.0]) == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_field_that_no_parameter_can_hold_is_told_when_it_is_written() -> None:
-    class Odd(BaseModel):
-        when: complex = 1j
-
-    class Unset(BaseModel):
-        count: int | None = None
-
-    with pytest.raises(TypeError, match="when"):
-        specify(Odd)
-    with pytest.raises(TypeError, match="count"):
-        specify(Unset)
-
-
 def test_the_nodes_own_names_are_not_the_configurations() -> None:
     for options in (CaptureOptions, ReplayOptions):
         assert not set(options.model_fields) & set(Config.model_fields)
     assert set(CaptureOptions.model_fields) >= READ_ONLY | LIVE
     assert not READ_ONLY & LIVE
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "fault"),
-    [
-        ("/imu.subscription.reliability", "reliable", ""),
-        ("/a/b.subscription.durability", "transient_local", ""),
-        ("/imu.subscription.depth", 5, ""),
-        ("/imu.publisher.deadline", 5, ""),
-        ("/imu.subscription.relibility", "reliable", "means nothing"),
-        ("/imu.subscription.deadline", 5, "means nothing"),
-        ("imu.subscription.depth", 5, "means nothing"),
-        ("/imu.reliability", "reliable", "means nothing"),
-        ("/imu.subscription.reliability", "relaible", "'relaible'; expected one of reliable, best_effort"),
-        ("/imu.subscription.depth", 0, "0; expected a number from 1"),
-        ("/imu.subscription.depth", "ten", "'ten'; expected a number from 1"),
-    ],
-)
-def test_overridden_quality_of_service_is_meant(name: str, value: object, fault: str) -> None:
-    found = [*qos_faults({f"qos_overrides.{name}": value})]
-    assert len(found) == bool(fault)
-    assert all(each.startswith(f"qos_overrides.{name}: {fault}") for each in found)
-
-
-def test_unset_is_only_what_is_optional() -> None:
-    plain = ParameterSpec(("host",), "string", "", "")
-    assert not plain.is_unset("")
-    assert SPECS["prefix"].is_unset("")
-    assert not SPECS["prefix"].is_unset("rt")
 
 
 def test_a_nodes_parameter_file_is_a_configuration_as_well(tmp_path: Path) -> None:

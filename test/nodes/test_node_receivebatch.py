@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -76,31 +75,3 @@ def test_what_has_been_taken_of_a_subscription_that_ends_is_delivered(
     topics.arrivals.end(topics.inlets.pop("b"))
     assert topics.delivered == [("a", 1), ("b", 2)]
     assert topics.deliver_arrived() == []
-
-
-@pytest.mark.parametrize("taking", [True, False], ids=["the time of taking", "of receipt"])
-def test_what_waited_for_seconds_comes_in_order_though_receipt_may_not_tell(taking: bool) -> None:
-    """Four seconds of a slow topic and a fast one: neither is ever ahead of the other."""
-    start_ns = time.time_ns() - 4_000_000_000
-    sent = {"slow": range(0, 4000, 100), "fast": range(0, 4000, 1)}
-    waiting = {name: deque(times) for name, times in sent.items()}
-    delivered: list[int] = []
-
-    def inlet(name: str) -> Inlet:
-        def take() -> Taken | None:
-            if not waiting[name]:
-                return None
-            sent_ns = start_ns + waiting[name].popleft() * 1_000_000
-            received_ns = time.time_ns() if taking else sent_ns + 5_000
-            return b"", {"received_timestamp": received_ns, "source_timestamp": sent_ns}
-
-        def deliver(_: bytes, info: Mapping[str, int]) -> None:
-            delivered.append(info["source_timestamp"])
-            assert info["received_timestamp"] == (0 if taking else info["source_timestamp"] + 5_000)
-
-        return Inlet(take, deliver)
-
-    arrivals, inlets = Arrivals(), [inlet("slow"), inlet("fast")]
-    while len(delivered) < 4040:
-        arrivals.deliver(inlets)
-    assert delivered == sorted(delivered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -13,10 +12,7 @@ import pytest
 from edgefirst_ros.nodes.diagnostics import Level
 from edgefirst_ros.nodes.receiving import (
     WANTED_BYTES,
-    allowed_bytes,
-    granted_bytes,
     receive_buffer,
-    start_failure_help,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -39,17 +35,6 @@ def test_what_the_sockets_were_granted_is_read_from_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["None", "50000 [60000, 100000, 180000]"]
-
-
-@linux
-def test_reading_them_leaves_them_as_they_are() -> None:
-    with socket.socket(type=socket.SOCK_DGRAM) as one:
-        one.setblocking(False)
-        before = len(list(Path("/proc/self/fd").iterdir()))
-        assert granted_bytes() is not None
-        assert not one.getblocking()
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
-    assert allowed_bytes() == int(Path("/proc/sys/net/core/rmem_max").read_text())
 
 
 def test_enough_is_well() -> None:
@@ -76,19 +61,6 @@ def test_too_little_is_a_warning_with_what_to_do(
     assert entry.message.startswith("2.1 MB; ")
     assert [text for text in said if text not in entry.message] == []
     assert [text for text in unsaid if text in entry.message] == []
-
-
-def test_middlewares_without_such_sockets_are_not_judged() -> None:
-    assert receive_buffer("rmw_zenoh_cpp", 200_000, 212_992, {}) == []
-    assert receive_buffer(CYCLONE, None, None, {}) == []
-
-
-def test_a_middleware_that_does_not_start_is_explained() -> None:
-    text = start_failure_help(CYCLONE, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
-    assert "file:///a.xml" in text
-    assert "4.2 MB by net.core.rmem_max" in text
-    assert "sudo sysctl -w net.core.rmem_max=" in text
-    assert "sysctl" not in start_failure_help(FAST, 4 * MIB, {"CYCLONEDDS_URI": "file:///a.xml"})
 
 
 def test_the_shipped_configuration_asks_for_what_is_wanted() -> None:

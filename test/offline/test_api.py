@@ -13,9 +13,8 @@ from drives import simulated
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.errors import ConfigError, OutputExists, RecordingNotFound
+from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.offline.convert import Position
-from edgefirst_ros.report.page import make
 from edgefirst_ros.simulation import DriveOptions
 
 OPTIONS = DriveOptions(
@@ -94,33 +93,8 @@ def test_faults_are_errors(tmp_path: Path, recording: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, recording: Path) -> None:
-    def run(*, overwrite: bool) -> int:
-        done = edgefirst_ros.convert(
-            recording, tmp_path, name=NAME, page=False, every_n=5, overwrite=overwrite
-        )
-        return int(done.report["samples"])
-
-    assert run(overwrite=False) == 2
-    with pytest.raises(OutputExists):
-        run(overwrite=False)
-    assert run(overwrite=True) == 2
-
-
 def test_another_thread_can_stop_it(tmp_path: Path, recording: Path) -> None:
     stop = threading.Event()
     stop.set()
     done = edgefirst_ros.convert(recording, tmp_path, stop=stop, page=False)
     assert done.interrupted
-
-
-def test_a_page_that_cannot_be_made_is_a_warning(
-    tmp_path: Path, recording: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_: Path) -> Path:
-        raise OSError("no space")
-
-    monkeypatch.setattr(make, "make_page", fails)
-    with pytest.warns(UserWarning, match="the report page could not be made: no space"):
-        done = edgefirst_ros.convert(recording, tmp_path, every_n=5)
-    assert done.report["samples"] == 2

@@ -21,10 +21,8 @@ from recorded import record
 from robots import NONE, Robot, as_tf, camera, dropped, instead_of, robot, seconds
 from written import Written
 
-import edgefirst_ros
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
@@ -107,33 +105,6 @@ def test_which_of_the_two_depth_is_and_why_is_said() -> None:
     assert f"depth of the view of {COLOUR}, as it is in its frame" in found.text
 
 
-@pytest.mark.parametrize(
-    ("topic", "frame", "role", "why"),
-    [
-        ("/cam/depth_registered/image", "cam_depth_optical", "depth", "registered to a camera, by its name"),
-        (DEPTH, "", "depth", "taken to be of a camera's view, as it names no frame"),
-        (DEPTH, "cam_rgb_optical", "depth", f"of the view of {COLOUR}"),
-        (DEPTH, "elsewhere", "camera", "no other is in its frame"),
-    ],
-)
-def test_what_tells_depth_of_another_view(topic: str, frame: str, role: str, why: str) -> None:
-    content = []
-    for message in recorded().content:
-        if message.topic == DEPTH:
-            stamp_ns, _, image = decode(message)
-            values = {
-                "header": {"stamp": seconds(stamp_ns), "frame_id": frame}, "height": HEIGHT, "width": WIDTH,
-                "encoding": "32FC1", "step": 4 * WIDTH, "data": image.pixels.tobytes(),  # type: ignore[attr-defined]
-            }  # fmt: skip
-            content.append(instead_of(message, topic, "sensor_msgs/Image", values))
-        elif message.topic != ALIGNED:
-            content.append(message)
-    found = suggested(Robot(content, {}, COLOUR))
-    (rule,) = (rule for rule in found.values["topics"].values() if rule["topic"] == topic)
-    assert rule["role"] == role
-    assert why in found.text
-
-
 READ = """
 import hashlib, json, sys
 import numpy as np
@@ -212,14 +183,6 @@ def test_the_official_reader_reads_the_values_that_were_sent(converted: Path, tm
     assert found["resolution"] == [WIDTH, HEIGHT]
 
 
-def test_what_is_shown_of_ncore_is_the_camera_in_colour(converted: Path) -> None:
-    (dataset,) = FORMATS["ncore"].find(converted)
-    scenes = FORMATS["ncore"].scenes(dataset)
-    assert scenes is not None
-    with Image.open(io.BytesIO(scenes.scene(scenes.moments()[0]).picture or b"")) as picture:
-        assert picture.format == "JPEG"
-
-
 def test_edgefirst_has_a_sequence_of_it(converted: Path) -> None:
     files = Written(converted / "edgefirst" / "d").files()
     own = {name: data for name, data in files.items() if name.endswith("camera.png")}
@@ -231,26 +194,6 @@ def test_edgefirst_has_a_sequence_of_it(converted: Path) -> None:
     labels = [name for name in files if name.endswith("depth.png")]
     assert len(labels) == 10
     assert not {name.split("/")[0] for name in own} & {name.split("/")[0] for name in labels}
-
-
-@pytest.mark.parametrize("whole", [True, False], ids=["16UC1", "32FC1"])
-def test_a_robot_with_nothing_else_has_it_as_its_camera(tmp_path: Path, *, whole: bool) -> None:
-    made = recorded(colour=False, whole=whole)
-    found = suggested(made)
-    assert found.values["reference"] == "depth_camera"
-    assert "depth of a camera of its own, as there is no other" in found.text
-    path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", made.content)
-    convert([path], tmp_path / "out", config_of(made), dataset="d")
-    assert all(each.ok for each in check(tmp_path / "out"))
-    samples = edgefirst_ros.open(tmp_path / "out" / "edgefirst" / "d")
-    assert len(samples) == 10
-    (dataset,) = FORMATS["ncore"].find(tmp_path / "out")
-    scenes = FORMATS["ncore"].scenes(dataset)
-    assert scenes is not None
-    for number, (sample, moment) in enumerate(zip(samples, scenes.moments(), strict=True)):
-        assert np.array_equal(sample["image"], millimetres(number))
-        shown = Image.open(io.BytesIO(scenes.scene(moment).picture or b""))
-        assert np.array_equal(np.asarray(shown), millimetres(number))
 
 
 def test_a_capture_writes_the_same_as_its_recording_converted(tmp_path: Path) -> None:

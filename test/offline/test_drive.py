@@ -196,14 +196,3 @@ def test_lidar_and_radar_can_be_the_reference(tmp_path: Path, reference: str) ->
     assert len(written.of_kind(kind)) == truth.data["counts"]["/" + reference]
     pairing = written.report["topics"]["/camera/h264"]["pairing_error_ms"]
     assert pairing["max"] <= 1000 / 15 / 2 + 5
-
-
-def test_several_recordings_become_one_dataset(tmp_path: Path) -> None:
-    one = simulate(tmp_path / "a", DriveOptions(seconds=2.0, fps=10, **SMALL))
-    two = simulate(tmp_path / "b", DriveOptions(seconds=2.0, fps=10, seed=7, host="maivin-two", **SMALL))
-    convert([one.mcap, two.mcap], tmp_path / "out", build_config(ALL_OPTIONAL), dataset="both")
-    written = Written(tmp_path / "out" / "edgefirst" / "both")
-    sequences = {name.split("/")[0] for name in written.files()}
-    assert sequences == {one.mcap.stem, two.mcap.stem}
-    assert written.report["samples"] == 40
-    assert [s["sample"] for s in written.report["sequences"]] == [20, 20]

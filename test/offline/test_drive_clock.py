@@ -12,7 +12,6 @@ from drives import simulate
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.simulation.world import transform
 
 SMALL: dict[str, Any] = {
@@ -75,24 +74,3 @@ def test_lidar_lies_within_half_a_pixel_in_the_picture_without_any_option(tmp_pa
         squares.append(((placed - there)[inside] ** 2).sum(axis=1) * scale**2)
     assert np.concatenate(squares).size > 500
     assert np.sqrt(np.concatenate(squares).mean()) < 0.5
-
-
-@pytest.mark.parametrize("imu_ms", [1.0, 5.0])
-def test_an_imu_of_another_latency_is_within_the_uncertainty_that_is_said(
-    tmp_path: Path, imu_ms: float
-) -> None:
-    report, truth = driven(tmp_path, seconds=4.0, latency=Latency(imu=imu_ms))
-    error_ms, sure_ms = offset_ms(report, truth)
-    assert 1.5 < abs(error_ms) < sure_ms + 0.05
-    assert f"± {sure_ms:.1f} ms" in report["sequences"][0]["clocks"][LIDAR]["finding"]
-
-
-def test_a_measured_latency_in_the_configuration_is_taken(tmp_path: Path) -> None:
-    made = simulate(tmp_path, DriveOptions(**SMALL, seconds=4.0, latency=Latency(imu=5.0)))
-    values = {
-        "reference": "lidar_points",
-        "topics": {"imu": {"latency_ms": 5.0}, "lidar_points": {"offset_ms": 2.0}},
-    }
-    done = convert([made.mcap], tmp_path / "out", build_config(values), dataset="drive")
-    error_ms, _ = offset_ms(done.report, Truth.read(made.truth))
-    assert error_ms == pytest.approx(2.0, abs=0.2), "the user's own correction comes on top"

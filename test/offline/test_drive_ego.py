@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from drives import simulate
-from places import contents
 from scipy.spatial.transform import Rotation
 from written import Written
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.ego import geometry
-from edgefirst_ros.ego.geometry import Vector
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.offline.convert import Conversion, Position, convert
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
@@ -128,72 +123,3 @@ def test_lag_reads_once_and_whole_twice(tmp_path: Path, monkeypatch: pytest.Monk
         convert([recording], out, build_config(values), dataset="d", on_progress=seen.append)
         totals.append(seen[-1].bytes_total / recording.stat().st_size)
     assert totals == [2, 1, 1]
-
-
-def test_a_drive_played_at_its_pace_is_followed_as_if_it_were_live(tmp_path: Path) -> None:
-    recording, _ = made(tmp_path / "drive", seconds=2.0)
-    places = []
-    for name, smoothing, pace in (("a", "auto", lambda _: None), ("b", "lag", None), ("c", "auto", None)):
-        config = build_config({"ego": {"smoothing": smoothing}})
-        convert([recording], tmp_path / name, config, dataset="d", pace=pace)
-        places.append(Written(tmp_path / name / "edgefirst" / "d").table["location"].to_list())
-    assert places[0] == places[1] != places[2]
-
-
-def test_a_stop_on_the_first_reading_leaves_no_samples(tmp_path: Path) -> None:
-    recording, _ = made(tmp_path / "drive", seconds=2.0)
-    stop = threading.Event()
-    stop.set()
-    done = convert([recording], tmp_path / "out", build_config({}), dataset="d", stop=stop)
-    assert done.interrupted
-    assert done.report["samples"] == 0
-    first, second = done.report["warnings"]
-    assert first.startswith("the dataset is empty")
-    assert second.startswith(f"{recording.name}: not converted: interrupted in the first of two passes")
-    assert "ego.smoothing: lag" in second
-    assert done.interruption == "interrupted before anything was converted"
-
-
-def test_what_follows_an_interruption_is_said_not_to_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first recording is whole by then, the second was gone through for its motion alone."""
-    recordings = [made(tmp_path / name, seconds=1.0)[0].rename(tmp_path / f"{name}.mcap") for name in "abc"]
-    stop = threading.Event()
-    monkeypatch.setattr("edgefirst_ros.offline.convert.PROGRESS_EVERY_S", 0.0)
-
-    def heard(position: Position) -> None:
-        if position.file == "b.mcap":
-            stop.set()
-
-    config = build_config({})
-    done = convert(recordings, tmp_path / "out", config, dataset="d", stop=stop, on_progress=heard)
-    assert done.report["samples"] > 0
-    assert done.interruption == "interrupted: the dataset is complete up to here"
-    assert [text.split(":")[0] for text in done.report["warnings"][:2]] == ["b.mcap", "c.mcap"]
-    assert "rig's motion" in done.report["warnings"][0]
-    assert "not read" in done.report["warnings"][1]
-
-
-def test_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
-    recording, _ = made(tmp_path / "drive", seconds=3.0, silent={"gps": ((1.0, 2.0),)})
-    files = []
-    for workers in (1, 4):
-        out = tmp_path / str(workers)
-        config = build_config({"formats": ["edgefirst", "ncore", "l5kit"], "workers": workers})
-        convert([recording], out, config, dataset="d")
-        files.append(contents(out))
-    assert files[0] == files[1]
-
-
-def test_positions_become_locations_for_samples_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recording, _ = made(tmp_path / "drive", seconds=3.0)
-    located: list[Vector] = []
-
-    def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
-        located.append(position_m)
-        return geometry.from_enu(position_m, origin)
-
-    monkeypatch.setattr("edgefirst_ros.ego.trajectory.from_enu", from_enu)
-    done = converted(tmp_path / "out", recording, "edgefirst")
-    assert len(located) == done.report["samples"] > 0

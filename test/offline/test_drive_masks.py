@@ -114,14 +114,6 @@ def test_a_mask_is_of_the_picture_it_is_written_with(
     assert any(note.startswith("/model/mask: masks have no stamp") for note in done.report["notes"])
 
 
-def test_a_mask_whose_time_is_configured_keeps_it(tmp_path: Path) -> None:
-    made = simulate(tmp_path, DriveOptions(**SMALL))
-    values = {**VALUES, "topics": {"model_mask": {"clock": "receive", "required": "never"}}}
-    done = convert([made.mcap], tmp_path / "out", build_config(values), dataset="drive")
-    assert done.report["topics"]["/model/mask"]["written_to"]["ncore"] > 0
-    assert not any("no stamp" in note for note in done.report["notes"])
-
-
 def test_live_dates_masks_as_a_conversion_does(tmp_path: Path) -> None:
     options = {**SMALL, "clock": "realtime", "silent": {"model/mask": ((1.4, 1.8),)}}
     made = simulate(tmp_path, DriveOptions(**options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import recorded
 from drives import simulated
-from s3server import S3Server
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -31,7 +29,6 @@ DRIVE: dict[str, Any] = {
 }  # fmt: skip
 SENT_ONCE = ("/tf_static", "/camera/info")
 CONFIG = build_config({"topics": {"model": {"required": "never"}, "radar_targets": {"required": "never"}}})
-EVERY_FORMAT = build_config({"formats": ["edgefirst", "ncore", "l5kit"]})
 
 
 def latched_once(messages: Sequence[RawMessage]) -> list[RawMessage]:
@@ -91,19 +88,6 @@ def test_calibration_sent_before_is_in_force(tmp_path: Path, cut: int) -> None:
         assert {"camera_optical", "radar", "lidar"} <= sample.calibration.transforms.keys()
 
 
-def test_calibration_is_taken_from_the_first_file_of_a_drive(tmp_path: Path) -> None:
-    messages = latched_once(recorded.messages(seconds=6))
-    first_ns = messages[0].receive_ns
-    (tmp_path / "bag").mkdir()
-    for second in range(6):
-        part = [m for m in messages if min(5, (m.receive_ns - first_ns) // SECOND) == second]
-        recorded.record(tmp_path / "bag" / f"bag_{second}.mcap", part)
-    found, report = samples_of([tmp_path / "bag"], tmp_path / "out", start="4")
-    assert len(report["sequences"]) == 1
-    assert {sample.calibration.camera_info is not None for sample in found} == {True}
-    assert report["totals"]["received"] == len(messages)
-
-
 def test_times_of_day_choose_among_drives(tmp_path: Path) -> None:
     for number in range(2):
         start_ns = DriveOptions().start_ns + number * 600 * SECOND
@@ -132,29 +116,3 @@ def test_the_command_takes_times(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["convert", str(mcap), "-o", str(tmp_path), "--start", "noon"])
     assert refused.exit_code == 2
     assert "--start noon: expected seconds" in refused.stderr
-
-
-def digests(root: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
-
-
-@pytest.mark.long
-def test_a_bucket_gives_the_bytes_that_a_folder_does(s3: S3Server, bucket: str, tmp_path: Path) -> None:
-    obstore = pytest.importorskip("obstore")
-    made = simulated(DriveOptions(**{**DRIVE, "splits": 4}))
-    folder = made.mcap.parent
-    store = obstore.store.from_url(bucket)
-    for file in folder.iterdir():
-        obstore.put(store, f"week/monday/{file.name}", file)
-    here = convert([folder], tmp_path / "here", EVERY_FORMAT)
-    s3.log.clear()
-    there = convert([f"{bucket}/week/"], tmp_path / "there", EVERY_FORMAT)
-    assert digests(tmp_path / "here") == digests(tmp_path / "there") != {}
-    assert here.report == there.report
-    # Each file is read once, although the rig's motion takes a pass of its own; its end comes first.
-    sizes = [file.stat().st_size for file in made.files]
-    assert s3.log.bytes_read <= sum(sizes) + min(sizes[0], 256 << 10) + 10_000

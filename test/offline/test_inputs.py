@@ -9,7 +9,7 @@ import pytest
 from drives import simulate
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.errors import ConfigError, RecordingError
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.simulation import DriveOptions
@@ -57,14 +57,6 @@ def test_a_recording_given_twice_is_converted_once(tmp_path: Path) -> None:
     assert f"{good.name}: given twice, converted once" in done.report["notes"]
 
 
-def test_no_possible_reference_is_said_with_what_there_is(tmp_path: Path) -> None:
-    good = drive(tmp_path)
-    with pytest.raises(
-        ConfigError, match=f"{good.name}: .*with the prefix 'other'; topics found: /camera/h264"
-    ):
-        open_recordings([good], build_config({"prefix": "other"}))
-
-
 def test_a_name_that_is_no_text_is_no_reason_to_fail(tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.mcap"))
     shutil.move(drive(tmp_path), odd)
@@ -74,14 +66,6 @@ def test_a_name_that_is_no_text_is_no_reason_to_fail(tmp_path: Path) -> None:
     assert done.paths[-1].name == "capture_report.json"
     assert done.paths[-1].exists()
     assert inspect(McapRecording(odd), CONFIG)["file"] == "odd\ufffd.mcap"
-
-
-def test_a_format_that_nothing_came_of_is_told(tmp_path: Path) -> None:
-    config = build_config({"formats": ["edgefirst", "l5kit"]})
-    done = convert([drive(tmp_path, gps_hz=0)], tmp_path / "out", config)
-    assert done.report["samples"] > 0
-    assert not (tmp_path / "out" / "l5kit").exists() or not list((tmp_path / "out" / "l5kit").iterdir())
-    assert any(w.startswith("l5kit: nothing was written") for w in done.report["warnings"])
 
 
 def test_what_a_cut_lost_is_counted_in_bytes_of_the_file(tmp_path: Path) -> None:

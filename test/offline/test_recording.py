@@ -1,23 +1,20 @@
-"""The acceptance recording: real payloads, the device's clocks, and a truth file that knows the answers."""
+"""A recording with the clocks and quirks of the device, and a truth that knows the answers."""
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from places import REPOSITORY, SHARED
+from oracle import assert_sound
 from written import Written, burnt_in_number, cube_int16, exif_time_ns, xyz
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 
-CHECKER = SHARED / "tools" / "check_edgefirst.py"
-CLIENT_PYTHON = REPOSITORY / ".venv-edgefirst" / "bin" / "python"
-DATASET = "maivin-test_2026_03_14_10_20_30-dataset"
 VARIANTS = [("2025.01", "zip"), ("2025.01", "folder"), ("2026.10", "zip")]
 
 
@@ -31,7 +28,7 @@ def converted(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         config = build_config({"complete": True, "edgefirst": options})
         done = convert([recording], out, config)
         assert isinstance(done, Conversion)
-        made[version, container] = Written(out / "edgefirst" / DATASET)
+        made[version, container] = Written(out / "edgefirst" / f"{recording.stem}-dataset")
     return made
 
 
@@ -45,53 +42,18 @@ def every_frame(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Wr
     """Every camera frame, whatever it lacks."""
     out = tmp_path_factory.mktemp("all")
     convert([recording], out, build_config({}))
-    return Written(out / "edgefirst" / DATASET)
+    return Written(out / "edgefirst" / f"{recording.stem}-dataset")
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
-def test_the_conformance_check_passes_strictly(
+def test_what_the_client_and_others_open_is_sound(
     converted: dict[tuple[str, str], Written], variant: tuple[str, str]
 ) -> None:
-    if not CLIENT_PYTHON.is_file() or not CHECKER.is_file():
-        pytest.skip(f"needs {CHECKER} and the vendor's client in .venv-edgefirst (make oracles)")
-    run = subprocess.run(
-        [str(CLIENT_PYTHON), str(CHECKER), "--strict", str(converted[variant].folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "OK: 1 dataset(s), 0 error(s), 0 warning(s)" in run.stdout
-    assert "edgefirst-client: is not installed" not in run.stdout
+    assert_sound("edgefirst", converted[variant].folder, complete=True)
 
 
-@pytest.mark.long
-def test_samples_that_lack_a_sensor_conform_but_for_that(every_frame: Written) -> None:
-    if not CLIENT_PYTHON.is_file() or not CHECKER.is_file():
-        pytest.skip(f"needs {CHECKER} and the vendor's client in .venv-edgefirst (make oracles)")
-    run = subprocess.run(
-        [str(CLIENT_PYTHON), str(CHECKER), str(every_frame.folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    warnings = [line for line in run.stdout.splitlines() if line.startswith("WARN")]
-    assert all(" frames have no " in line for line in warnings), run.stdout
-
-
-def test_the_vendors_client_finds_every_file(converted: dict[tuple[str, str], Written]) -> None:
-    client = CLIENT_PYTHON.with_name("edgefirst-client")
-    if not client.is_file():
-        pytest.skip("needs the vendor's client in .venv-edgefirst (make oracles)")
-    folder = converted["2025.01", "folder"].folder
-    run = subprocess.run(
-        [str(client), "validate-snapshot", "-v", str(folder)], capture_output=True, text=True, check=False
-    )
-    said = run.stdout + run.stderr
-    assert run.returncode == 0, said
-    assert "Missing" not in said, said
-    assert "Invalid" not in said, said
+def test_samples_that_lack_a_sensor_are_sound(every_frame: Written) -> None:
+    assert_sound("edgefirst", every_frame.folder)
 
 
 def test_every_message_is_received_and_accounted_for(dataset: Written, truth: dict[str, Any]) -> None:
@@ -101,25 +63,23 @@ def test_every_message_is_received_and_accounted_for(dataset: Written, truth: di
         assert account["received"] == sum(account[c] for c in COLUMNS), topic
         for column, reasons in account["reasons"].items():
             assert sum(reasons.values()) == account[column], (topic, column)
-    assert topics["/gps"]["refused"] == 30 - len(truth["gps"]["accepted"])
+    assert topics["/gps"]["refused"] == truth["counts"]["/gps"] - len(truth["gps"]["accepted"])
 
 
-def test_radar_and_lidar_pair_although_their_clock_differs(dataset: Written, every_frame: Written) -> None:
-    topics = dataset.report["topics"]
-    samples = dataset.report["samples"]
-    assert samples >= 12
+def test_radar_and_lidar_pair_although_their_clock_differs(
+    dataset: Written, every_frame: Written, truth: dict[str, Any]
+) -> None:
+    counts, topics, samples = truth["counts"], dataset.report["topics"], dataset.report["samples"]
+    assert samples >= counts["/radar/cube"]
     for kind in ("camera.jpeg", "radar.pcd", "radar.png", "lidar.pcd"):
         assert len(dataset.of_kind(kind)) == samples
-    assert topics["/radar/cube"]["written"] == 12
+    assert topics["/radar/cube"]["written"] == counts["/radar/cube"]
     assert dataset.report["complete"] == samples
     # Half of the pictures have no boxes, and cubes go to the nearest one.
     assert 0 < every_frame.report["complete"] <= samples
-    assert (
-        every_frame.report["topics"]["/radar/cube"]["written"] == len(every_frame.of_kind("radar.png")) == 12
-    )
-    assert every_frame.report["topics"]["/camera/h264"]["written"] == 180
-    assert every_frame.report["topics"]["/lidar/points"]["written"] == 60
-    assert every_frame.report["topics"]["/radar/targets"]["written"] == 108
+    assert len(every_frame.of_kind("radar.png")) == counts["/radar/cube"]
+    for topic in ("/radar/cube", "/camera/h264", "/lidar/points", "/radar/targets"):
+        assert every_frame.report["topics"][topic]["written"] == counts[topic]
 
 
 def test_the_clock_offset_is_recovered_to_10_ms(dataset: Written, truth: dict[str, Any]) -> None:
@@ -136,7 +96,7 @@ def test_pairs_are_the_nearest_in_true_time(every_frame: Written, truth: dict[st
     sweeps = [m[0] for m in truth["messages"]["/lidar/points"]]
     by_hash = {h: n for n, h in enumerate(truth["sha256"]["/lidar/points"])}
     pictures, clouds = every_frame.of_kind("camera.jpeg"), every_frame.of_kind("lidar.pcd")
-    assert len(clouds) > 170
+    assert len(clouds) > 0.94 * len(pictures)
     for frame, data in clouds.items():
         time_ns = exif_time_ns(pictures[frame])
         chosen = sweeps[by_hash[hashlib.sha256(xyz(data).tobytes()).hexdigest()]]
@@ -148,7 +108,7 @@ def test_every_picture_is_the_one_its_time_names(every_frame: Written, truth: di
     messages, presentation = truth["messages"]["/camera/h264"], truth["video"]["/camera/h264"]["presentation"]
     number_at = {m[0]: presentation[n] for n, m in enumerate(messages)}
     pictures = every_frame.of_kind("camera.jpeg")
-    assert len(pictures) == 180
+    assert len(pictures) == len(messages)
     for frame, picture in pictures.items():
         assert burnt_in_number(picture) == number_at[exif_time_ns(picture)] == frame
 
@@ -164,10 +124,10 @@ def test_clouds_and_cubes_read_back_to_the_truths_hashes(every_frame: Written, t
 
 def test_locations_lie_on_the_accepted_fixes(dataset: Written, truth: dict[str, Any]) -> None:
     accepted = truth["gps"]["accepted"]
-    # At 1 m/s, carried on for the second before the first fix; the last digit of a fix is 0.2 m.
-    beyond_deg = 1.2 / 111_000
-    low = [min(f[k] for f in accepted) - beyond_deg for k in (1, 2)]
-    high = [max(f[k] for f in accepted) + beyond_deg for k in (1, 2)]
+    # Carried on for the second before the first fix; the last digit of a fix is 0.2 m.
+    times, places = np.array([f[0] for f in accepted]), np.array([f[1:3] for f in accepted])
+    beyond_deg = np.abs(np.diff(places, axis=0) / np.diff(times)[:, None] * 1e9).max(axis=0) + 1e-5
+    low, high = places.min(axis=0) - beyond_deg, places.max(axis=0) + beyond_deg
     for longitude, latitude in dataset.table["location"].to_list():
         assert low[0] <= latitude <= high[0]
         assert low[1] <= longitude <= high[1]
@@ -187,11 +147,11 @@ def test_one_worker_and_four_write_the_same_bytes(
     for workers in (1, 4):
         out = tmp_path / str(workers)
         convert([recording], out, build_config({"complete": True, "workers": workers}))
-        hashes.append(_hashes(out / "edgefirst" / DATASET))
+        hashes.append(_hashes(out / "edgefirst" / f"{recording.stem}-dataset"))
     assert hashes[0] == hashes[1]
     assert hashes[0] == _hashes(converted["2025.01", "zip"].folder)
     assert set(hashes[0]) == {
-        *(f"{DATASET}.{end}" for end in ("arrow", "manifest", "zip")),
+        *(f"{recording.stem}-dataset.{end}" for end in ("arrow", "manifest", "zip")),
         "capture_report.json",
         "quality.arrow",
     }

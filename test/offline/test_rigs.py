@@ -14,11 +14,10 @@ import yaml
 from drives import simulated
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
-from oracle import NCORE_PYTHON, run_ncore
+from oracle import NCORE_PYTHON, assert_sound
 from PIL import Image
-from places import SHARED
 from recorded import record
-from rigjudge import read_officially, worst_px
+from rigjudge import read_officially
 from robots import instead_of
 from scipy.spatial.transform import Rotation
 from wire_encoder import encode
@@ -28,7 +27,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
@@ -117,34 +115,6 @@ def pictures(found: Sequence, camera: str) -> dict[int, npt.NDArray[np.uint8]]:
     return shown
 
 
-@pytest.mark.parametrize("camera", CAMERAS)
-def test_every_picture_of_every_camera_is_there_at_its_own_time(
-    rig: tuple[Path, dict[str, Any]], truth: Truth, camera: str
-) -> None:
-    found = pictures(sequence(rig[0]), camera)
-    true_us = truth.true_ns(CAMERAS[camera]) // 1000
-    assert len(found) == len(true_us) >= 40
-    assert np.abs(np.array(sorted(found)) - true_us).max() <= 1
-    assert [read_number(found[at]) for at in sorted(found)] == [*range(len(true_us))]
-
-
-def test_the_report_says_of_which_sensor_a_topic_is_and_how_each_camera_sees(
-    rig: tuple[Path, dict[str, Any]],
-) -> None:
-    (found,) = parsed(rig[1]).sequences
-    assert found.streams is not None
-    assert found.calibration is not None
-    sensors = {topic: stream.sensor for topic, stream in found.streams.items()}
-    assert sensors["/left/info"] == sensors["/left/image"] == "left"
-    assert sensors["/camera/info"] == sensors["/camera/h264"] == "camera"
-    assert {name: (each.size[0], each.focal_px[0]) for name, each in found.calibration.cameras.items()} == {
-        "camera": (640, pytest.approx(0.66 * 640)),
-        "left": (320, pytest.approx(0.66 * 320)),
-        "rear": (480, pytest.approx(0.66 * 480)),
-    }
-    assert found.calibration.camera == found.calibration.cameras["camera"]
-
-
 @pytest.mark.parametrize(
     ("camera", "width"), [("camera_optical", 640), ("left_optical", 320), ("rear_optical", 480)]
 )
@@ -159,32 +129,6 @@ def test_each_camera_has_its_own_intrinsics_and_its_own_place(
     T_camera_rig = found.pose(camera, "rig")
     assert T_camera_rig[:3, 3] == pytest.approx(mount.translation_m, abs=1e-5)
     assert T_camera_rig[:3, :3] == pytest.approx(matrix_of(mount.rotation_xyzw), abs=1e-5)
-
-
-def test_the_configuration_says_where_a_sensor_is_whatever_transforms_say(
-    tmp_path: Path, truth: Truth
-) -> None:
-    """As its body stands, of a camera as well; what is of the same sensor is there, too."""
-    left, rear, lidar = TOPICS["left"], TOPICS["rear"], TOPICS["rear_lidar"]
-    behind = next(each for each in truth.world.mounts if each.child == "rear_optical")
-    place = {"xyz_m": [0.0, 0.0, 0.0], "rotation_xyzw": behind.rotation_xyzw, "mount_frame": "/rear_lidar"}
-    topics = TOPICS | {
-        "left": left | {"xyz_m": [1.0, 0.5, 1.6], "rpy_deg": [0.0, 0.0, 60.0]},
-        "rear": rear | place,
-        "rear_lidar": lidar | {"xyz_m": [-2.0, 0.25, 3.0]},
-        "lidar_points": {"sensor": "rear_lidar"},
-    }
-    output, _ = converted(tmp_path, topics=topics, formats=["ncore"])
-    found = sequence(output)
-    assert found.instances("cameras") == ["camera_optical", "left", "rear"]
-    mount = next(each for each in truth.world.mounts if each.child == "left_optical")
-    assert found.pose("left", "rig") == pytest.approx(mount.matrix(), abs=1e-5)
-    assert found.instances("lidars") == ["rear_lidar", "rear_lidar_2"]
-    T_lidar_rig = np.eye(4)
-    T_lidar_rig[:3, 3] = (-2.0, 0.25, 3.0)
-    assert found.pose("rear_lidar", "rig") == pytest.approx(T_lidar_rig, abs=1e-6)
-    assert found.pose("rear", "rig")[:3, 3] == pytest.approx(T_lidar_rig[:3, 3], abs=1e-6)
-    assert found.pose("rear", "rig")[:3, :3] == pytest.approx(behind.matrix()[:3, :3], abs=1e-5)
 
 
 def saved(focal_px: float, width: int, height: int) -> dict[str, Any]:
@@ -321,19 +265,6 @@ def picture_numbers(found: list[dict[str, Any]]) -> list[int | None]:
     return [read_number(each["image"]) for each in found]
 
 
-def test_formats_with_one_camera_say_why_they_have_no_other(rig: tuple[Path, dict[str, Any]]) -> None:
-    output, report = rig
-    assert report["samples"] == 40
-    for name in ("edgefirst", "ncore", "l5kit"):
-        assert all(each.ok for each in check(output / name))
-    for topic in ("/left/image", "/rear/h264"):
-        account = report["topics"][topic]
-        assert account["written"] == account["received"] == account["written_to"]["ncore"]
-        assert account["left_out"] == {
-            "l5kit": {"samples take camera from /camera/h264": account["received"]}
-        }
-
-
 def test_in_edgefirst_each_camera_is_a_sequence_at_its_own_times(
     rig: tuple[Path, dict[str, Any]], truth: Truth
 ) -> None:
@@ -395,29 +326,6 @@ def test_what_a_model_says_is_of_the_camera_whose_name_it_shares(tmp_path: Path)
     assert account["left_out"] == {}
 
 
-@pytest.mark.parametrize(
-    ("topics", "expected"),
-    [
-        ({"left": {"with": ["rear_lidar"]}}, {"left": "/rear/points", "rear": "/rear/points"}),
-        ({"rear": {"with": "lidar_points"}}, {"left": FRONT, "rear": FRONT}),
-        ({"left": {"device": "b"}, "rear_lidar": {"device": "b"}}, {"left": "/rear/points", "rear": FRONT}),
-        ({"left": {"xyz_m": [-1.0, 0.0, 1.7]}}, {"left": "/rear/points", "rear": "/rear/points"}),
-    ],
-    ids=["with", "with another device's", "device", "nearest"],
-)
-def test_which_lidar_a_cameras_samples_have(
-    tmp_path: Path, topics: dict[str, Any], expected: dict[str, str]
-) -> None:
-    merged = TOPICS | {name: TOPICS[name] | more for name, more in topics.items()}
-    _, report = converted(tmp_path, topics=merged, formats=["edgefirst"], rate_hz=2.0)
-    assert lidars(report) == {"camera": {FRONT}, **{name: {topic} for name, topic in expected.items()}}
-
-
-def test_with_names_an_entry_that_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"topics\.left\.with: no entry nothing of topics"):
-        build_config({"topics": TOPICS | {"left": TOPICS["left"] | {"with": "nothing"}}})
-
-
 def test_what_all_cameras_saw_at_one_time_is_in_one_group(rig: tuple[Path, dict[str, Any]]) -> None:
     """Else validation sees what training has seen, from a metre beside."""
     found = samples(rig[0])
@@ -454,39 +362,6 @@ def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
         assert account["reasons"]["skipped"] == {"not selected": account["received"] - len(taken)}
 
 
-@pytest.mark.parametrize("chosen", [{}, {"every_n": 2}], ids=["all", "selected"])
-def test_the_last_message_may_be_a_picture_of_another_camera(tmp_path: Path, chosen: dict[str, Any]) -> None:
-    pictures = [
-        message
-        for message in McapRecording(simulated(OPTIONS).mcap).messages()
-        if message.topic in {"/camera/h264", "/left/image"}
-    ]
-    while pictures[-1].topic != "/left/image":
-        pictures.pop()
-    values = {"formats": ["edgefirst"], "topics": TOPICS, **chosen}
-    done = convert([record(tmp_path / "d.mcap", pictures)], tmp_path / "out", build_config(values))
-    check_sums(done.report)
-    account = done.report["topics"]["/left/image"]
-    assert account["received"] == account["written"] + account["skipped"]
-    assert account["skipped"] == 0 or chosen
-
-
-def test_a_camera_in_another_encoding_is_no_camera_of_its_own(tmp_path: Path) -> None:
-    """As the configuration says that it is of the same sensor."""
-    topics = TOPICS | {"left": {"role": "camera", "topic": "left/image", "sensor": "camera"}}
-    output, report = converted(tmp_path, topics=topics, formats=["ncore"])
-    assert sequence(output).instances("cameras") == ["camera_optical", "rear_optical"]
-    assert report["topics"]["/left/image"]["reasons"]["skipped"] == {
-        "another camera topic is the reference": 40
-    }
-
-
-def test_without_a_format_that_takes_it_another_camera_is_not_even_decoded(tmp_path: Path) -> None:
-    _, report = converted(tmp_path, formats=["l5kit"])
-    for topic in ("/left/image", "/rear/h264"):
-        assert [*report["topics"][topic]["reasons"]["skipped"]] == ["another camera topic is the reference"]
-
-
 @pytest.mark.parametrize("chosen", [{}, {"rate_hz": 3.0}], ids=["all", "rate"])
 def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     """Of each session, where they follow one another without a gap."""
@@ -510,26 +385,6 @@ def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     for recording in sorted((tmp_path / "live" / "recordings").glob("*.mcap")):
         convert([recording], tmp_path / "again", build_config(values | {"prefix": "", "record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
-
-
-def test_other_cameras_take_no_cuboids_away(rig: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """The 2-D boxes are of the camera in whose frame they are, whatever else looks."""
-    one = build_config({"formats": ["ncore"]})
-    convert([simulated(OPTIONS).mcap], tmp_path, one, dataset="d")
-    alone, among = (
-        Sequence(each / "ncore" / SEQUENCE).attributes("cuboids/default/cuboids")
-        for each in (tmp_path, rig[0])
-    )
-    assert len(alone["cuboid_track_observations"]) > 100
-    assert among == alone
-
-
-@needs_official
-def test_points_of_each_lidar_lie_where_each_camera_sees_them(official: dict[str, Any], truth: Truth) -> None:
-    """Through NVIDIA's reader: each lidar's points, in each camera's picture, against the truth."""
-    found = worst_px(official, truth, every=6)
-    assert len(found) >= 5
-    assert max(found.values()) < 1.0
 
 
 @pytest.fixture(scope="module")
@@ -586,7 +441,5 @@ def test_l5kit_has_the_points_of_all_lidars(rig: tuple[Path, dict[str, Any]], tm
     assert counts[0][1] > counts[1][1]
 
 
-@needs_official
-def test_the_conformance_check_finds_nothing(rig: tuple[Path, dict[str, Any]]) -> None:
-    done = run_ncore(SHARED / "tools" / "check_ncore.py", "--strict", rig[0] / "ncore" / SEQUENCE)
-    assert done.returncode == 0, done.stdout
+def test_what_nvidias_reader_opens_is_sound(rig: tuple[Path, dict[str, Any]]) -> None:
+    assert_sound("ncore", rig[0] / "ncore" / SEQUENCE / f"{SEQUENCE}.json")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import shutil
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from drives import simulate
-from typer.testing import CliRunner
 
-from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import RecordingError
-from edgefirst_ros.offline.convert import Position, convert
+from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.drives import find_drives, find_files
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
 from edgefirst_ros.sources.mcap import McapRecording
@@ -115,29 +110,6 @@ def test_metadata_has_the_last_word(bag: Recording, tmp_path: Path) -> None:
     assert len(grouped(tmp_path)) == 12
 
 
-def test_drives_of_one_folder_stay_apart(named: Recording, tmp_path: Path) -> None:
-    """Two hosts at the same time, a later drive of the first, and a file of another name."""
-    copied(named, tmp_path, metadata=False)
-    other = drive(tmp_path, seconds=4, host="raivin-2", splits=2, split_names="device")
-    later_ns = DriveOptions().start_ns + 60_000_000_000
-    later = drive(tmp_path, start_ns=later_ns, seconds=1)
-    odd = Path(shutil.copy(named.mcap, tmp_path / "copy of a drive.mcap"))
-    assert grouped(tmp_path) == [
-        [odd.name],
-        [path.name for path in named.files],
-        [later.mcap.name],
-        [path.name for path in other.files],
-    ]
-
-
-def test_numbers_alone_do_not_make_a_drive(tmp_path: Path) -> None:
-    """monday_1 and monday_2 may be two drives; they do not adjoin."""
-    for number, start_s in ((1, 0), (2, 600)):
-        made = drive(tmp_path / "made", seconds=1, start_ns=DriveOptions().start_ns + start_s * 1_000_000_000)
-        shutil.move(made.mcap, tmp_path / f"monday_{number}.mcap")
-    assert grouped(tmp_path) == [["monday_1.mcap"], ["monday_2.mcap"]]
-
-
 @pytest.mark.parametrize("metadata", [True, False])
 def test_a_missing_file_is_said_and_leaves_a_gap(bag: Recording, tmp_path: Path, metadata: bool) -> None:
     lost = copied(bag, tmp_path / "bag", metadata=metadata)[5]
@@ -166,52 +138,6 @@ def test_a_damaged_file_of_a_drive_is_left_out_and_the_rest_is_one(bag: Recordin
         convert(made, tmp_path / "other", PLAIN)
 
 
-def test_a_split_cut_by_power_loss_is_still_the_last_of_its_drive(bag: Recording, tmp_path: Path) -> None:
-    last = copied(bag, tmp_path, metadata=False)[-1]
-    data = last.read_bytes()
-    last.write_bytes(data[: len(data) * 2 // 3])
-    assert grouped(tmp_path) == [[path.name for path in bag.files]]
-
-
-def test_a_drive_whose_camera_begins_in_a_later_file_is_whole(tmp_path: Path) -> None:
-    made = drive(tmp_path / "made", seconds=4, splits=4, silent={"camera": ((0.0, 2.0),)})
-    done = convert([made.mcap.parent], tmp_path / "out", PLAIN)
-    assert done.report["left_out"] == []
-    assert done.report["samples"] == 20
-
-
-def test_progress_goes_through_the_files(
-    bag: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("edgefirst_ros.offline.convert.PROGRESS_EVERY_S", 0.0)
-    seen: list[Position] = []
-    convert([bag.mcap.parent], tmp_path / "out", PLAIN, on_progress=seen.append)
-    assert list(dict.fromkeys(position.file for position in seen)) == [path.name for path in bag.files]
-    # Twice: for the rig's motion, and for the datasets.
-    total = 2 * sum(path.stat().st_size for path in bag.files)
-    assert {position.bytes_total for position in seen} == {total}
-    assert all(a.bytes_read <= b.bytes_read for a, b in pairwise(seen))
-    assert total * 0.9 < seen[-1].bytes_read <= total
-
-
-def test_info_says_which_files_are_one_drive(bag: Recording) -> None:
-    said = CliRunner().invoke(app, ["info", str(bag.mcap.parent), "--json"])
-    lines = [json.loads(line) for line in said.stdout.splitlines()]
-    names = [path.name for path in bag.files]
-    assert [line["file"] for line in lines] == names
-    assert all(line["drive"] == names for line in lines)
-    assert "_0.mcap to" in (text := CliRunner().invoke(app, ["info", *map(str, bag.files[:2])]).stdout)
-    assert "2 files of one drive" in text
-
-
-def test_info_says_what_it_can_before_it_fails_at_a_file(bag: Recording, tmp_path: Path) -> None:
-    copied(bag, tmp_path)[2].write_bytes(b"")
-    said = CliRunner().invoke(app, ["info", str(tmp_path), "--json"])
-    assert said.exit_code == 2
-    assert len(said.stdout.splitlines()) == 12
-    assert "_2.mcap: is empty" in json.loads(said.stdout.splitlines()[-1])["error"]
-
-
 @pytest.mark.long
 def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recording, tmp_path: Path) -> None:
     ordered = drive(tmp_path / "ordered", order="topic")
@@ -223,15 +149,3 @@ def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recordi
     assert recording["sorted"]
     assert recording["displaced"]["/lidar/points"]["messages"] == pytest.approx(60, abs=3)
     assert not any("stored after" in text for text in done.report["warnings"])
-
-
-def test_what_cannot_be_put_in_order_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ordered = drive(tmp_path / "ordered", order="topic")
-    monkeypatch.setattr("edgefirst_ros.sources.mcap.MAX_OPEN_BYTES", 10_000)
-    arguments = ["convert", str(ordered.mcap), "-o", str(tmp_path / "out"), "--strict", "--json"]
-    done = CliRunner().invoke(app, arguments)
-    report = json.loads(done.stdout)
-    assert done.exit_code == 1
-    warning = next(text for text in report["warnings"] if "are stored after later ones" in text)
-    assert re.search(r"of /lidar/points by up to [56]\.\d s", warning)
-    assert not report["recordings"][0]["sorted"]

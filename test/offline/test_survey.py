@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from drives import simulate
 from mcap.reader import make_reader
@@ -19,16 +18,11 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.ncore.store.files import Reading
 from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.model.navigation import Imu
-from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.offline import survey
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.offline.survey import MotionSurvey
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.sources import mcap as chunked
-from edgefirst_ros.sources import order, records
+from edgefirst_ros.sources import records
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.order import BEGINNING
 from edgefirst_ros.timing import clock
 from edgefirst_ros.timing.clock import Boundary
 
@@ -81,7 +75,6 @@ def _rewritten(
 
 
 _in_small_chunks = _rewritten()
-_in_one_chunk = _rewritten(chunk_bytes=100_000_000)
 
 
 def _wrong_sums(path: Path, compression: CompressionType = CompressionType.LZ4) -> None:
@@ -216,47 +209,6 @@ def test_what_memory_cannot_hold_ends_the_search_for_clocks_in_both(
     assert set(written) <= set(first[0])
 
 
-def test_of_other_topics_little_is_read_and_nothing_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = made(tmp_path / "drive", compression="none")
-    ((drive, known),) = open_recordings([recording], CONFIG).drives
-    begin_ns = min(first for first, _ in drive.spans)
-    decoded: Counter[bool] = Counter()
-    original = survey.decoded_for
-
-    def count(rule: Any, raw: RawMessage) -> Any:  # noqa: ANN401 - as it is
-        decoded[raw.receive_ns > begin_ns + 4 * SECOND] += raw.topic not in {"/imu", "/gps"}
-        return original(rule, raw)
-
-    monkeypatch.setattr(survey, "decoded_for", count)
-    motion = MotionSurvey(CONFIG, known)
-    late = Counter[str]()
-    for message in drive.messages(motion.needs):
-        if message.receive_ns > begin_ns + 4 * SECOND and message.topic not in {"/imu", "/gps", "/tf_static"}:
-            late["messages"] += 1
-            late["full"] += len(message.data) > BEGINNING
-        motion.feed(message)
-    assert late["messages"] > 100
-    assert late["full"] == 0
-    assert decoded[False] > 100, "until the clocks are known"
-    assert decoded[True] <= 5, "transforms, which do not begin with their stamp"
-
-
-def test_a_topic_of_which_something_cannot_be_decoded_is_decoded_to_its_end(tmp_path: Path) -> None:
-    recording = made(tmp_path / "drive")
-    ((drive, known),) = open_recordings([recording], CONFIG).drives
-    motion = MotionSurvey(CONFIG, known)
-    lidar = ("/lidar/points", "sensor_msgs/msg/PointCloud2")
-    is_first = True
-    for message in drive.messages():
-        is_bad = is_first and message.topic == lidar[0]
-        is_first &= not is_bad
-        motion.feed(message._replace(data=message.data[:40]) if is_bad else message)
-    assert motion.needs(*lidar)
-    assert not motion.needs("/radar/targets", lidar[1])
-
-
 def test_two_readings_sum_every_chunk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = made(tmp_path / "drive")
     _wrong_sums(recording)
@@ -269,40 +221,3 @@ def test_two_readings_sum_every_chunk_once(tmp_path: Path, monkeypatch: pytest.M
     assert len(both[0]) == 2
     chunks = len(read.summary.chunks)
     assert len(summed) == chunks + len(read.summary.chunks[::5]), "what is wrong is so both times"
-
-
-@pytest.mark.parametrize("damage", [_in_small_chunks, _in_one_chunk])
-def test_disorder_is_looked_for_once(tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch) -> None:
-    recording = made(tmp_path / "drive", order="topic")
-    damage(recording)
-    read = McapRecording(recording)
-    looks: list[int] = []
-    monkeypatch.setattr(chunked, "survey", lambda *given: looks.append(1) or order.survey(*given))
-    both = [[*read.messages()] for _ in range(2)]
-    assert both[0] == both[1]
-    times = [message.receive_ns for message in both[0]]
-    assert times == sorted(times)
-    assert bool(read.displaced) == (damage is _in_small_chunks), "within one chunk nothing is said"
-    assert looks == [1]
-    assert not read.faults
-
-
-@pytest.mark.parametrize("compression", ["lz4", "zstd", "none"])
-def test_messages_that_are_not_wanted_in_full_are_the_same_but_for_their_ends(
-    tmp_path: Path, compression: str
-) -> None:
-    read = McapRecording(made(tmp_path / "drive", seconds=2.0, compression=compression))
-    asked: Counter[str] = Counter()
-
-    def in_full(topic: str, schema: str) -> bool:
-        assert schema.count("/msg/") == 1
-        asked[topic] += 1
-        return topic == "/imu"
-
-    whole = [*read.messages(5)]
-    part = [*read.messages(5, None, in_full)]
-    assert part == [
-        each if each.topic == "/imu" else each._replace(data=each.data[:BEGINNING]) for each in whole
-    ]
-    assert asked["/imu"] == sum(each.topic == "/imu" for each in whole) > 50
-    assert np.mean([len(each.data) for each in whole]) > 5 * BEGINNING

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from drives import simulate, simulated
-from s3server import S3Server
 
-from edgefirst_ros.model.errors import RecordingNotFound
 from edgefirst_ros.offline.drives import FOREIGN, HIDDEN, LINKED, UNFINISHED
 from edgefirst_ros.offline.inputs import FoundDrives, find_drive_files
 from edgefirst_ros.simulation import DriveOptions
@@ -58,24 +56,6 @@ def test_folders_are_searched_with_all_below(week: Path) -> None:
     assert all(part.version == str(Path(str(part.path)).stat().st_mtime_ns) for part in parts)
 
 
-def test_a_prefix_gives_what_the_folder_does(week: Path, s3: S3Server, bucket: str) -> None:
-    obstore = pytest.importorskip("obstore")
-    store = obstore.store.from_url(bucket)
-    for file in sorted(week.rglob("*")):
-        if file.is_file():
-            obstore.put(store, f"drives/{file.relative_to(week)}", file)
-    found = find_drive_files([f"{bucket}/drives/"])
-    assert shown(found) == expected()
-    assert found.left_out == {HIDDEN: 2, UNFINISHED: 1, FOREIGN: 1}
-    assert found.drives[-1].notes == find_drive_files([week]).drives[-1].notes
-    tags = {part.version for drive in found.drives for part in drive.parts}
-    assert all(tag.startswith('"') for tag in tags)
-    named = find_drive_files([str(part.path) for part in reversed(found.drives[-1].parts)])
-    assert [(part.size, part.version) for drive in named.drives for part in drive.parts] == [
-        (part.size, part.version) for part in found.drives[-1].parts
-    ]
-
-
 def test_files_given_twice_are_one(week: Path) -> None:
     assert shown(find_drive_files([week / "tuesday.mcap", week])) == [["tuesday.mcap"], *expected()[1:]]
 
@@ -86,9 +66,3 @@ def test_links_to_folders_are_not_followed(week: Path, tmp_path: Path) -> None:
     found = find_drive_files([tmp_path])
     assert shown(found) == [["tuesday.mcap"]]
     assert found.left_out == {LINKED: 1}
-
-
-def test_a_folder_without_recordings_says_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "drive.mcap.part").touch()
-    with pytest.raises(RecordingNotFound, match=r"holds no recordings \(\.mcap, .*1 unfinished"):
-        find_drive_files([tmp_path])

@@ -91,14 +91,6 @@ def test_every_file_is_the_same_for_any_workers(
     assert found == expected
 
 
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("chosen", [{"keyframes": True}, {"rate_hz": 2.0}], ids=str)
-def test_a_selection_is_the_same_too(tmp_path: Path, chosen: dict[str, Any]) -> None:
-    for name, in_processes in (("threads", False), ("processes", True)):
-        converted("h264", tmp_path / name, 2, in_processes=in_processes, **chosen)
-    assert digests(tmp_path / "threads") == digests(tmp_path / "processes")
-
-
 def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,18 +49,6 @@ print(len([first for first in found if int(first, 16) % (64 << 20) == 0]))
 barrier.wait()
 """
 
-SCATTERED = """
-import re, sys
-from pathlib import Path
-from edgefirst_ros.pipeline.processes import give_back_memory, keep_freed_memory
-keep_freed_memory()
-blocks = [bytearray(20_000) for _ in range(4000)]
-del blocks[::2], blocks[1::2], blocks[::2]  # what is left lies between what was freed
-if sys.argv[1] == "given back":
-    give_back_memory()
-print(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
-"""
-
 
 def taken(how: str) -> int:
     """Pages that the system had to hand out for 20 pictures, one after the other, each copied once."""
@@ -81,8 +69,3 @@ def test_a_picture_takes_the_memory_of_the_one_before() -> None:
 def test_threads_share_their_memory() -> None:
     """What one has freed is there for the next, however many there were."""
     assert told(THREADS, "kept") <= ARENAS < told(THREADS, "given back")
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries keep memory in other ways")
-def test_memory_between_what_is_in_use_is_given_back() -> None:
-    assert told(SCATTERED, "given back") < told(SCATTERED, "kept") - 30_000

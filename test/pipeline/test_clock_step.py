@@ -68,16 +68,6 @@ def test_a_step_begins_a_sequence_that_keeps_the_calibration() -> None:
         assert sample.calibration.camera_info is not None
 
 
-@pytest.mark.parametrize("topic", ONCE)
-def test_another_recording_knows_nothing_of_the_one_before(topic: str) -> None:
-    whole = spliced(SMALL)
-    bare = [m for m in spliced(SMALL, SMALL)[len(whole) :] if m.topic not in ONCE]
-    _, samples = samples_of(whole, bare)
-    last = samples[-1].calibration
-    assert samples[10].calibration.transforms
-    assert not last.transforms if topic == "/tf_static" else last.camera_info is None
-
-
 def simulated(message: RawMessage, first_ns: int) -> RawMessage:
     """A message of a simulation that begins at 0.2 s."""
     return moved(message, 200_000_000 - first_ns)
@@ -113,37 +103,6 @@ def test_a_simulation_that_is_reset_is_another_sequence_and_loses_nothing(calibr
     assert len(after) == sum(m.topic == "/camera/h264" for m in once)
     reasons = pipeline.report()["topics"]["/camera/h264"].get("reasons", {})
     assert reasons.keys() <= {"written"}
-
-
-def test_what_is_late_before_a_reset_is_no_sequence_of_its_own() -> None:
-    """A busy receiver: what came last before the reset came later than is usual."""
-    drive = [m for m in spliced(SMALL, SMALL) if m.topic not in ONCE]
-    once = [simulated(m, drive[0].receive_ns) for m in drive]
-    ends_ns = once[-1].receive_ns
-    late = [
-        m if m.receive_ns < ends_ns - 400_000_000 else m._replace(receive_ns=m.receive_ns + 250_000_000)
-        for m in once
-    ]
-    pipeline, samples = samples_of([*late, *once])
-    assert pipeline.notes == ["new sequence: the receiver's clock was set back"]
-    assert len(samples) == 2 * sum(m.topic == "/camera/h264" for m in once)
-
-
-def test_what_comes_after_a_reset_and_is_of_before_costs_nothing_else() -> None:
-    """The last message of a simulation is delivered when its clock begins anew."""
-    drive = [m for m in spliced(SMALL, SMALL) if m.topic not in ONCE]
-    once = [simulated(m, drive[0].receive_ns) for m in drive]
-    last = next(m for m in reversed(once) if m.topic == "/gps")
-    rest = [m for m in once if m is not last]
-    late = last._replace(receive_ns=100_000_000, publish_ns=100_000_000)
-    pipeline, samples = samples_of([*rest, late, *rest])
-    before, after = (
-        sorted(s.time_ns for s in samples if s.sequence.name == run.name) for run in pipeline.sequences
-    )
-    assert before == after
-    assert len(after) == sum(m.topic == "/camera/h264" for m in once)
-    refused = pipeline.report()["topics"]["/gps"]["reasons"]["refused"]
-    assert refused["stamp is in the future"] == 1
 
 
 def test_a_step_below_a_second_pairs_nothing_wrong() -> None:

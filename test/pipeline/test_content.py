@@ -11,9 +11,8 @@ from PIL import Image
 
 from edgefirst_ros.model.camera import Codec, CompressedImage
 from edgefirst_ros.model.detection import Box, Detections
-from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.pointcloud import PointCloud
-from edgefirst_ros.model.sample import Look
 from edgefirst_ros.pipeline.content import MOST_BINS, MOST_SPELLS, Profile, SpellCounter, StreamContent
 from edgefirst_ros.report.content import Condition
 from edgefirst_ros.simulation.camera import access_units
@@ -51,25 +50,6 @@ class TestFrozen:
             content.message(n * S // 10, CompressedImage("jpeg", b"picture %05d" % shown))
         assert spans(content, Condition.FROZEN) == [(3.0, 7.0)]
 
-    def test_one_that_goes_on_ends_with_its_last_message(self) -> None:
-        content = StreamContent()
-        for n in range(50):
-            content.message(n * S // 10, CompressedImage("jpeg", b"picture %05d" % min(n, 20)))
-        assert spans(content, Condition.FROZEN) == [(2.0, 4.9)]
-        assert content.current() == {"frozen": (2 * S, round(4.9 * S))}
-
-    def test_a_hole_ends_it(self) -> None:
-        content = StreamContent()
-        for n in (*range(20), *range(200, 220)):
-            content.message(n * S // 10, CompressedImage("jpeg", b"same"))
-        assert spans(content, Condition.FROZEN) == [(0.0, 1.9), (20.0, 21.9)]
-
-    def test_twice_the_same_is_nothing(self) -> None:
-        content = StreamContent()
-        for n in range(100):
-            content.message(n * S, CompressedImage("jpeg", b"picture %05d" % (n // 2)))
-        assert content.summary()["spells"] == {}
-
     def test_a_cloud(self) -> None:
         content, kept = StreamContent(), around()
         for n in range(60):
@@ -86,31 +66,6 @@ class TestFrozen:
         found = content.summary()["profile"]
         assert found["means"]["acceleration_spread"][0] == pytest.approx(1.0, rel=0.4)
         assert found["means"]["acceleration_spread"][3] == 0
-
-    def test_fixes_that_are_held_at_a_light_are_not(self) -> None:
-        for held, expected in ((80, []), (300, [(5.0, 35.0)])):
-            content = StreamContent()
-            for n in range(50 + held + 50):
-                place = 50.0 if n < 50 or n >= 50 + held else 0.0
-                content.message(n * S // 10, NavSatFix(0, 48.0 + (place and n * 1e-6), 11.0, 400.0, None))
-            assert spans(content, Condition.FROZEN) == expected
-
-    def test_video_by_the_look_of_its_pictures_in_whatever_order_they_are_made(self) -> None:
-        content = StreamContent()
-        # A key frame codes the same picture anew, and by 4 levels otherwise.
-        levels = [140 + 4 * (n % 10 == 0) if 20 <= n < 50 else 7 * n % 250 for n in range(80)]
-        looks = [Look(90, 40, 3, 0, 1, n, bytes([level])) for n, level in enumerate(levels)]
-        slots = [content.expect(n * S // 10) for n in range(80)]
-        for n in RNG.permutation(80):
-            content.look(slots[n], looks[n], moving=True)
-        assert spans(content, Condition.STILL) == [(2.0, 5.0)]
-
-    def test_pictures_that_could_not_be_made_hold_nothing_up(self) -> None:
-        content = StreamContent()
-        slots = [content.expect(n * S // 10) for n in range(40)]
-        for n, slot in enumerate(slots):
-            content.look(slot, None if n % 7 == 0 else Look(0, 0, 0, 1, 0, 5), moving=True)
-        assert spans(content, Condition.BLACK) == [(0.1, 3.9)]
 
 
 class TestPictures:
@@ -169,24 +124,11 @@ class TestClouds:
             content.message(n * S // 10, cloud(around(zeros=0.5)))
         assert spans(content, Condition.ZERO_POINTS) == [(0.0, 2.9)]
 
-    def test_rows_and_columns_have_zeros_for_rays_that_met_nothing(self) -> None:
-        content = StreamContent()
-        for n in range(30):
-            content.message(n * S // 10, cloud(around(zeros=0.55), height=8))
-        assert content.summary()["spells"] == {}
-
     def test_directions_that_are_covered(self) -> None:
         content = StreamContent()
         for n in range(100):
             content.message(n * S // 10, cloud(around(sectors=0.4 if n >= 60 else 1.0)))
         assert spans(content, Condition.EMPTY_SECTORS) == [(6.0, 9.9)]
-
-    def test_a_sensor_that_looks_ahead_has_no_others(self) -> None:
-        content = StreamContent()
-        measures = [content.message(n * S // 10, cloud(around(sectors=0.3))) for n in range(50)]
-        assert content.summary()["spells"] == {}
-        assert measures[0]["points"] == 2000
-        assert 10 <= measures[0]["sectors"] <= 12
 
 
 def test_what_is_kept_of_a_long_drive_is_bounded() -> None:
@@ -242,10 +184,3 @@ class TestBoxes:
             off = 20 <= n < 40
             content.message(n * S // 10, boxes(*[place if off else (0.5, 0.5, 0.1, 0.1)] * 3))
         assert spans(content, Condition.OFF_PICTURE) == [(2, 4)]
-
-    def test_those_at_its_edges_are_on_it_and_none_are_nothing(self) -> None:
-        content = StreamContent()
-        edges = [(0.0, 1.0, 0.2, 0.2), (1.02, 0.5, 0.1, 1.0), (0.5, 0.5, 1.1, 1.0), (9.0, 9.0, 1.0, 1.0)]
-        for n in range(60):
-            content.message(n * S // 10, boxes(*edges) if n % 2 else boxes())
-        assert not spans(content, Condition.OFF_PICTURE)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.navigation import Odometry
-from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Datum, Measurement
 from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.model.urdf import RobotDescription
@@ -24,9 +23,6 @@ from edgefirst_ros.pipeline.context import (
     SampleContext,
     calibration_context,
 )
-from edgefirst_ros.pipeline.mounts import mounts as mounts_of
-from edgefirst_ros.pipeline.mounts import without_rig
-from edgefirst_ros.timing.gaps import StreamStats
 
 CONFIG = build_config({"ego": {"smoothing": "lag"}})
 NAN = float("nan")
@@ -72,44 +68,6 @@ def test_transforms_count_before_a_description_whichever_comes_first() -> None:
     assert [*here.moved] == ["lidar"]
 
 
-def test_a_description_that_changes_is_taken_and_makes_no_circle() -> None:
-    here = context()
-    here.learn(measured(described(("base_link", "camera", 1.0)), name="tf"))
-    here.learn(measured(described(("base_link", "camera", 2.0), ("camera", "base_link", 1.0)), name="tf"))
-    assert {child: t.translation_m[0] for child, t in here.calibration.transforms.items()} == {"camera": 2.0}
-
-
-def test_how_far_a_frame_moved_is_known_and_odometrys_frames_do_not_count() -> None:
-    """Which are those that carry the rig; a place that was corrected once is no mount that moves."""
-    here = context()
-    for step in (0.0, 0.3, -0.1, 0.2):
-        here.learn(measured(mounts(("odom", "base_link", 9 * step), ("base_link", "arm", step)), name="tf"))
-    here.learn(measured(mounts(("arm", "lidar", 1.0), ("base_link", "camera", 1.0)), name="tf"))
-    here.learn(measured(mounts(("base_link", "camera", 2.0)), name="tf"))
-    placed = here.calibration.transforms
-    moved = without_rig(here.moved, placed, "/base_link")
-    assert moved.keys() == {"arm", "camera"}
-    assert moved["arm"].said.startswith(
-        "arm moved by up to 0.3 m and 0 degrees in base_link, in 3 steps; each"
-    )
-    assert moved["camera"].said.startswith("camera moved by 1 m and 0 degrees in base_link; the newest")
-    streams = [
-        StreamStats("/points", frame_id="lidar", role="lidar_points"),
-        StreamStats("/image", frame_id="camera", role="camera"),
-        StreamStats("/imu", frame_id="arm", role="imu"),
-    ]
-    assert [*mounts_of(moved, placed, streams)] == [
-        {
-            "frame": "arm",
-            "parent": "base_link",
-            "moved_m": 0.3,
-            "turned_deg": 0.0,
-            "held": 0,
-            "topics": ["/points"],
-        }
-    ]
-
-
 def odometry(x_m: float) -> Odometry:
     return Odometry("base_link", (x_m, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (NAN,) * 3, (NAN,) * 3)
 
@@ -135,18 +93,6 @@ def test_a_calibration_of_another_size_waits_for_pictures_of_that_size() -> None
     fitting = here.calibration_for((1280, 640), []).camera_info
     assert fitting is not None
     assert fitting.width == 1280
-
-
-def test_each_radar_has_its_own_settings() -> None:
-    here = context()
-    front, rear = (RadarInfo("medium", sweep, "off", "high", cube=True) for sweep in ("short", "long"))
-    assert here.calibration_of_radar("front").radar_info is None
-    here.learn(measured(front, name="radar_info"), "front")
-    assert here.calibration_of_radar("front") is here.calibration
-    assert here.calibration_of_radar("rear").radar_info is None
-    here.learn(measured(rear, name="radar_info"), "rear")
-    found = {name: here.calibration_of_radar(name).radar_info for name in ("front", "rear", "side")}
-    assert found == {"front": front, "rear": rear, "side": None}
 
 
 def test_transforms_add_up_and_a_change_is_told_once() -> None:
@@ -246,24 +192,3 @@ class TestRectified:
                 (self.P[:, :3].tolist(), ()) if expected else (sent.k.tolist(), sent.d)
             )
             assert len(found.told) == expected
-
-    def test_of_one_that_says_so_itself_or_has_no_p_nothing_changes(self) -> None:
-        config = build_config({"topics": {"camera": {"topic": "camera/image_rect"}}})
-        none = np.zeros((3, 4))
-        for sent in (info(160, 100.0), replace(info(160, 100.0), d=(0.1, 0.0, 0.0, 0.0), p=none)):
-            found = calibration_context(config, "camera")
-            found.learn(measured(sent), "camera")
-            assert found.calibration.camera_info is sent
-            assert not found.told
-
-    def test_one_of_another_size_is_of_rectified_pictures_too(self) -> None:
-        config = build_config({"topics": {"camera": {"topic": "camera/image_rect"}}})
-        found = calibration_context(config, "camera")
-        found.picture = (160, 80)
-        for width in (160, 320):
-            found.learn(measured(replace(info(width, 100.0), p=self.P)), "camera")
-        later = replace(info(80, 100.0), p=self.P)
-        for size, coming in (((320, 160), []), ((80, 40), [measured(later)])):
-            fitting = found.calibration_for(size, coming).camera_info
-            assert fitting is not None
-            assert (fitting.width, fitting.k.tolist()) == (size[0], self.P[:, :3].tolist())

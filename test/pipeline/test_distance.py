@@ -59,14 +59,6 @@ def test_noise_at_a_standstill_is_no_way(sigma_m: float) -> None:
     assert driven_m(places, sigma_m=sigma_m) == 0
 
 
-def test_jumps_of_the_estimate_are_no_way() -> None:
-    there = circle(1e5, 100.0)
-    jumped = [*there, *((x + 300.0, y) for x, y in there)]
-    assert driven_m(jumped) == pytest.approx(200, abs=12)
-    origins = iter([None] * len(there) + [ORIGIN] * len(there))
-    assert driven_m([*there, *there], origins=origins) == pytest.approx(200, abs=12)
-
-
 def test_unknown_positions_are_passed_over() -> None:
     way = circle(1e5, 100.0)
     holes = [None if 50 < n < 150 else place for n, place in enumerate(way)]

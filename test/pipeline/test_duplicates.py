@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import av
 import numpy as np
@@ -17,8 +16,6 @@ import pytest
 from drives import simulate
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
-from hypothesis import given
-from hypothesis import strategies as st
 from places import contents
 from test_ledger import FORMATS, TINY, converted, pictures_in, stamp_ns
 from written import burnt_in_number
@@ -28,10 +25,8 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.pipeline import duplicates
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.video.bitstream import Content
 
 CAMERA = "/camera/h264"
 SENSORS = ("camera/h264", "radar/targets", "radar/cube", "lidar/points", "model/output", "imu", "gps")
@@ -99,27 +94,6 @@ def test_frames_with_the_stamp_of_the_one_before_cost_themselves_alone(tmp_path:
     assert sorted(numbers(files)) == [n for n in range(30) if n not in truth]
 
 
-def test_duplicates_do_not_hide_what_never_arrived(tmp_path: Path) -> None:
-    content = drive(tmp_path / "drive")
-    lidar = [m for m in content if m.topic == "/lidar/points"]
-    lost = [m.arrival for m in (lidar[15], lidar[20], lidar[27])]
-    kept = [m for m in content if m.arrival not in lost]
-    again = [m._replace(receive_ns=m.receive_ns + 5_000_000) for m in kept if m.topic == "/lidar/points"]
-    report, _ = converted(tmp_path / "c", in_order([*kept, *again]), ["edgefirst"])
-    account = report["topics"]["/lidar/points"]
-    assert (account["refused"], account["lost_upstream"]) == (len(again), 3)
-
-
-@pytest.mark.parametrize("bframes", [0, 2])
-def test_a_video_packet_twice_is_decoded_once(tmp_path: Path, bframes: int) -> None:
-    content = drive(tmp_path / "drive", bframes=bframes)
-    _, files = converted(tmp_path / "once", content, ["edgefirst"])
-    again = [m._replace(receive_ns=m.receive_ns + 40_000_000) for m in content if m.topic == CAMERA]
-    twice, same = converted(tmp_path / "twice", in_order([*content, *again]), ["edgefirst"])
-    assert same == files
-    assert twice["topics"][CAMERA]["reasons"]["refused"] == {Reason.SAME_MESSAGE: 20}
-
-
 def restamped(message: RawMessage, stamp_ns: int) -> RawMessage:
     """The message with another stamp at the head of its data."""
     stamp = (stamp_ns // 10**9).to_bytes(4, "little") + (stamp_ns % 10**9).to_bytes(4, "little")
@@ -147,36 +121,6 @@ def test_other_content_with_the_stamp_of_the_one_before_is_refused(tmp_path: Pat
     assert account["reasons"]["refused"] == {Reason.SAME_STAMP: 1}
     assert account["written"] <= len(of_topic) - 1
     assert report["samples"] == pictures_in(files) >= 18
-
-
-def test_bunches_of_one_stamp_and_stamps_that_stand_still_are_no_duplicates(tmp_path: Path) -> None:
-    content = drive(tmp_path / "drive")
-    imu = [m for m in content if m.topic == "/imu"]
-    for number, message in enumerate(content):
-        if message.topic == "/imu":
-            content[number] = restamped(message, stamp_ns(imu[imu.index(message) // 5 * 5]))
-        elif message.topic == "/lidar/points":
-            content[number] = restamped(message, 17 * 10**9)
-    report, _ = converted(tmp_path / "c", content)
-    for topic in ("/imu", "/lidar/points", "/camera/info", "/tf_static"):
-        assert report["topics"][topic]["refused"] == 0, topic
-    assert Reason.SAME_EPOCH in report["topics"]["/gps"]["reasons"]["refused"]
-
-
-def test_frames_closer_than_a_format_can_tell_apart_cost_that_format_one(tmp_path: Path) -> None:
-    """NCore's times are microseconds, where EdgeFirst and L5Kit have nanoseconds."""
-    content = drive(tmp_path / "drive", jpeg=True)
-    pictures = [m for m in content if m.topic == "/camera/jpeg"]
-    near_ns = stamp_ns(pictures[1]) // 1000 * 1000 + 100
-    for picture, at_ns in ((pictures[1], near_ns), (pictures[2], near_ns + 500)):
-        content[content.index(picture)] = restamped(picture, at_ns)
-    report, files = converted(tmp_path / "c", content)
-    assert report["topics"]["/camera/jpeg"]["written_to"] == {"edgefirst": 20, "ncore": 19}
-    assert report["samples"] == pictures_in(files) == 20
-    report, _ = converted(tmp_path / "alone", content, ["ncore"])
-    account = report["topics"]["/camera/jpeg"]
-    assert (account["written"], account["reasons"]) == (19, {"refused": {"same time as the one before": 1}})
-    assert (report["samples"], report["sequences"][0]["unusable"]) == (19, 1)
 
 
 def test_live_refuses_duplicates_as_well(tmp_path: Path) -> None:
@@ -293,33 +237,3 @@ def sliced_video(codec: str, bframes: int) -> list[tuple[int, list[bytes]]]:
         assert len(groups) == 2, "the encoder made no two slices"
         result.append((int(coded.pts or 0), groups))
     return result
-
-
-class Plain:
-    """What ``_Recent`` does, as plainly as can be: (key, digests) in order of arrival."""
-
-    def __init__(self) -> None:
-        self.kept: list[tuple[tuple[int, Content], list[int]]] = []
-        self.newest_ns = 0
-
-    def add(self, time_ns: int, content: Content, digest: int) -> int | None:
-        self.newest_ns = max(self.newest_ns, time_ns)
-        if (time_ns, content) not in dict(self.kept):
-            self.kept.append(((time_ns, content), []))
-        while self.kept and (len(self.kept) > 4 or self.kept[0][0][0] < self.newest_ns - 10):
-            self.kept.pop(0)
-        seen = dict(self.kept).get((time_ns, content), [])
-        if digest in seen:
-            return None
-        seen.append(digest)
-        return len(seen) - 1
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(Content), st.integers(0, 2)), max_size=40))
-def test_what_came_before_is_known_as_far_as_it_is_kept(
-    messages: list[tuple[int, Content, int]],
-) -> None:
-    with patch.multiple(duplicates, KEPT=4, KEPT_NS=10):
-        recent, plain = duplicates._Recent(), Plain()
-        for number, message in enumerate(messages):
-            assert recent.add(*message) == plain.add(*message), number

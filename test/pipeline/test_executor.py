@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-import weakref
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
 from edgefirst_ros.formats.format import Written
-from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain, gather
+from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter, chain
 
 
 @pytest.fixture
@@ -67,18 +63,6 @@ def test_a_writer_ends_although_the_pool_was_shut_down_under_it(
     assert isinstance(writer.failure, CancelledError)
 
 
-def test_a_cancelled_source_cancels_what_hangs_on_it(
-    busy: tuple[ThreadPoolExecutor, threading.Event],
-) -> None:
-    pool, gate = busy
-    source = pool.submit(int)
-    chained, gathered = chain(pool, source, lambda v: v), gather([done(1), source])
-    pool.shutdown(wait=False, cancel_futures=True)
-    gate.set()
-    assert isinstance(chained.exception(5), CancelledError)
-    assert isinstance(gathered.exception(5), CancelledError)
-
-
 class Gatherer:
     """Gathers until it is told to begin, which makes room."""
 
@@ -109,19 +93,6 @@ def test_while_somebody_gathers_twice_as_much_may_be_under_way() -> None:
     assert gatherer.flushed == 2
 
 
-def test_after_gathering_there_is_room_again_or_all_is_begun_and_waited_for() -> None:
-    backlog = Backlog(items=3)
-    gatherer = backlog.gatherer = Gatherer(backlog)
-    backlog.enter(0)
-    backlog.settle()
-    assert not gatherer.flushed
-    for _ in range(4):
-        backlog.enter(0)
-    backlog.settle()
-    assert gatherer.flushed == 1
-    assert not backlog._count
-
-
 def test_what_is_under_way_is_limited_in_bytes_as_well() -> None:
     backlog = Backlog(items=10, most_bytes=100)
     backlog.enter(60)
@@ -138,57 +109,3 @@ def test_what_is_under_way_is_limited_in_bytes_as_well() -> None:
     assert entered.wait(60)
     backlog.leave(60)
     backlog.enter(1_000)  # one item is let through, however large it is
-
-
-def test_the_sources_of_what_was_gathered_are_freed_at_once() -> None:
-    class Picture:
-        pass
-
-    sources: list[Future[Picture]] = [Future() for _ in range(4)]
-    gathered = gather(sources)
-    pictures = [Picture() for _ in sources]
-    gone = [weakref.ref(picture) for picture in pictures]
-    for source, picture in zip(sources, pictures, strict=True):
-        source.set_result(picture)
-    assert len(gathered.result()) == 4
-    with without_collector():
-        del source, picture, pictures, sources, gathered
-        assert [each() for each in gone] == [None] * 4
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def test_one_slow_item_is_not_taken_for_all_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sequences begin with files that are made; a disk flushes its cache now and then."""
-    now_s = 0.0
-    monkeypatch.setattr("edgefirst_ros.pipeline.executor.time.monotonic", lambda: now_s)
-
-    def write(took_ms: int) -> Written:
-        nonlocal now_s
-        now_s += took_ms / 1000
-        return Written()
-
-    def thought_ms(*took_ms: int) -> float:
-        """How long an item takes, as it is thought to after these."""
-        writer: OrderedWriter[int] = OrderedWriter("slow", write, Backlog(1000))
-        for each_ms in (0, *took_ms):
-            writer.submit(Task(done(each_ms)))
-        reached, waiting = threading.Event(), Future[int]()
-        writer.call(reached.set)
-        reached.wait()
-        writer.submit(Task(waiting))
-        found_s = writer.backlog_s
-        waiting.set_result(0)
-        writer.join()
-        return 1000 * found_s
-
-    assert thought_ms(*[10] * 50, 1000) < 20
-    assert thought_ms(*[10] * 50, *[100] * 20) > 90

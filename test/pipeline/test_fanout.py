@@ -10,20 +10,19 @@ import threading
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from envelopes import INFO, Keeper, Post
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zenoh_loopback import await_condition
 
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.formats.format import LeftOut, NoPlace, Written
 from edgefirst_ros.model.errors import DecodeError, OutputBusy, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Role, Sample, SequenceInfo
-from edgefirst_ros.pipeline.delivery import Delivery, State, Turn
+from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import Outcome
@@ -148,15 +147,6 @@ def test_what_a_format_says_of_a_message_is_its_stage(
     assert [each.kind for each in run.outcomes] == [outcome]
 
 
-def test_the_furthest_of_several_formats_counts() -> None:
-    left_out = Written(left_out=LeftOut("unusable", "no pose"), items=0)
-    run = Run(Keeper("one", lambda _: left_out), Keeper("other", lambda _: Written()))
-    camera, _ = run.send(0)
-    run.end()
-    assert reasons(run, camera.topic) == {"unpaired": {"no pose": 1}}
-    assert run.outcomes == [Outcome("sample")], "one output has it"
-
-
 def test_a_format_without_time_sheds_and_the_other_still_gets_the_sample() -> None:
     one, other = Keeper("one"), Keeper("other")
     run = Run(one, other)
@@ -184,17 +174,6 @@ def test_a_writer_that_fails_is_raised_and_what_follows_is_dropped() -> None:
         run.fanout.raise_failure()
     assert run.post.ledger.totals["written"] == 2
     assert reasons(run, "/lidar/points")["dropped"] == {"disk full": 2}
-
-
-def test_without_any_format_samples_are_counted_all_the_same() -> None:
-    run = Run()
-    image: Future[CameraImage] = Future()
-    run.send(0)
-    run.send(1, image=image)
-    image.set_exception(DecodeError("damaged"))
-    run.end()
-    assert run.outcomes == [Outcome("sample"), Outcome("unusable", "damaged")]
-    assert run.fanout.samples == 1
 
 
 class Choosy(Keeper):
@@ -246,21 +225,6 @@ def test_an_error_of_the_disk_while_preparing_ends_the_run() -> None:
         run.fanout.raise_failure()
 
 
-@pytest.mark.guarded
-def test_a_picture_that_raises_whatever_costs_its_sample() -> None:
-    writer = Keeper()
-    run = Run(writer)
-    broken: Future[CameraImage] = Future()
-    broken.set_exception(ZeroDivisionError())
-    camera, lidar = run.send(0, image=broken)
-    run.send(1)
-    run.end()
-    assert [sample.frame for sample in writer.samples] == [1]
-    reason = "making the picture failed: ZeroDivisionError"
-    assert reasons(run, camera.topic)["dropped"] == {reason: 1}
-    assert sum(reasons(run, lidar.topic)["unpaired"].values()) == 1
-
-
 class Contended(Keeper):
     """A format whose output one run at a time may have; the first to ask gets it."""
 
@@ -310,45 +274,6 @@ def test_messages_are_freed_as_soon_as_their_sample_is_written() -> None:
         gc.enable()
 
 
-class Holding(Keeper):
-    """Prepares when it may, and holds what it writes back."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may_prepare = threading.Event()
-        self.held: list[Future[Written]] = []
-
-    def prepare(self, sample: Sample) -> Sample:
-        self.may_prepare.wait(30)
-        return sample
-
-    def write(self, prepared: Sample) -> Any:  # noqa: ANN401 - as a format may
-        written = super().write(prepared)
-        self.held.append(Future())
-        self.held[-1].set_running_or_notify_cancel()
-        return self.held[-1] if written.items else written
-
-
-def test_an_item_says_where_it_is_on_its_way_to_a_writer() -> None:
-    writer, image, turns = Holding(), Future[CameraImage](), list[Turn[Sample]]()
-    run = Run(writer)
-    (_, thread), *_ = run.fanout._samplers
-    submit = thread.submit
-    thread.submit = lambda turn: (turns.append(turn), submit(turn))[1]  # type: ignore[method-assign, assignment]
-    run.send(0, image=image)
-    assert [turn.state for turn in turns] == [State.PICTURE]
-    image.set_result(PICTURE)
-    assert turns[0].state is State.PREPARING
-    writer.may_prepare.set()
-    turns[0].prepared.result(30)
-    await_condition("it to be held", lambda: turns[0].state is State.HELD)
-    assert run.outcomes == []
-    writer.held[0].set_result(Written({"/camera/h264": 1}))
-    assert turns[0].state is State.SETTLED
-    assert run.outcomes == [Outcome("sample")]
-    run.end()
-
-
 @pytest.mark.parametrize(
     ("left_out", "in_all"),
     [
@@ -368,20 +293,6 @@ def test_a_sample_counts_as_written_once_every_format_has_it(left_out: LeftOut |
     run.end()
     assert run.fanout.samples == len(run.committed) == 3
     assert (run.fanout.mark.samples, run.fanout.mark.time_ns) == (in_all, times[-1])
-
-
-def test_a_sample_does_not_count_as_written_where_a_format_has_failed() -> None:
-    def failing(sample: Sample) -> Written | None:
-        if sample.frame:
-            raise WriteError("disk full")
-        return None
-
-    run = Run(Keeper("one"), Keeper("other", failing))
-    for number in range(3):
-        run.send(number)
-    run.end()
-    assert run.fanout.samples == 3
-    assert run.fanout.mark.samples == 1
 
 
 class Slow(Keeper):

@@ -17,7 +17,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.model.reasons import Code, Severity
+from edgefirst_ros.model.reasons import Code
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.inputs import open_recordings
 
@@ -39,36 +39,6 @@ def hints(topics: dict[str, Any], there: dict[str, str], **more: Any) -> dict[Ro
     found = [each for each in absences(config, routes, accounts) if each.code in MEANT]
     roles = {rule.topic: rule.role for rule in config.topics.values()}
     return {roles[each.topics[0]]: each.text for each in found}
-
-
-def test_the_raw_picture_is_there_where_the_compressed_one_is_configured() -> None:
-    assert hints(
-        {"camera": CAMERA}, {"/camera/image_raw": IMAGE, "/camera/camera_info2": "std_msgs/msg/Empty"}
-    ) == {Role.CAMERA: f"/camera/image_raw ({IMAGE}) is there; topics.camera.topic is {CAMERA['topic']}"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "driver"),
-    [
-        ("velodyne_msgs/msg/VelodyneScan", "velodyne_pointcloud"),
-        ("velodyne_msgs/VelodyneScan", "velodyne_pointcloud"),
-        ("ouster_ros/msg/PacketMsg", "ouster_ros"),
-        ("ouster_sensor_msgs/msg/PacketMsg", "ouster_ros"),
-        ("ouster_msgs/msg/PacketMsg", "ros2_ouster"),
-        ("hesai_ros_driver/msg/UdpFrame", "hesai_ros_driver"),
-        ("pandar_msgs/msg/PandarScan", "nebula_ros"),
-        ("rslidar_msg/msg/RslidarPacket", "rslidar_sdk"),
-    ],
-)
-def test_raw_packets_of_a_lidar_are_named_with_what_makes_clouds_of_them(kind: str, driver: str) -> None:
-    (text,) = hints({}, {"/sensor/packets": kind}).values()
-    assert text.startswith("/sensor/packets has a lidar's raw packets")
-    assert f"run {driver} on them" in text
-
-
-def test_points_in_a_makers_own_message_are_named_with_what_sends_usual_ones() -> None:
-    (text,) = hints({}, {"/livox/lidar": "livox_ros_driver2/msg/CustomMsg"}).values()
-    assert text.startswith("/livox/lidar has points in a message of the lidar's maker: run livox_ros_driver2")
 
 
 @pytest.mark.parametrize(
@@ -99,35 +69,6 @@ def test_what_a_role_may_be_called_instead(
     assert hints({"camera": {"topic": "/map"}, **configured}, there).get(Role.LIDAR_POINTS) == text
 
 
-def test_a_role_that_nobody_asked_for_gets_a_hint_only_where_there_is_no_doubt() -> None:
-    there = {
-        "/cam/h264": JPEG,
-        "/imu/data": "sensor_msgs/msg/Imu",
-        "/velodyne": CLOUD,
-        "/lidar/points_raw": CLOUD,
-    }
-    found = hints({"camera": {"topic": "/cam/h264"}}, there)
-    assert set(found) == {Role.IMU, Role.LIDAR_POINTS}
-    assert found[Role.LIDAR_POINTS].startswith("/lidar/points_raw (")
-
-
-def test_another_prefix_is_named() -> None:
-    found = hints({}, {"maivin-1/imu": "sensor_msgs/msg/Imu"}, prefix="maivin-2")
-    assert found[Role.IMU].endswith("topics.imu.topic is imu, and prefix is 'maivin-2', not 'maivin-1'")
-
-
-def test_what_a_publisher_cannot_give_is_said() -> None:
-    trouble = "offers BEST_EFFORT where RELIABLE is asked for"
-    config = build_config({"topics": {"camera": CAMERA}})
-    around = [ExistingTopic(CAMERA["topic"], JPEG, trouble)]
-    found = absences(config, TopicMap(config, ""), {}, around)
-    assert [(each.code, each.severity) for each in found] == [
-        (Code.UNUSABLE, Severity.ERROR),
-        (Code.NO_REFERENCE, Severity.WARNING),
-    ]
-    assert trouble in found[0].text
-
-
 @pytest.mark.parametrize(
     ("reference", "is_lost"),
     [("camera", True), ("lidar/points", False), ("lidar_points", False), ("radar_targets", True)],
@@ -156,18 +97,6 @@ def test_a_recording_without_the_reference_is_refused_with_what_may_be_meant(tmp
         ConfigError, match=r"/front/video \(foxglove_msgs/msg/CompressedVideo\) is there; topics"
     ):
         open_recordings([path], config)
-
-
-def test_converting_and_looking_name_the_lidar_under_its_other_name(tmp_path: Path) -> None:
-    path = renamed(tmp_path, "/lidar/points", "/lidar/points_raw")
-    text = f"/lidar/points_raw ({CLOUD}) is there; topics.lidar_points.topic is lidar/points"
-    run = CliRunner().invoke(
-        app, ["convert", str(path), "-o", str(tmp_path / "out"), "--json", "--every-n", "10"]
-    )
-    assert run.exit_code == 0, run.output
-    assert [h for h in json.loads(run.stdout)["hints"] if "lidar" in h] == [text]
-    shown = CliRunner().invoke(app, ["info", str(path)]).output
-    assert f"hint: {text}" in " ".join(shown.split())
 
 
 def test_a_live_session_tells_what_else_was_there(tmp_path: Path) -> None:

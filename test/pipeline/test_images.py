@@ -63,13 +63,6 @@ def test_the_cameras_own_encoding_stays_byte_for_byte(images: Images, post: Post
     assert envelope.size == (6, 4)
 
 
-def test_a_picture_that_is_requested_twice_is_encoded_once(images: Images, post: Post) -> None:
-    envelope = judged(images, post.envelope("camera", 0, raw((1, 2, 3))))
-    assert images.request(envelope) is images.request(envelope)
-    pixels = np.asarray(Image.open(io.BytesIO(images.request(envelope).result(timeout=30).data)))
-    assert (pixels == (1, 2, 3)).all()
-
-
 def test_pictures_that_cannot_be_made_hide_no_later_one(post: Post) -> None:
     content, go_on = StreamContent(), threading.Event()
     pictures = [still(6, 4, "jpeg"), CompressedImage("jpeg", b"nothing"), *[still(6, 4, "jpeg")] * 2]
@@ -90,13 +83,6 @@ def test_a_change_of_size_is_told_once_a_size_is_known(images: Images, post: Pos
         for n, size in enumerate([(6, 4), (6, 4), (8, 4), (6, 4)])
     ]
     assert found == [None, None, (6, 4), None]
-
-
-def test_a_picture_that_cannot_be_read_has_no_size_and_changes_none(images: Images, post: Post) -> None:
-    assert images.size_before(judged(images, post.envelope("camera", 0, still(6, 4)))) is None
-    broken = judged(images, post.envelope("camera", 100, CompressedImage("jpeg", b"nothing")))
-    assert broken.size is None
-    assert images.size_before(broken) is None
 
 
 def test_four_tiles_are_one_picture_with_each_in_its_place(images: Images, post: Post) -> None:
@@ -129,14 +115,3 @@ def test_a_picture_with_a_tile_too_few_or_too_many_is_unusable(post: Post, tiles
     rest = grouper.flush()
     assert rest is not None
     assert len(rest.parts) == 1
-
-
-def test_one_damaged_tile_makes_the_picture_unusable_for_its_reason(post: Post) -> None:
-    grouper = TileGrouper()
-    for tile, colour in COLOURS.items():
-        envelope = post.envelope(f"camera_{tile}", 0, raw(colour))
-        envelope.unusable = Reason.AFTER_LOSS if tile == "bl" else None
-        grouper.add(envelope)
-    whole = grouper.flush()
-    assert whole is not None
-    assert whole.unusable == Reason.AFTER_LOSS

@@ -28,7 +28,6 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.report.sheet import contact_sheet
 from edgefirst_ros.simulation import DriveOptions, wire
 from edgefirst_ros.sources.mcap import McapRecording
 
@@ -232,14 +231,6 @@ def test_what_no_maker_makes_is_not_written(
     assert (report["topics"][topic]["written"], report["topics"][topic]["written_to"]) == (0, {})
 
 
-def test_a_frame_that_shows_nothing_is_a_frame(tmp_path: Path, plain: tuple[RawMessage, ...]) -> None:
-    report, files = converted(tmp_path / "c", plain, ["l5kit"])
-    frames = json.loads(files["l5kit/d.zarr/frames/.zarray"])["shape"][0]
-    # At 10 Hz, from and to the first and last of five pictures a second.
-    assert report["formats"]["l5kit"]["frames"] == frames == 2 * report["samples"] - 1 > 0
-    assert report["formats"]["l5kit"]["messages"] == 0
-
-
 def test_all_four_tiles_of_a_picture_are_written(tmp_path: Path) -> None:
     content = messages(tmp_path / "drive", tiles=True, width=320, height=192, gps_no_fix=0)
     report, _ = converted(tmp_path / "c", content, ["edgefirst", "ncore"])
@@ -249,18 +240,6 @@ def test_all_four_tiles_of_a_picture_are_written(tmp_path: Path) -> None:
         assert account["written_to"] == {"edgefirst": account["written"], "ncore": account["written"]}
         assert account["written"] == account["received"] == 5
         assert account["reasons"] == {}
-
-
-def test_a_pair_is_counted_once_whatever_the_formats(tmp_path: Path) -> None:
-    """Formats take other samples, and other messages of them; how far these were apart is the data's own."""
-    content = messages(tmp_path / "drive", seconds=3.0, model_hz=5.0, gps_no_fix=0)
-    choices = [["edgefirst"], ["ncore"], ["l5kit"], [*FORMATS]]
-    found = []
-    for number, formats in enumerate(choices):
-        report, _ = converted(tmp_path / str(number), content, formats, l5kit={"rate_hz": 2.0})
-        found.append({t: a["pairing_error_ms"] for t, a in report["topics"].items()})
-    assert found[0]["/radar/targets"] is not None
-    assert found[1:] == found[:1] * 3
 
 
 def test_each_format_says_how_much_it_holds(tmp_path: Path) -> None:
@@ -276,50 +255,3 @@ def test_each_format_says_how_much_it_holds(tmp_path: Path) -> None:
     topics = report["topics"].values()
     assert formats["ncore"]["measurements"] == sum(a["written_to"].get("ncore", 0) for a in topics)
     assert formats["ncore"]["measurements"] == formats["ncore"]["messages"] > pictures
-
-
-# ------------------------------------------------------------------ numbers that are none
-FLOAT = "<f4"
-_XYZ, _WIDE = [(a, "<f4") for a in "xyz"], [(a, "<f8") for a in "xyz"]
-ODD: list[tuple[Role, list[tuple[str, str]]]] = [
-    (Role.RADAR_TARGETS, [*_XYZ, ("speed", FLOAT), ("power", FLOAT), ("rcs", FLOAT)]),
-    (Role.RADAR_TARGETS, [*_WIDE, ("speed", "<f8")]),
-    (Role.RADAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT)]),
-    (Role.RADAR_CLUSTERS, [*_WIDE, ("cluster_id", "<f8")]),
-    (Role.LIDAR_POINTS, [*_XYZ, ("reflect", FLOAT), ("t", FLOAT)]),
-    (Role.LIDAR_POINTS, [*_WIDE, ("intensity", "<f8"), ("time", "<f8")]),
-    (Role.LIDAR_CLUSTERS, [*_XYZ, ("cluster_id", FLOAT), ("reflect", FLOAT)]),
-    (Role.FUSION_RADAR, [*_XYZ, ("vision_class", FLOAT), ("track_id", FLOAT)]),
-    (Role.FUSION_LIDAR, [*_WIDE, ("vision_class", "<u2"), ("track_id", "<u4")]),
-]
-
-
-@pytest.mark.long(cases=4)
-@pytest.mark.parametrize(("role", "kinds"), ODD, ids=lambda value: "" if isinstance(value, list) else value)
-def test_clouds_of_nan_and_infinity_warn_of_nothing(
-    tmp_path: Path,
-    plain: tuple[RawMessage, ...],
-    role: Role,
-    kinds: list[tuple[str, str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Warnings are errors here, in the threads that prepare as well; what is sound in a cloud is written."""
-    points, rng = np.zeros(60, np.dtype(kinds)), np.random.default_rng(0)
-    for name in points.dtype.names or ():
-        values = rng.integers(1, 9, 60).astype(np.float64)
-        if points.dtype[name].kind == "f":
-            huge = 3e38 if points.dtype[name].itemsize == 4 else 1e300
-            for first, step, odd in ((0, 5, np.nan), (1, 7, np.inf), (2, 9, -np.inf), (3, 11, huge)):
-                start = 0 if name in "xyz" else 30
-                values[start + first :: step] = odd
-        points[name] = values
-    frame = "lidar" if "lidar" in role else "radar"
-    monkeypatch.setitem(VALID, role, (VALID[role][0], lambda ns: wire.cloud(ns, frame, points)))
-    content = with_role(plain, role)
-    report, _ = converted(tmp_path / "c", content, topics=TOPICS, l5kit={"points": "both"})
-    account = report["topics"][f"/{VALID[role][0]}"]
-    if role in {Role.RADAR_TARGETS, Role.LIDAR_POINTS}:
-        assert account["written_to"] == dict.fromkeys(FORMATS, 5)
-        contact_sheet(tmp_path / "c" / "out" / "edgefirst" / "d")
-    else:
-        assert account["written_to"].get("ncore") == 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import statistics
 import threading
 from collections import Counter
 
@@ -17,7 +15,6 @@ from edgefirst_ros.pipeline.ledger import (
     COLUMNS,
     MAX_REASONS,
     Ledger,
-    PairingError,
     Stage,
     TopicAccount,
     count_reason,
@@ -80,37 +77,6 @@ def test_threads_do_not_lose_counts() -> None:
     for thread in threads:
         thread.join()
     assert ledger.snapshot()["t"]["written"] == 8000
-
-
-def test_pairing_percentiles_are_those_of_the_list() -> None:
-    rng = random.Random(3)
-    errors = [rng.randrange(-50_000_000, 50_000_000) for _ in range(5000)]
-    pairing = PairingError()
-    for error in errors:
-        pairing.add(error)
-    summary = pairing.summary()
-    assert summary is not None
-    sizes = sorted(abs(e) / 1e6 for e in errors)
-    assert abs(summary["p50"] - statistics.median(sizes)) <= 0.1
-    assert abs(summary["p95"] - sizes[int(0.95 * len(sizes))]) <= 0.1
-    assert abs(summary["max"] - sizes[-1]) < 0.001
-    assert PairingError().summary() is None
-
-
-def test_reasons_beyond_many_are_counted_together() -> None:
-    ledger = Ledger()
-    count = MAX_REASONS + 20
-    for number in range(count):
-        for _ in range(1 + (number == count - 1)):
-            ticket = ledger.receive("t", "x", 1)
-            ledger.refuse_part("t", f"part {number:03d}")
-            ledger.release(ticket, Stage.REFUSED, f"reason {number:03d}")
-    account = ledger.snapshot()["t"]
-    reasons = account["reasons"]["refused"]
-    assert len(reasons) == len(account["refused_parts"]) == MAX_REASONS + 1
-    assert sum(reasons.values()) == account["refused"] == count + 1
-    assert reasons[f"reason {count - 1:03d}"] == 2
-    assert reasons[Reason.OTHERS] == 20
 
 
 def test_very_many_reasons_take_no_memory() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from drives import simulated
 from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
-from rigdrive import recorded_rig, settings
 from written import Written
 
 import edgefirst_ros
@@ -20,8 +18,6 @@ from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.samples import Pictures
-from edgefirst_ros.report.judge import judge
-from edgefirst_ros.report.models import parsed
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
@@ -123,48 +119,6 @@ def test_where_no_motion_is_known_nothing_is_left_out_and_it_is_said(tmp_path: P
     assert any("no motion is known of 85 frames" in note for note in report["notes"])
 
 
-def test_cameras_of_a_rig_show_the_same_moments(tmp_path: Path) -> None:
-    made = recorded_rig(tmp_path)
-    counts = {}
-    for name, chosen in {"all": {}, "some": {"every_m": 3.0}}.items():
-        report = dict(
-            convert(
-                [made], tmp_path / name, build_config({**settings("edgefirst"), **chosen}), dataset="d"
-            ).report
-        )
-        check_sums(report)
-        dataset = edgefirst_ros.open(tmp_path / name, keys=["time_ns"])
-        counts[name] = Counter(sample["sequence"] for sample in dataset)
-    assert len(counts["some"]) == 4
-    assert set(counts["all"].values()) == {25}
-    assert set(counts["some"].values()) == {13}, "at 10 m/s and 5 Hz every second one"
-
-
-@pytest.mark.parametrize("smoothing", ["lag", "whole"])
-def test_what_comes_seldom_goes_to_the_samples_that_are_taken(tmp_path: Path, smoothing: str) -> None:
-    made, _ = drive(cube_hz=2.0, cube_shape=(1, 20, 2, 8), radar_hz=2.0, stops=(), fps=10)
-    report = converted(tmp_path, made, every_m=10.0, ego={"smoothing": smoothing})
-    samples = list(edgefirst_ros.open(tmp_path, keys=["cube"]))
-    assert 8 < len(samples) == report["samples"] < 20
-    assert sum(sample["cube"] is not None for sample in samples) >= len(samples) - 1
-    check_sums(report)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "grade"),
-    [({"every_m": 20.0}, "good"), ({"rate_hz": 1.0}, "good"), ({"rate_hz": 8.0}, "poor"), ({}, "poor")],
-)
-def test_a_frame_that_waits_for_a_sensor_is_no_loss_if_the_next_one_stands_in(
-    tmp_path: Path, chosen: dict[str, Any], grade: str
-) -> None:
-    made, _ = drive(model_hz=2.5, fps=10, stops=(), lidar_hz=0.0)
-    report = converted(tmp_path, made, complete="model", **chosen)
-    (sequence,) = report["sequences"]
-    assert sequence["incomplete"] * 2 > sequence["sample"] > 5
-    assert judge(parsed(report)).grade == grade
-    check_sums(report)
-
-
 class TestMoving:
     """Of positions and speeds alone."""
 
@@ -180,22 +134,10 @@ class TestMoving:
         assert self.taken([5, 0.4, 0.3, 5]) == [0, 1, 2, 3]
         assert self.taken([5, 0.1, 0.4, 0.5, 0.1, 0.7, 0.4]) == [0, 1, 5, 6]
 
-    def test_a_rig_that_never_moves_is_one_sample(self) -> None:
-        assert self.taken([0.0] * 3600) == [0]
-        assert self.taken([0.0] * 3600, every_m=5.0) == [0]
-
-    def test_a_position_that_drifts_while_it_stands_is_no_way(self) -> None:
-        assert self.taken([0.15] * 1000, every_m=5.0) == [0]
-
     def test_a_stop_whose_first_moment_cannot_be_taken_gives_the_next_one(self) -> None:
         wants = Moving(skip_standstill=True)
         found = [wants.refusal((0.0, 0.0), 0.0, can_be=n > 1) for n in range(4)]
         assert found == [None, None, None, Reason.STANDING]
-
-    def test_what_cannot_be_taken_is_no_beginning_of_a_distance(self) -> None:
-        wants = Moving(5.0)
-        found = [wants.refusal((4.0 * n, 0.0), 5.0, can_be=n != 2) for n in range(5)]
-        assert found == [None, Reason.TOO_NEAR, None, None, Reason.TOO_NEAR]
 
     def test_what_is_not_known_is_taken(self) -> None:
         wants = Moving(5.0)

@@ -95,18 +95,3 @@ def test_transforms_of_one_message_have_their_own_stamps() -> None:
     for step in range(1, 9):
         here.note(message(50 * step, turned(step, "arm"), turned(2.0 * step), later_ms=20.0), Role.TF)
     assert degrees(here, 170) == pytest.approx(6)
-
-
-def test_what_was_forgotten_is_kept_as_far_as_later_times_need_it() -> None:
-    here = swung()
-    here.forget(120 * MS)
-    here.note(message(250, turned(10.0)), Role.TF)
-    assert degrees(here, 120) == pytest.approx(4.8)
-
-
-def test_transforms_and_frames_that_are_not_known_are_news() -> None:
-    here = swung()
-    points = Measurement("/points", 0, 0, 0, 0, "/lidar", None)  # type: ignore[arg-type]
-    assert not here.is_news(points, Role.LIDAR_POINTS)
-    assert here.is_news(points._replace(frame_id="other"), Role.LIDAR_POINTS)
-    assert here.is_news(message(300, turned(8)), Role.TF)

@@ -144,22 +144,6 @@ def test_what_comes_in_a_burst_is_worked_off(length_s: float, load: float, wait_
     assert max(machine.latency_s[-300:]) < 3.0, "and nothing is late afterwards"
 
 
-def test_a_burst_does_not_hide_an_overload() -> None:
-    machine = Machine(costs(2.0), seconds=120.0, burst=(20.0, 5.0))
-    machine.run()
-    assert max(machine.latency_s[-600:]) < 3.3
-
-
-def test_a_pause_does_not_hide_an_overload() -> None:
-    """Too much to do before it and after it."""
-    machine = Machine(costs(2.0), seconds=70.0, pauses=((20.0, 10.0),))
-    machine.run()
-    work = costs(2.0)
-    done = sum(machine.kept(name) * cost_s * 30.0 for name, cost_s in work.items())
-    assert 0.7 < done <= 1.05
-    assert max(machine.latency_s[-600:]) < 3.3
-
-
 @pytest.mark.parametrize("load", [1.5, 2.5, 5.0])
 def test_so_much_less_as_it_says_would_have_gone_through(load: float) -> None:
     overload = Machine(costs(load)).run()
@@ -168,12 +152,6 @@ def test_so_much_less_as_it_says_would_have_gone_through(load: float) -> None:
     every_n, rate_hz = re.search(r"every_n: (\d+), or rate_hz: ([\d.]+)", said).groups()
     for fps in (30.0 / int(every_n), float(rate_hz) * 0.95):
         assert Machine(dict(costs(load)), fps=fps).run().shed == {}
-
-
-def test_nothing_is_said_of_it_while_nothing_was_shed() -> None:
-    overload = Machine(costs(0.5)).run()
-    assert overload.through == 1.0
-    assert shed_warnings(overload, build_config({})) == []
 
 
 @given(st.floats(0.01, 0.999), st.integers(20, 400))
@@ -210,26 +188,6 @@ def test_while_there_is_time_nothing_is_shed(load: float, wait_s: float) -> None
     assert overload.report() == {}
 
 
-@pytest.mark.parametrize("load", [0.3, 0.6, 0.85])
-def test_what_was_held_back_until_clocks_are_known_is_worked_off(load: float) -> None:
-    machine = Machine(costs(load), window_s=3.0, wait_s=1.0)
-    assert machine.run().shed == {}
-    assert machine.latency_s[-1] < 1.2
-
-
-@pytest.mark.parametrize("wait_s", [1.0, 2.0])
-def test_a_stall_that_is_caught_up_sheds_nothing(wait_s: float) -> None:
-    assert Machine(costs(0.6), wait_s=wait_s, stall=(20.0, 1.0)).run().shed == {}
-
-
-@pytest.mark.parametrize("wait_s", [1.0, 2.0])
-@pytest.mark.parametrize("load", [0.6, 0.9])
-def test_the_end_of_a_sequence_sheds_nothing(load: float, wait_s: float) -> None:
-    machine = Machine(costs(load), wait_s=wait_s, flush_s=20.0)
-    assert machine.run().shed == {}
-    assert max(machine.latency_s) < 3.0
-
-
 @pytest.mark.parametrize("fps", [10.0, 30.0])
 @pytest.mark.parametrize("load", [1.1, 1.5, 2.0, 3.0, 5.0])
 @pytest.mark.parametrize("wait_s", [1.0, 2.0])
@@ -244,25 +202,6 @@ def test_what_is_written_is_on_disk_in_time(fps: float, load: float, wait_s: flo
     assert machine.kept("ncore") <= machine.kept("edgefirst") <= machine.kept("l5kit")
     if load <= 1.4:
         assert {*overload.shed} == {"ncore"}
-
-
-@pytest.mark.parametrize("load", [1.1, 1.5, 2.0])
-@pytest.mark.parametrize("hold_s", [0.3, 0.6])
-def test_what_a_format_holds_is_on_disk_in_time_as_well(load: float, hold_s: float) -> None:
-    machine = Machine(costs(load), hold_s=hold_s)
-    machine.run()
-    assert max(machine.latency_s[5 * 30 :]) + hold_s < 3.0
-
-
-@pytest.mark.parametrize("load", [0.3, 0.7, 0.9])
-def test_what_a_format_holds_sheds_nothing(load: float) -> None:
-    assert Machine(costs(load), hold_s=0.6).run().shed == {}
-
-
-def test_a_start_that_is_too_much_ends_in_time_all_the_same() -> None:
-    machine = Machine(costs(3.0), window_s=3.0, wait_s=1.0)
-    machine.run()
-    assert max(machine.latency_s[15 * 30 :]) < 3.0
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -311,29 +250,6 @@ def test_whatever_comes_counts_add_up_and_samples_are_shed_evenly(
         assert longest <= 1 / KEEP + (machine.keys_apart if overload.had_keyframes_only else 0)
 
 
-def test_a_replay_is_held_to_its_own_pace() -> None:
-    """Messages that come all at once are due as they were received: a test or a player sheds nothing."""
-    now_s = 0.0
-    overload = Overload(("edgefirst",), latency_s=3.0, wait_s=2.0, clock_s=lambda: now_s)
-    overload.begin()
-    for number in range(300):
-        now_s += 0.02
-        overload.feeding(0.0, number * S // 30)
-        overload.look(number * S // 30, 0.0, number * S // 30)
-        assert overload.takes("edgefirst", number)
-        overload.counted()
-
-
-def test_at_the_end_no_more_is_shed_than_before() -> None:
-    machine = Machine(costs(1.0))
-    overload = machine.run()
-    overload.hold()
-    for number in range(200):
-        machine.now_s += 1.0
-        overload.look(number, 5.0, number)
-        assert all(overload.takes(name, number) for name in FORMATS)
-
-
 @pytest.mark.parametrize("keys_apart", [15, 30, 60])
 def test_where_even_the_least_is_too_much_key_frames_alone_are_decoded(keys_apart: int) -> None:
     """Decoding takes 1.2 times the time there is, until the machine is free again after 40 s."""
@@ -357,11 +273,6 @@ def test_where_even_the_least_is_too_much_key_frames_alone_are_decoded(keys_apar
     assert machine.kept("l5kit", 70.0) > 0.5
 
 
-def test_while_the_least_is_little_enough_all_pictures_are_decoded() -> None:
-    for load in (1.5, 3.0):
-        assert not Machine(costs(load)).run().had_keyframes_only
-
-
 @pytest.mark.parametrize("behind", [0.05, 0.3, 1.0])
 def test_where_even_reading_is_too_much_what_waits_is_dropped_in_time(behind: float) -> None:
     """Reading takes longer than there is time for, by this share, until the machine is free after 300 s."""
@@ -381,12 +292,6 @@ def test_where_even_reading_is_too_much_what_waits_is_dropped_in_time(behind: fl
     assert len(machine.unread) / holes > 100
     assert max(machine.unread) < 310
     assert machine.latency_s[-1] < 3.0
-
-
-def test_a_stall_drops_nothing_where_shedding_is_enough() -> None:
-    for load in (1.5, 3.0):
-        machine = Machine(costs(load), seconds=120.0, stall=(40.0, 30.0))
-        assert not machine.run().was_outrun
 
 
 def test_a_session_that_follows_goes_on_shedding() -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from edgefirst.schemas import foxglove_msgs, sensor_msgs
+from edgefirst.schemas import sensor_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
-from livedrive import output_files
-from oracle import NCORE_PYTHON, run_ncore
+from oracle import assert_sound
 from PIL import Image
-from places import REPOSITORY, SHARED
 from resized import FRAMES, HOST, LARGE, SECONDS, SMALL, START_NS, recorded, spliced
 from written import Written
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
@@ -31,7 +27,7 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.simulation.camera import read_number
 from edgefirst_ros.simulation.options import Latency
-from edgefirst_ros.video.bitstream import head, is_parameter_set
+from edgefirst_ros.video.headers import head
 
 FIRST = f"{HOST}_2026_05_01_09_00_00"
 SECOND = f"{HOST}_2026_05_01_09_00_02"
@@ -147,42 +143,6 @@ def _shuffled(content: list[RawMessage]) -> list[RawMessage]:
     return [m._replace(receive_ns=at) for at, m in sorted(moved, key=lambda pair: pair[0])]
 
 
-@pytest.mark.long
-def test_live_equals_replay(tmp_path: Path) -> None:
-    content = spliced(SMALL, LARGE)
-    formats = {"formats": ("edgefirst", "ncore", "l5kit"), "min_free_mb": 0, **OPTIONAL}
-    formats |= {"ego": {"smoothing": "lag"}, "sync_s": "off"}  # no warning of a busy disk
-    path = recorded(tmp_path / f"{FIRST}.mcap", content)
-    offline = convert([path], tmp_path / "offline", build_config(formats), dataset="same")
-    live = LiveCapture(build_config(formats), tmp_path / "live", HOST)
-    live.start("same", sequence=FIRST)
-    for message in content:
-        live.put(message)
-    (done,) = live.stop(60)
-    assert output_files(tmp_path / "live") == output_files(tmp_path / "offline")
-    for key in ("samples", "totals", "topics", "notes", "warnings"):
-        assert done.report[key] == offline.report[key], key
-    assert done.report["samples"] == 2 * FRAMES
-    assert len(done.report["notes"]) == 1
-
-
-@pytest.mark.long
-def test_the_size_may_change_back_and_within_the_look_ahead(tmp_path: Path) -> None:
-    back = converted(recorded(tmp_path / "a" / f"{FIRST}.mcap", spliced(SMALL, LARGE, SMALL, jpeg=True)))
-    assert [n for _, _, n in kinds(back)] == [FRAMES] * 3
-    content = spliced(SMALL, LARGE, jpeg=True)
-    other = [m for m in spliced(LARGE, SMALL, jpeg=True) if m.topic == "/camera/jpeg"]
-    brief = [other[n] if m.topic == "/camera/jpeg" and 10 <= (n := _frame(m)) < 13 else m for m in content]
-    written = converted(recorded(tmp_path / "b" / f"{FIRST}.mcap", brief))
-    assert [n for _, _, n in kinds(written)] == [10, 3, FRAMES - 13, FRAMES]
-    assert [s[0] for s in kinds(written)] == [FIRST, f"{FIRST[:-2]}01", f"{FIRST[:-2]}01_2", SECOND]
-    ends = spliced(SMALL, jpeg=True)
-    last = [m for m in ends if m.topic == "/camera/jpeg"][-1]
-    ends[ends.index(last)] = last._replace(data=other[FRAMES - 1].data)
-    written = converted(recorded(tmp_path / "c" / f"{FIRST}.mcap", ends))
-    assert [n for _, _, n in kinds(written)] == [FRAMES - 1, 1]
-
-
 def _frame(message: RawMessage) -> int:
     return round((decode(message).stamp_ns - START_NS) / 1e9 * 10 - 0.2)
 
@@ -202,38 +162,6 @@ def test_a_lost_key_frame_of_the_new_size_costs_what_builds_on_it(tmp_path: Path
 def _is_key(message: RawMessage) -> bool:
     datum = decode(message).datum
     return isinstance(datum, VideoPacket) and any(u.kind in {5, 7} for u in head(datum))
-
-
-def _video(message: RawMessage, data: bytes, *, earlier_ns: int = 0) -> RawMessage:
-    datum, stamp_ns = decode(message).datum, decode(message).stamp_ns - earlier_ns
-    assert isinstance(datum, VideoPacket)
-    made = foxglove_msgs.CompressedVideo(Time.from_nanos(stamp_ns), "camera_optical", data, datum.codec)
-    return message._replace(data=made.to_bytes(), receive_ns=message.receive_ns - earlier_ns)
-
-
-@pytest.mark.parametrize("earlier_ns", [0, 1_000_000])
-def test_parameter_sets_of_the_new_size_may_come_in_a_packet_of_their_own(
-    earlier_ns: int,
-) -> None:
-    content: list[RawMessage] = []
-    for message in spliced(SMALL, LARGE):
-        datum = decode(message).datum if message.topic == "/camera/h264" else None
-        if isinstance(datum, VideoPacket) and _is_key(message):
-            units = [unit.rstrip(b"\x00") for unit in datum.data.split(b"\x00\x00\x01")[1:]]
-            sets = [unit for unit in units if is_parameter_set("h264", unit[0] & 0x1F)]
-            rest = [unit for unit in units if unit not in sets]
-            if sets and _frame(message) in {0, FRAMES}:
-                joined = b"".join(b"\x00\x00\x00\x01" + unit for unit in sets)
-                content.append(_video(message, joined, earlier_ns=earlier_ns))
-            content.append(_video(message, b"".join(b"\x00\x00\x00\x01" + unit for unit in rest)))
-        else:
-            content.append(message)
-    content.sort(key=lambda m: m.receive_ns)
-    found = {s.time_ns: (s.sequence.name, s.image and s.image.width) for s in samples_of(content)}
-    assert len(found) == 2 * FRAMES
-    assert [found[time_ns] for time_ns in sorted(found)] == (
-        [(FIRST, SMALL[0])] * FRAMES + [(SECOND, LARGE[0])] * FRAMES
-    )
 
 
 @pytest.mark.parametrize("moved_s", [-0.4, 0.0, 0.3])
@@ -259,45 +187,6 @@ def test_camera_info_goes_with_the_pictures_of_its_size(moved_s: float) -> None:
         assert (info.width, info.height) == (image.width, image.height)
 
 
-@pytest.mark.parametrize("moved_s", [-0.4, 0.3])
-def test_camera_info_may_come_once_for_each_size(moved_s: float) -> None:
-    plain = spliced(SMALL, LARGE)
-    small, large = (
-        next(m for m in messages if m.topic == "/camera/info") for messages in (plain, reversed(plain))
-    )
-    content = [m for m in plain if m.topic != "/camera/info"]
-    for source, at_s in ((small, 0.0), (large, SECONDS + moved_s)):
-        at_ns = START_NS + round(at_s * 1e9)
-        content.append(source._replace(receive_ns=at_ns, publish_ns=at_ns))
-    samples = samples_of(sorted(content, key=lambda m: m.receive_ns))
-    widths = [
-        (s.image and s.image.width, s.calibration.camera_info.width)
-        for s in samples
-        if s.calibration.camera_info
-    ]
-    assert widths == [(SMALL[0], SMALL[0])] * FRAMES + [(LARGE[0], LARGE[0])] * FRAMES
-
-
-def test_a_sensor_that_says_one_size_for_ever_is_believed() -> None:
-    plain = spliced(SMALL, LARGE)
-    info = next(m for m in plain if m.topic == "/camera/info")
-    said = [m._replace(data=info.data) if m.topic == "/camera/info" else m for m in plain]
-    samples = samples_of(said)
-    assert {s.calibration.camera_info.width for s in samples if s.calibration.camera_info} == {SMALL[0]}
-    assert all(s.calibration.camera_info for s in samples)
-
-
-def test_mounts_sent_once_at_the_start_hold_in_the_next_sequence() -> None:
-    content = spliced(SMALL, LARGE)
-    mounts = [m for m in content if m.topic == "/tf_static"]
-    once = [m for m in content if m.topic != "/tf_static" or m is mounts[0]]
-    samples = samples_of(once)
-    assert len(samples) == 2 * FRAMES
-    assert {s.sequence.name for s in samples} == {FIRST, SECOND}
-    assert len({tuple(sorted(s.calibration.transforms)) for s in samples}) == 1
-    assert samples[-1].calibration.transforms
-
-
 @pytest.mark.parametrize(
     ("values", "expected"), [({"keyframes": True}, None), ({"every_n": 7}, [3, 3]), ({"every_n": 50}, [1, 1])]
 )
@@ -310,16 +199,6 @@ def test_frames_that_nobody_keeps_tell_the_size_too(
         keys = [_frame(m) for m in content if m.topic == "/camera/h264" and _is_key(m)]
         expected = [sum(k < FRAMES for k in keys), sum(k >= FRAMES for k in keys)]
     assert [(r, n) for _, r, n in kinds(written)] == [(FRAMES, n) for n in expected]
-
-
-def test_a_camera_that_is_not_the_reference_parts_sequences_too(tmp_path: Path) -> None:
-    values = {**OPTIONAL, "reference": "lidar/points"}
-    written = converted(recorded(tmp_path / f"{FIRST}.mcap", spliced(SMALL, LARGE)), values)
-    assert [name for name, _, _ in kinds(written)] == [FIRST, SECOND]
-    for sequence, size in ((FIRST, SMALL), (SECOND, LARGE)):
-        found = pictures(written, sequence)
-        assert len(found) > FRAMES - 3
-        assert {picture.size for picture in found.values()} == {size}
 
 
 def test_a_damaged_picture_tells_no_size(tmp_path: Path) -> None:
@@ -336,17 +215,11 @@ def test_a_damaged_picture_tells_no_size(tmp_path: Path) -> None:
     assert written.report["samples"] == FRAMES - 1
 
 
-def test_the_official_checks_pass_strictly(tmp_path: Path) -> None:
+def test_what_others_readers_open_is_sound(tmp_path: Path) -> None:
     path = recorded(tmp_path / f"{FIRST}.mcap", spliced(SMALL, LARGE))
     values = {"formats": ("edgefirst", "ncore"), **OPTIONAL}
     convert([path], tmp_path / "out", build_config(values), dataset="d")
-    edgefirst = [REPOSITORY / ".venv-edgefirst/bin/python", SHARED / "tools/check_edgefirst.py", "--strict"]
-    ncore = SHARED / "tools/check_ncore.py"
-    if not all(path.is_file() for path in (*edgefirst[:2], NCORE_PYTHON, ncore)):
-        pytest.skip("needs the conformance checkers and the official readers (make oracles)")
     sequences = sorted((tmp_path / "out" / "ncore").glob("*/*.json"))
     assert [meta.stem for meta in sequences] == [FIRST, SECOND]
-    command = [*edgefirst, tmp_path / "out" / "edgefirst" / "d"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    for run in (done, *(run_ncore(ncore, "--strict", meta) for meta in sequences)):
-        assert run.returncode == 0, run.stdout + run.stderr
+    assert_sound("edgefirst", tmp_path / "out" / "edgefirst" / "d")
+    assert_sound("ncore", *sequences)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,7 @@ import pytest
 import remote_calls
 
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.pipeline import processes
-from edgefirst_ros.pipeline.processes import ProcessPool, WorkerLost, Workers
+from edgefirst_ros.pipeline.processes import ProcessPool, WorkerLost
 
 WAIT_S = 60.0
 
@@ -66,19 +65,6 @@ def test_no_process_is_started_before_there_is_a_call_and_no_more_than_asked_for
     assert not pool._children
 
 
-@pytest.mark.long(cases=2)
-@pytest.mark.parametrize("size", [0, 10, 100_000, 3_000_000])
-def test_arrays_and_bytes_cross_and_stay_what_they_were(pool: ProcessPool, size: int) -> None:
-    data = os.urandom(size)
-    array = np.frombuffer(data[: size // 2 * 2], np.int16)
-    sent = [pool.submit(remote_calls.doubled, array, data) for _ in range(3)]
-    for each in sent:
-        twice, longer, is_writeable = each.result(WAIT_S)
-        assert np.array_equal(twice, array * np.int16(2))
-        assert longer == data * 2
-        assert not (is_writeable and size)
-
-
 def test_what_a_call_raises_is_raised_here(pool: ProcessPool) -> None:
     with pytest.raises(DecodeError, match="torn"):
         pool.call(remote_calls.refuse, "torn")
@@ -97,41 +83,10 @@ def test_what_a_call_raises_is_raised_here(pool: ProcessPool) -> None:
     assert pool.failure is None
 
 
-def test_what_is_waited_for_comes_before_what_was_submitted(tmp_path: Path) -> None:
-    pool, file = ProcessPool(1), tmp_path / "order"
-    first = pool.submit(remote_calls.sleep, 0.3, tmp_path / "first")
-    pid_in(tmp_path / "first")
-    pool.submit(remote_calls.note, 2, file)
-    with ThreadPoolExecutor(2) as threads:
-        for number in (0, 1):
-            threads.submit(pool.call, remote_calls.note, number, file)
-            time.sleep(0.05)
-    pool.shutdown()
-    assert first.done()
-    assert file.read_text() == "0 1 2 "
-
-
-def test_a_process_that_cannot_be_started_is_an_error_of_the_call(
-    pool: ProcessPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "COMMAND", ("/no/such/program",))
-    with pytest.raises(FileNotFoundError):
-        pool.submit(remote_calls.where).result(WAIT_S)
-
-
 def test_a_call_whose_process_is_killed_is_made_again(pool: ProcessPool, tmp_path: Path) -> None:
     assert pool.submit(remote_calls.die, 1, tmp_path / "died").result(WAIT_S) == "done"
     assert pool.failure is None
     assert pool.call(remote_calls.where)
-
-
-def test_a_call_whose_processes_are_killed_again_and_again_is_given_up(
-    pool: ProcessPool, tmp_path: Path
-) -> None:
-    with pytest.raises(WorkerLost, match=r"ended by signal 9, .*--workers 1"):
-        pool.submit(remote_calls.die, 9, tmp_path / "died").result(WAIT_S)
-    assert isinstance(pool.failure, WorkerLost)
-    assert (tmp_path / "died").stat().st_size == processes.ATTEMPTS
 
 
 def test_killing_the_pool_ends_its_processes_and_fails_what_waits(tmp_path: Path) -> None:
@@ -181,15 +136,3 @@ def test_nothing_stays_open_once_the_processes_have_ended() -> None:
     pool.call(remote_calls.doubled, np.zeros(100_000, np.int16), b"")
     pool.shutdown()
     assert sorted(Path("/proc/self/fd").iterdir()) == before
-
-
-def test_who_leaves_twice_does_not_take_workers_from_another() -> None:
-    workers, one, other = Workers(1), object(), object()
-    workers.enter(one)
-    workers.enter(other)
-    workers.leave(one)
-    workers.leave(one, at_once=True)
-    assert workers.pool.submit(int, "3").result(10) == 3
-    workers.leave(other)
-    with pytest.raises(RuntimeError):
-        workers.pool.submit(int)

@@ -70,36 +70,6 @@ def test_what_is_reported_of_damaged_video_passes_the_check(
     assert not [each for each in found if each.errors], found
 
 
-@pytest.mark.parametrize(("share", "left"), [(2, 10), (1, 0)])
-def test_a_poor_result_is_said_at_half_and_names_what_most_frames_fell_to(
-    tmp_path: Path, share: int, left: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = drive(tmp_path / "drive")
-    breaking(monkeypatch, share)
-    report, _ = converted(tmp_path / "c", content, ["edgefirst"])
-    said = f"{left} of 20 reference frames became samples: {20 - left} could not be used: {BROKEN}"
-    assert any(said in warning for warning in report["warnings"]), report["warnings"]
-
-
-def test_a_lack_of_companions_is_named_though_some_video_is_damaged_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = drive(tmp_path / "drive", lidar_hz=4.0, cube_hz=0.0)
-    breaking(monkeypatch, 9)
-    report, _ = converted(tmp_path / "c", content, ["edgefirst"], complete=True)
-    assert report["samples"] <= 10
-    (warning,) = (w for w in report["warnings"] if "reference frames became samples" in w)
-    assert "lacked lidar/points" in warning
-
-
-def test_a_lack_of_poses_is_named(tmp_path: Path) -> None:
-    content = [m for m in drive(tmp_path / "drive") if m.topic not in {"/gps", "/imu"}]
-    report, _ = converted(tmp_path / "c", content, ["l5kit"])
-    assert report["samples"] == report["formats"]["l5kit"]["frames"] == 0
-    said = "0 of 20 reference frames became samples: 20 could not be used: no ego pose at the frame's time"
-    assert any(said in warning for warning in report["warnings"]), report["warnings"]
-
-
 def test_each_format_counts_its_own_where_one_has_no_file_for_a_sample(
     tmp_path: Path,
 ) -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.navigation import Odometry
-from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Datum, Role, Sample, SequenceInfo
 from edgefirst_ros.model.transform import Transforms
 from edgefirst_ros.pipeline.fanout import FanOut
@@ -140,14 +139,6 @@ def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() 
     assert played.pairs == [(0, 0.0, 5.0), (2, 200.0, 195.0)]
     assert played.result.own.lacking == {"radar_targets": 1}
     assert played.ledgers[0].snapshot()["/lidar/points"]["unpaired"] == 1
-
-
-def test_what_comes_too_late_is_dropped_and_counted() -> None:
-    lidar = [("lidar_points", ms) for ms in (0.0, 9000.0, 9100.0, 18000.0)]
-    played = Played([*lidar, ("radar_targets", 10.0)], **KEEP)
-    assert len(played.samples) == 4
-    (reason,) = played.ledgers[0].snapshot()["/radar/targets"]["reasons"]["dropped"]
-    assert reason == Reason.LATE
 
 
 @pytest.mark.parametrize(("every_n", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from edgefirst_ros.pipeline.ledger import FINEST_NS, MOST_BINS, MOST_COMBINATIONS, Ledger, Stage, Timeline
+from edgefirst_ros.pipeline.ledger import FINEST_NS, MOST_BINS, Ledger, Stage, Timeline
 
 KINDS = ("good", "bad")
 NOON_NS = 1_777_626_000_000_000_000
@@ -44,17 +44,6 @@ def test_the_order_of_arrival_changes_nothing() -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_a_pause_of_days_costs_no_resolution() -> None:
-    timeline = Timeline()
-    for day in range(2):
-        for number in range(200):
-            timeline.add("a", NOON_NS + day * 86_400 * 10**9 + number * FINEST_NS, 0)
-    found = timeline.summary(KINDS)
-    assert found["bin_ns"] == FINEST_NS
-    assert len(found["bins"]) == 400
-    assert found["bins"][200] == 86_400 * 10
-
-
 def test_a_message_counts_when_its_fate_is_known_at_the_time_it_was_received() -> None:
     ledger = Ledger()
     kept = ledger.receive("/a", "T", 1, NOON_NS)
@@ -86,13 +75,3 @@ def test_the_worst_pair_and_the_combinations_are_of_samples() -> None:
     at = [found["from_ms"] + n * found["bin_ms"] for n, count in enumerate(found["counts"]) if count]
     assert all(low <= error < low + found["bin_ms"] for low, error in zip(at, (-41, 3, 20, 60), strict=True))
     assert [each["samples"] for each in ledger.combinations()] == [2, 1]
-
-
-def test_companions_are_counted_beyond_the_combinations_that_are_kept() -> None:
-    ledger = Ledger()
-    for number in range(MOST_COMBINATIONS):
-        ledger.combined({f"/{number}"}, labelled=False)
-    for _ in range(10):
-        ledger.combined({"/lidar", "/radar"}, labelled=False)
-    assert len(ledger.combinations()) == MOST_COMBINATIONS
-    assert ledger.companions()["/lidar"] == 10

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from livedrive import HOST, NOON_NS, SEQUENCE, check_sums, messages, output_files
 from recorded import record
-from typer.testing import CliRunner
 from written import Written
 
-from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.sample import RawMessage
@@ -72,14 +70,6 @@ def test_the_same_topic_is_taken_live_and_from_a_recording(tmp_path: Path) -> No
     files = output_files(tmp_path / "live")
     assert files == output_files(tmp_path / "offline")
     assert Written(tmp_path / "live" / "edgefirst" / "same").of_kind("lidar.pcd")
-
-
-def test_info_says_which_topic_convert_would_take(tmp_path: Path) -> None:
-    recording = record(tmp_path / f"{SEQUENCE}.mcap", two_lidars())
-    config = tmp_path / "c.yaml"
-    config.write_text("topics: {lidar_points: {topic: [/none, '/sensors/.*/points']}}")
-    shown = CliRunner().invoke(app, ["info", str(recording), "--config", str(config)]).output
-    assert f"takes {FRONT}, the first by name" in " ".join(shown.split())
 
 
 A, B = "/lidar_a/points", "/lidar_b/points"
@@ -151,31 +141,3 @@ def test_the_sensor_of_the_reference_s_device_is_taken(tmp_path: Path) -> None:
         "skipped": {"samples take lidar_points from /two/lidar/points": one["received"]}
     }
     assert two["written"] == two["received"] - two["unpaired"] > 20
-
-
-def test_of_two_cameras_beside_another_reference_one_is_taken(tmp_path: Path) -> None:
-    """A camera that stops is not followed by pictures of another one."""
-    front, rear = "/front/h264", "/rear/h264"
-
-    def two_cameras() -> Iterator[RawMessage]:
-        pictures = 0
-        for message in messages():
-            if message.topic != "/camera/h264":
-                yield message
-                continue
-            pictures += 1
-            yield message._replace(topic=rear)
-            if pictures < 15:
-                yield message._replace(topic=front)
-
-    values = {
-        "reference": "lidar_points",
-        "topics": {"camera": {"topic": front}, "rear": {"role": "camera", "topic": rear}},
-        "ego": {"smoothing": "lag"},
-    }
-    recording = record(tmp_path / f"{SEQUENCE}.mcap", two_cameras())
-    topics = convert([recording], tmp_path / "out", build_config(values)).report["topics"]
-    assert topics[rear]["reasons"] == {
-        "skipped": {f"samples take camera from {front}": topics[rear]["received"]}
-    }
-    assert 10 < topics[front]["written"] <= 14

@@ -29,12 +29,6 @@ def test_an_hour_is_thinned_evenly() -> None:
     assert points[-1][0] > 3_590 * 10**9
 
 
-def test_poses_without_a_place_are_left_out() -> None:
-    track = Track()
-    track.add(EgoPose(0))
-    assert track.summary() is None
-
-
 def test_each_local_frame_has_its_origin() -> None:
     track = Track()
     track.add(pose(0, 1.0))

@@ -23,7 +23,8 @@ from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.model.untrusted import PAGE
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import job
-from edgefirst_ros.report.runs import make_pages, without_page
+from edgefirst_ros.report import make_pages
+from edgefirst_ros.report.runs import without_page
 from edgefirst_ros.simulation import DriveOptions
 
 Tree = dict[str, str]

@@ -16,6 +16,7 @@ import pytest
 from drives import simulated
 from PIL import Image
 from reports import ns, read, report, section, stream
+from test_report_page import HOSTILE
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -198,8 +199,20 @@ def test_lanes_are_by_device_and_sensor_where_there_are_several() -> None:
     ]
 
 
-def test_the_rig_is_drawn(page: str) -> None:
-    drawn = section(page, "rig")
-    assert drawn.count("<polygon") == 6
-    for name in ("camera", "left", "rear", "lidar_points", "rear_lidar"):
-        assert f"<b>{name}</b>" in drawn
+def test_the_rig_says_where_sensors_are_and_look(page: str) -> None:
+    rows = dict(re.findall(r"<tr><td><b>(.*?)</b>(.*?)</tr>", section(page, "rig")))
+    at = {name: re.findall(r'<td class="n">(.*?)</td>', row) for name, row in rows.items()}
+    assert at["left"] == ["1.00", "0.50", "1.60", "60", "0"]
+    assert at["rear_lidar"] == ["-1.00", "0.00", "1.80", "180", "0"]
+    assert at.keys() >= {"camera", "rear", "lidar_points"}
+
+
+def test_a_sensor_without_a_place_is_named() -> None:
+    values = report({"/a": stream("lidar_points", 0, 9, 10) | {"frame_id": "a", "sensor": "a"}})
+    assert 'id="rig"' not in document(parsed(values), "t", [])
+    values["sequences"][0]["streams"]["/b"] = stream("gps", 0, 9, 1) | {"frame_id": "b", "sensor": HOSTILE}
+    turned = {"translation_m": (1, 0, 0), "rotation_xyzw": (0, 0, 0, 1)}
+    values["sequences"][0]["calibration"] = {"transforms": [{"parent": "base_link", "child": "a", **turned}]}
+    drawn = section(document(parsed(values), "t", []), "rig")
+    assert "No transform leads from base_link to: &lt;/script&gt;" in drawn
+    assert "<img" not in drawn

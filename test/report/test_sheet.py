@@ -17,8 +17,8 @@ from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.radar import Axis, RadarCube
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.report.scene import power_db
-from edgefirst_ros.report.sheet import CELL, GAP, _cube, contact_sheet
+from edgefirst_ros.report.drawing import cube_picture, power_db
+from edgefirst_ros.report.sheet import CELL, GAP, contact_sheet
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
 RANGES, DOPPLERS = 200, 128
@@ -30,7 +30,7 @@ def drawn(targets: dict[tuple[int, int], int]) -> npt.NDArray[np.float64]:
     for (distance, doppler), strength in targets.items():
         values[:, distance, :, 2 * doppler] = strength
     data = encode_cube(RadarCube(values, WIRE, (1.0, 0.1, 1.0, 0.1), True, 0))
-    return np.asarray(_cube(read_cube(data)).convert("L"), dtype=np.float64)
+    return np.asarray(cube_picture(read_cube(data), CELL).convert("L"), dtype=np.float64)
 
 
 def place(distance: int, doppler: int) -> tuple[int, int]:

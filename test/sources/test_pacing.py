@@ -42,11 +42,6 @@ def test_messages_wait_until_they_are_due() -> None:
     assert times(4.0, [7.0, 7.5, 9.0]) == pytest.approx([0.0, 0.125, 0.5])
 
 
-def test_work_in_between_is_made_up_for() -> None:
-    assert times(1.0, [0.0, 0.5, 1.0], work_s=0.2) == pytest.approx([0.0, 0.5, 1.0])
-    assert times(1.0, [0.0, 0.5, 1.0], work_s=0.7) == pytest.approx([0.0, 0.7, 1.4])
-
-
 def test_steps_of_the_clock_and_long_pauses_are_not_waited_for() -> None:
     year = 3600.0 * 24 * 365
     assert times(1.0, [0.0, 1.0, year, year + 1.0]) == pytest.approx([0.0, 1.0, 1.0, 2.0])

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from livedrive import HOST, drive, messages
-from recorded import record
 from zenoh_loopback import await_condition, free_endpoint
 
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.offline.drives import RecordedDrive
 from edgefirst_ros.sources import player as play_module
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.player import Names, Player, key_of, keys_of
-from edgefirst_ros.sources.recording import TopicInfo, excerpt_of
 from edgefirst_ros.sources.zenohlink import open_session, subscribe
 
 SECOND_NS = 1_000_000_000
@@ -85,91 +80,45 @@ def recording(*times_ns: int, fault: str = "", topic: str = "/imu") -> McapRecor
     return fake
 
 
-def played(outlet: type[FakeOutlet], source: McapRecording, rate: float = 1.0) -> tuple[list[float], float]:
-    """Seconds after the start at which messages were sent, and how late the last was."""
+def played(outlet: type[FakeOutlet], source: McapRecording, rate: float = 1.0) -> list[float]:
+    """Seconds after the start at which messages were sent."""
     start_s = outlet.clock.now_s
     stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    done = Player(None, source, {"/imu": "rt/imu"}).play(rate, stop)  # type: ignore[arg-type]
-    return [round(at - start_s, 6) for _, _, _, at in outlet.sent], done.behind_s
+    Player(None, {"/imu": "rt/imu"}).play(source.messages(), rate, stop)  # type: ignore[arg-type]
+    return [round(at - start_s, 6) for _, _, _, at in outlet.sent]
 
 
 def test_the_pace_is_the_recordings(outlet: type[FakeOutlet]) -> None:
     times = [5 * SECOND_NS + round(s * SECOND_NS) for s in (0, 0.25, 1.0, 1.0, 3.5)]
-    assert played(outlet, recording(*times)) == ([0, 0.25, 1.0, 1.0, 3.5], 0)
+    assert played(outlet, recording(*times)) == [0, 0.25, 1.0, 1.0, 3.5]
 
 
 def test_the_rate_scales_the_pace(outlet: type[FakeOutlet]) -> None:
-    assert played(outlet, recording(0, SECOND_NS, 3 * SECOND_NS), rate=2) == ([0, 0.5, 1.5], 0)
-
-
-def test_a_step_of_the_recorders_clock_is_no_pause(outlet: type[FakeOutlet]) -> None:
-    year = 365 * 86400 * SECOND_NS
-    times = [0, SECOND_NS, year, year + SECOND_NS, 5 * SECOND_NS, 6 * SECOND_NS]
-    assert played(outlet, recording(*times))[0] == [0, 1, 1, 2, 2, 3]
-
-
-def test_disorder_costs_no_time(outlet: type[FakeOutlet]) -> None:
-    times = [round(s * SECOND_NS) for s in (0, 1, 0.5, 1.5, 2)]
-    assert played(outlet, recording(*times))[0] == [0, 1, 1, 1.5, 2]
-
-
-def test_a_network_that_is_slow_is_caught_up_with(outlet: type[FakeOutlet]) -> None:
-    outlet.busy_s = 0.4
-    times, behind_s = played(outlet, recording(0, SECOND_NS // 10, SECOND_NS // 5, SECOND_NS))
-    assert times == [0, 0.4, 0.8, 1.2]
-    assert behind_s == pytest.approx(0.2)
+    assert played(outlet, recording(0, SECOND_NS, 3 * SECOND_NS), rate=2) == [0, 0.5, 1.5]
 
 
 def test_damaged_messages_are_left_out_and_counted(outlet: type[FakeOutlet]) -> None:
     source = recording(0, SECOND_NS, 2 * SECOND_NS, fault="damaged")
-    done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, outlet.clock)  # type: ignore[arg-type]
+    done = Player(None, {"/imu": "rt/imu"}).play(source.messages(), 1.0, outlet.clock)  # type: ignore[arg-type]
     assert [data for _, _, data, _ in outlet.sent] == [b"\0", b"\2"]
-    assert (done.messages, done.bytes, done.skipped, done.recorded_s) == (2, 2, 1, 2.0)
+    assert (done.messages, done.skipped) == (2, 1)
 
 
 def test_it_stops_between_messages_when_told(outlet: type[FakeOutlet]) -> None:
     outlet.clock.stop_at_s = outlet.clock.now_s + 1.5
     source = recording(0, SECOND_NS, 2 * SECOND_NS)
     stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, stop)  # type: ignore[arg-type]
+    done = Player(None, {"/imu": "rt/imu"}).play(source.messages(), 1.0, stop)  # type: ignore[arg-type]
     assert (done.messages, done.complete) == (2, False)
-
-
-def test_a_part_of_a_recording_begins_at_once(outlet: type[FakeOutlet], tmp_path: Path) -> None:
-    times = [second * SECOND_NS for second in range(5, 10)]
-    made = [RawMessage("/imu", "sensor_msgs/msg/Imu", bytes([n]), t, t, n) for n, t in enumerate(times)]
-    source = RecordedDrive([McapRecording(record(tmp_path / "a.mcap", made))])
-    assert (excerpt := excerpt_of("1", "3"))
-    assert source.restrict(excerpt)
-    Player(None, source, {"/imu": "rt/imu"}).play(1.0, outlet.clock)  # type: ignore[arg-type]
-    assert [data for _, _, data, _ in outlet.sent] == [b"\1", b"\2"]
-    assert outlet.sent[1][3] - outlet.sent[0][3] == pytest.approx(1.0)
-
-
-def test_it_says_whether_anybody_listened(outlet: type[FakeOutlet]) -> None:
-    stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    for since_s, heard in ((999.0, False), (outlet.clock.now_s + 1.5, True)):
-        outlet.wanted_from_s = {"rt/imu": since_s}
-        source = recording(0, SECOND_NS, 2 * SECOND_NS)
-        done = Player(None, source, {"/imu": "rt/imu"}).play(1.0, stop)  # type: ignore[arg-type]
-        assert (done.complete, done.heard) == (True, heard)
 
 
 def test_it_waits_until_no_more_topics_are_subscribed_to(outlet: type[FakeOutlet]) -> None:
     start_s = outlet.clock.now_s
     outlet.wanted_from_s = {"a": start_s + 0.1, "b": start_s + 0.4}
     stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    player = Player(None, recording(), {name: name for name in "abc"})  # type: ignore[arg-type]
+    player = Player(None, {name: name for name in "abc"})  # type: ignore[arg-type]
     assert player.wait_for_subscriber(60.0, stop)
     assert 0.4 + play_module.SETTLED_S <= outlet.clock.now_s - start_s < 1.5
-
-
-def test_it_gives_up_waiting_for_a_subscriber(outlet: type[FakeOutlet]) -> None:
-    start_s = outlet.clock.now_s
-    stop: threading.Event = outlet.clock  # type: ignore[assignment]
-    player = Player(None, recording(), {"/imu": "rt/imu"})  # type: ignore[arg-type]
-    assert not player.wait_for_subscriber(5.0, stop)
-    assert 5.0 <= outlet.clock.now_s - start_s < 6.0
 
 
 def test_keys_of_every_generation() -> None:
@@ -179,22 +128,6 @@ def test_keys_of_every_generation() -> None:
     assert key_of("camera/h264", Names.HOST, "maivin-7") == "maivin-7/camera/h264"
 
 
-@pytest.mark.parametrize("prefix", ["", "rt/", "maivin-9/"])
-def test_keys_do_not_depend_on_the_recordings_prefix(prefix: str) -> None:
-    names = ("radar/cube", "camera/h264", "own/topic")
-    topics = [TopicInfo(f"/{prefix}{name}", "x/msg/Y") for name in names]
-    assert keys_of(topics, Names.HOST, "maivin-7") == {
-        f"/{prefix}{name}": f"maivin-7/{name}" for name in names
-    }
-
-
-def test_a_recording_of_two_devices_needs_a_choice() -> None:
-    topics = [TopicInfo(f"/{host}/radar/cube", "x") for host in ("a", "b")]
-    with pytest.raises(ConfigError, match="--prefix"):
-        keys_of(topics, Names.RT, "host")
-    assert keys_of(topics, Names.RT, "host", "a")["/a/radar/cube"] == "rt/radar/cube"
-
-
 def test_what_is_played_is_what_was_recorded() -> None:
     """Over the wire: every byte, type and order; as a device it has no Zenoh timestamps."""
     endpoint = free_endpoint()
@@ -202,7 +135,7 @@ def test_what_is_played_is_what_was_recorded() -> None:
     keys = keys_of(source.topics(), Names.HOST, source.host)
     got: list[tuple[str, str, bytes, bool]] = []
     with open_session([], [endpoint]) as playing, open_session([endpoint], []) as listening:
-        player = Player(playing, source, keys)
+        player = Player(playing, keys)
         assert not player.wait_for_subscriber(0.0, threading.Event())
         subscribe(
             listening,
@@ -212,22 +145,7 @@ def test_what_is_played_is_what_was_recorded() -> None:
             ),
         )
         assert player.wait_for_subscriber(60.0, threading.Event())
-        done = player.play(1000.0, threading.Event())
+        done = player.play(source.messages(), 1000.0, threading.Event())
         await_condition("the last message", lambda: len(got) == len(messages()))
     assert done.messages == len(messages())
     assert got == [(f"{HOST}{m.topic}", f"application/cdr;{m.schema}", m.data, False) for m in messages()]
-
-
-def test_what_a_capture_drops_for_its_size_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_module, "LARGEST_MB", 0)
-    with open_session([], [free_endpoint()]) as session:
-        done = Player(session, McapRecording(drive()), {"/imu": "rt/imu"}).play(1000.0, threading.Event())
-    assert done.too_large == done.messages > 0
-
-
-def test_waiting_for_a_subscriber_ends_when_told() -> None:
-    stop = threading.Event()
-    with open_session([], [free_endpoint()]) as session:
-        player = Player(session, McapRecording(drive()), {"/imu": "rt/imu"})
-        threading.Timer(0.1, stop.set).start()
-        assert not player.wait_for_subscriber(3600.0, stop)

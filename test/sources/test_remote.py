@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recorded
 from drives import simulated
-from hourlong import web_server
 from s3server import S3Server
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.errors import ConfigError, ExtraNotInstalled, RecordingError, RecordingNotFound
-from edgefirst_ros.offline.inputs import open_recordings
+from edgefirst_ros.model.errors import ConfigError, ExtraNotInstalled, RecordingError
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources import remote
 from edgefirst_ros.sources import remote as ranges
@@ -45,15 +40,6 @@ def url(bucket: str, local: Path, s3: S3Server) -> str:
     put(bucket, f"week/{local.name}", local)
     s3.log.clear()
     return f"{bucket}/week/{local.name}"
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One retry only."""
-    monkeypatch.setattr(remote, "RETRIES", 1)
-    remote._connect.cache_clear()
-    yield
-    remote._connect.cache_clear()
 
 
 def put(bucket: str, key: str, content: Path | bytes) -> None:
@@ -113,15 +99,6 @@ def test_read_ahead_is_bounded(s3: S3Server, bucket: str, monkeypatch: pytest.Mo
     assert (ranges.AHEAD + 2 + ranges.CONNECTIONS) * 4 << 20 <= 32 << 20
 
 
-def test_what_is_read_twice_is_fetched_once(s3: S3Server, url: str) -> None:
-    recording = opened(url)
-    recording.keep()
-    first = list(recording.messages())
-    s3.log.clear()
-    assert list(recording.messages()) == first
-    assert s3.log.requests == []
-
-
 @pytest.mark.parametrize("how", [500, 503, "cut"])
 def test_a_server_that_fails_now_and_then_costs_no_message(
     s3: S3Server,
@@ -158,62 +135,10 @@ def test_a_truncated_file_is_read_as_far_as_it_goes(bucket: str, local: Path, tm
     assert (there.faults, there.note) == (here.faults, here.note)
 
 
-@pytest.mark.parametrize(
-    ("key", "kind", "said"),
-    [
-        ("none.mcap", RecordingNotFound, "{bucket}/none.mcap: no such object"),
-        ("empty.mcap", RecordingError, "{bucket}/empty.mcap: is empty, not with the MCAP magic"),
-        ("garbage.mcap", RecordingError, "{bucket}/garbage.mcap: begins with b'garbage!', not with"),
-    ],
-)
-def test_what_cannot_be_read_is_said(bucket: str, key: str, kind: type[Exception], said: str) -> None:
-    put(bucket, "empty.mcap", b"")
-    put(bucket, "garbage.mcap", b"garbage!" * 100_000)
-    with pytest.raises(kind, match=said.format(bucket=bucket)):
-        opened(f"{bucket}/{key}")
-
-
-def test_an_empty_or_missing_bucket_is_said(s3: S3Server, bucket: str) -> None:
-    config = build_config({})
-    with pytest.raises(RecordingNotFound, match=rf"{bucket}: holds no recordings"):
-        open_recordings([bucket], config)
-    for place in ("s3://no-such-bucket/", "s3://no-such-bucket/drive.mcap"):
-        with pytest.raises(RecordingNotFound, match="s3://no-such-bucket: no such bucket; check its name"):
-            open_recordings([place], config)
-
-
 def test_refused_credentials_are_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(RecordingError, match=rf"{url}: no permission .*; check AWS_ACCESS_KEY_ID and"):
         opened(url)
-
-
-def test_missing_credentials_are_said() -> None:
-    """As obstore says it where neither variables nor the machine have any."""
-    error = obstore.exceptions.GenericError(
-        "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token: no"
-    )
-    said = remote.translated(Url("s3://bucket", "a.mcap"), error)
-    assert str(said).startswith("s3://bucket/a.mcap: no credentials were found: set AWS_ACCESS_KEY_ID and")
-
-
-@pytest.mark.usefixtures("impatient")
-def test_no_network_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(RecordingError, match=rf"{url}: no answer .*; check the network and the endpoint"):
-        opened(url)
-
-
-def test_plain_web_servers_need_ranges(local: Path) -> None:
-    with web_server(local.parent) as server:
-        assert len(list(opened(f"{server.url}/{local.name}").messages())) > 100
-        with pytest.raises(RecordingError, match="a web server lists no folders; name a file"):
-            open_recordings([f"{server.url}/week/"], build_config({}))
-    with (
-        web_server(local.parent, ranges=False) as server,
-        pytest.raises(RecordingError, match=r"sends no parts of files \(HTTP ranges\); download it first"),
-    ):
-        opened(f"{server.url}/{local.name}")
 
 
 def test_ctrl_c_ends_the_wait_for_a_server(s3: S3Server, url: str) -> None:
@@ -241,18 +166,6 @@ def test_without_obstore_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         opened("s3://bucket/drive.mcap")
 
 
-def test_local_files_need_no_obstore(local: Path) -> None:
-    code = f"""
-import sys
-from pathlib import Path
-from edgefirst_ros.sources.mcap import McapRecording
-print(sum(1 for _ in McapRecording(Path({str(local)!r})).messages()), "obstore" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split()[1] == "False"
-    assert importlib.util.find_spec("obstore")
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -264,14 +177,3 @@ print(sum(1 for _ in McapRecording(Path({str(local)!r})).messages()), "obstore" 
 def test_urls_that_cannot_be_read_are_said(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
         location_of(text)
-
-
-def test_urls_have_names_as_paths_have() -> None:
-    url = location_of("s3://bucket/my drives/a.b.mcap")
-    assert isinstance(url, Url)
-    assert (url.name, url.stem, url.suffix) == ("a.b.mcap", "a.b", ".mcap")
-    assert str(url.parent) == "s3://bucket/my drives"
-    assert url.with_name("x") == url.parent / "x" == location_of("s3://bucket/my drives/x/")
-    assert (location_of("s3://bucket").name, location_of("s3://bucket").suffix) == ("bucket", "")
-    assert location_of("file:///tmp/a%20b.mcap") == Path("/tmp/a b.mcap")
-    assert str(location_of("https://host/a%20b.mcap")) == "https://host/a b.mcap"

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -66,26 +65,6 @@ def test_a_new_folder_removes_what_is_left_and_goes_with_its_object(place: Path)
     kept = Scratch()
     remove_all()
     assert not kept.path.exists()
-
-
-def test_no_folder_is_lost_to_sweeps_at_the_same_time(place: Path) -> None:
-    ended = threading.Event()
-
-    def sweeping() -> None:
-        while not ended.is_set():
-            sweep()
-
-    thread = threading.Thread(target=sweeping)
-    thread.start()
-    try:
-        for _ in range(200):
-            found = Scratch()
-            (found.path / "data").touch()
-            found.remove()
-    finally:
-        ended.set()
-        thread.join()
-    assert [*place.iterdir()] == []
 
 
 def test_another_users_folder_is_left_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +28,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
-from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.suggest import Look, Suggestion
 from edgefirst_ros.sources.zenoh import overhear
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
@@ -80,17 +78,6 @@ def test_every_usable_topic_is_used_and_none_is_mistaken(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_the_text_is_the_configuration_with_a_comment_on_each_choice(name: str) -> None:
-    found = suggestion(name)
-    assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
-    lines = {line.strip().partition(":")[0]: line for line in found.text.splitlines()}
-    for entry in found.values["topics"]:
-        assert "# " in lines[entry]
-    for topic, why in found.left_out.items():
-        assert f"#   {topic}: {why}" in found.text
-
-
-@pytest.mark.parametrize("name", ROBOTS)
 def test_it_converts_without_an_edit_and_without_being_asked_for(
     name: str, recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,18 +110,6 @@ def test_it_converts_without_an_edit_and_without_being_asked_for(
     assert {frame.replace("/", "_") for frame in made(name).sensors.values()} <= instances
     for camera in stored.instances("cameras"):
         assert stored.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
-
-
-def test_none_refuses_a_suggestion_and_says_what_makes_one(
-    recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, said = command(
-        capsys, "convert", recordings["autoware"], "-o", tmp_path / "out", "--config", "none"
-    )
-    assert code == 2
-    assert "no topic for the reference 'camera'" in said
-    assert "edgefirst-ros suggest" in said
-    assert not (tmp_path / "out").exists()
 
 
 def test_of_a_device_its_own_names_stay_and_what_is_beside_it_is_added() -> None:
@@ -206,47 +181,6 @@ def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_other
     assert single.values["topics"]["camera_info"]["topic"] == "/calibration/of_it"
 
 
-def test_cameras_that_only_differ_in_colour_are_called_apart() -> None:
-    picture = "/camera/image_raw"
-    look = seen(*((f"/kitti/camera_{kind}_left/image_raw", picture) for kind in ("color", "gray")))
-    assert {*look.suggestion("kitti").values["topics"]} == {"kitti_left", "kitti_camera_gray_left_image_raw"}
-
-
-def test_a_name_says_its_kind_once() -> None:
-    cloud = "/LIDAR_TOP"
-    topics = ("/lidar0/points", "/roof/lidar1/points", "/rear/points")
-    look = seen(*((topic, cloud) for topic in topics), like="nuscenes")
-    assert {*look.suggestion("three").values["topics"]} == {"lidar0", "roof_lidar1", "rear_lidar"}
-
-
-@pytest.mark.parametrize(
-    ("topics", "taken"),
-    [
-        (("/odometry/filtered", "/wheel/odom"), "/odometry/filtered"),
-        (("/odom", "/ekf/odom"), "/ekf/odom"),
-        (("/ground_truth/odom", "/odom"), "/odom"),
-    ],
-)
-def test_odometry_that_was_fused_is_believed_first_and_truth_never(
-    topics: tuple[str, str], taken: str
-) -> None:
-    look = seen(*((name, "/odom") for name in topics), ("/camera/image_raw", "/camera/image_raw"))
-    found = look.suggestion("wheels")
-    assert [t for t, role in found.used.items() if role is Role.ODOMETRY] == [taken]
-
-
-def test_stamps_of_another_clock_get_a_latency_that_is_called_a_guess() -> None:
-    late = [
-        m._replace(receive_ns=m.receive_ns + 7_000_000_000 * (m.topic == "/camera/image_raw"))
-        for m in made("turtlebot").content
-    ]
-    found = looked(late).suggestion("clocks")
-    assert found.values["topics"]["camera"]["latency_ms"] == 25.0
-    (line,) = (line for line in found.text.splitlines() if line.strip().startswith("camera:"))
-    assert "stamps of another clock, 7.0 s off; its latency is a guess" in line
-    assert "latency_ms" not in found.values["topics"]["imu"]
-
-
 def test_a_robot_is_overheard_on_zenoh() -> None:
     endpoint, content = free_endpoint(), made("turtlebot").content
     ended = threading.Event()
@@ -301,12 +235,6 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
     assert len([*(tmp_path / "out" / "ncore").iterdir()]) == 1
 
 
-def test_it_may_also_be_used_from_python(recordings: dict[str, Path], tmp_path: Path) -> None:
-    config: dict[str, Any] = {**suggestion("drone").values, "formats": ["edgefirst"]}
-    done = convert([recordings["drone"]], tmp_path, build_config(config))
-    assert done.report["samples"] == 30
-
-
 def test_names_that_lie_neither_end_a_comment_nor_reach_the_terminal() -> None:
     evil = "/camera\n    prefix: x #\x1b[2J\u202e/image_raw"
     raw = [m for m in made("turtlebot").content if m.topic == "/camera/image_raw"]
@@ -348,17 +276,6 @@ def test_a_description_of_the_robot_is_used_and_what_it_does_not_place_is_listed
     assert "frame base_scan," in found.text
 
 
-def test_without_any_transform_all_sensors_are_listed_as_assumed() -> None:
-    content = [each for each in made("turtlebot").content if each.topic != "/tf_static"]
-    found = looked(content).suggestion("robot")
-    listed = found.text.partition("so it is assumed of:\n")[2].splitlines()[:2]
-    assert [line.partition(":")[0] for line in listed] == [
-        "#   camera (frame camera_rgb_optical_frame)",
-        "#   lidar_points (frame base_scan)",
-    ]
-    assert "so it is assumed of" not in suggestion("nuscenes").text
-
-
 def test_a_mount_that_moves_is_named_and_followed() -> None:
     """Odometry's own transform is none."""
     content: list[RawMessage] = []
@@ -378,11 +295,3 @@ def test_a_mount_that_moves_is_named_and_followed() -> None:
     assert "/tf" not in found.left_out
     assert "rig_frame" not in found.values
     assert "tf_of_mounts" not in suggestion("turtlebot").values["topics"]
-
-
-@pytest.mark.parametrize("kind", ["ouster_sensor_msgs/msg/PacketMsg", "livox_ros_driver2/msg/CustomMsg"])
-def test_messages_of_a_lidars_own_are_left_out_with_the_driver_to_run(kind: str) -> None:
-    content = list(made("turtlebot").content)
-    content.append(content[-1]._replace(topic="/packets", schema=kind, data=b"\0\1\0\0"))
-    why = looked(content).suggestion("robot").left_out["/packets"]
-    assert re.search("run (ouster_ros|livox_ros_driver2)", why)

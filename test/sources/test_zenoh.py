@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +13,6 @@ import zenoh
 from livedrive import HOST, messages
 from zenoh_loopback import await_condition, free_endpoint
 
-from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS, SHOWN_TOPICS
 from edgefirst_ros.live.capture import LiveCapture
@@ -102,16 +98,6 @@ def test_names_that_begin_with_a_slash_are_taken_as_they_are() -> None:
         assert [m.topic for m in listening.wait(2)] == ["/front/image", "/imu"]
 
 
-@pytest.mark.parametrize("namespace", ["", "rt"])
-@pytest.mark.parametrize("key", ["front/image", "rt/front/image"])
-def test_names_in_full_have_both_forms_that_are_without_a_host(key: str, namespace: str) -> None:
-    """As ``suggest`` writes them, and ``play`` sends them."""
-    config = build_config({"topics": {"camera": {"topic": "/front/image"}}})
-    with heard(namespace, config) as listening, device(listening.endpoint, key) as (camera,):
-        camera.put("sensor_msgs/msg/Image", b"")
-        assert [m.topic for m in listening.wait(1)] == ["/front/image"]
-
-
 def test_a_namespace_keeps_other_devices_out() -> None:
     keys = ("other/radar/cube", "rt/radar/cube", "radar/cube", "maivin-7/radar/cube")
     with heard("maivin-7") as listening, device(listening.endpoint, *keys, wanted=1) as outlets:
@@ -133,42 +119,6 @@ def test_without_a_namespace_the_first_device_is_taken_and_others_are_named() ->
             for other in ("maivin-8", "the one without a prefix")
         ]
     assert topics == ["/radar/cube", "/maivin-8/radar/cube", "/maivin-8/radar/cube", "/rt/radar/cube", "/imu"]
-
-
-def test_a_generation_b_device_mixes_bare_and_rt_names() -> None:
-    with heard() as listening, device(listening.endpoint, "rt/radar/cube", "camera/h264") as (cube, camera):
-        cube.put(CUBE, b"")
-        camera.put("foxglove_msgs/msg/CompressedVideo", b"")
-        assert [m.topic for m in listening.wait(2)] == ["/radar/cube", "/camera/h264"]
-        assert listening.source.notes == []
-
-
-def test_the_order_over_all_topics_is_that_of_sending() -> None:
-    keys = ("rt/camera/h264", "rt/radar/cube", "rt/imu", "rt/lidar/points")
-    sizes = (1_000, 300_000, 100, 60_000)
-    with heard() as listening, device(listening.endpoint, *keys) as outlets:
-        for number in range(200):
-            outlets[number % 4].put(CUBE, number.to_bytes(4, "little") + bytes(sizes[number % 4]))
-        messages = listening.wait(200)
-    assert [int.from_bytes(m.data[:4], "little") for m in messages] == list(range(200))
-    assert [m.receive_ns for m in messages] == [1_000 + n for n in range(200)]
-
-
-def test_what_the_network_does_not_take_at_once_is_waited_for() -> None:
-    endpoint, numbers = free_endpoint(), []
-
-    def slow(message: RawMessage) -> None:
-        time.sleep(0.01)
-        numbers.append(int.from_bytes(message.data[:4], "little"))
-
-    with (
-        ZenohSource(open_session([], [endpoint]), Config(), slow),
-        device(endpoint, "rt/radar/cube") as (cube,),
-    ):
-        for number in range(40):
-            cube.put(CUBE, number.to_bytes(4, "little") + bytes(2_000_000))
-        await_condition("the last message", lambda: numbers[-1:] == [39])
-    assert numbers == list(range(40))
 
 
 def test_a_device_that_dies_and_returns_is_heard_again() -> None:
@@ -228,15 +178,6 @@ def test_the_type_of_a_schema_in_the_encoding_reads_back() -> None:
     assert message_type(encoding, Role.IMU) == (CUBE, "")
 
 
-def test_deletions_are_no_messages() -> None:
-    with heard() as listening, open_session([listening.endpoint], []) as session:
-        outlet = Outlet(session, "rt/imu")
-        await_condition("a subscriber", lambda: outlet.wanted)
-        session.delete("rt/imu")
-        outlet.put("sensor_msgs/msg/Imu", b"x")
-        assert [m.data for m in listening.wait(1)] == [b"x"]
-
-
 @pytest.mark.parametrize(
     ("connect", "listen", "words"),
     [
@@ -256,14 +197,6 @@ def test_a_port_in_use_is_said() -> None:
     endpoint = free_endpoint()
     with open_session([], [endpoint]), pytest.raises(TransportError, match=endpoint):
         open_session([], [endpoint])
-
-
-def test_topics_that_are_no_keys_are_all_listed() -> None:
-    config = build_config({"topics": {"camera": {"topic": "camera//x"}, "imu": {"topic": "/imu//x"}}})
-    with pytest.raises(ConfigError) as failed:
-        ZenohSource(open_session([], [free_endpoint()]), config, lambda _: None)
-    assert len(failed.value.faults) == 2
-    assert "camera//x" in failed.value.faults[0] + failed.value.faults[1]
 
 
 @pytest.mark.parametrize(
@@ -291,29 +224,6 @@ def test_a_regular_expression_hears_each_key_that_it_matches_once(
             await_condition("the end", lambda: any(m.data == b"end" for m in listening.messages))
         *got, last = [(m.topic, m.data) for m in listening.messages]
         assert (got, last) == ([(name, b"cloud") for name in names], ("/gps", b"end"))
-
-
-def test_what_else_is_published_is_looked_at_while_what_is_wanted_does_not_come() -> None:
-    config = build_config({"topics": {"camera": {"topic": "/camera/image_raw/compressed"}}})
-    with (
-        heard("", config) as listening,
-        device(listening.endpoint, "camera/image_raw", "rt/imu", wanted=1) as (image, imu),
-    ):
-        source = listening.source.other_topics
-        source.watch(["camera"], 1.0)
-        source.watch(["depth"], 60.0)
-        assert not image.wanted
-        source.watch(["camera"], 60.0)
-        await_condition("the look", lambda: image.wanted)
-        image.put("sensor_msgs/msg/Image", b"x")
-        imu.put("sensor_msgs/msg/Imu", b"x")
-        await_condition("the imu", lambda: bool(listening.messages))
-        await_condition("the image", lambda: bool(source.found()))
-        assert source.found() == [ExistingTopic("/camera/image_raw", "sensor_msgs/msg/Image")]
-        await_condition("the end of it", lambda: (source.watch(["camera"], 60.0), not image.wanted)[1])
-        source.watch(["camera"], 60.0)
-        assert not image.wanted
-        assert [m.topic for m in listening.messages] == ["/imu"]
 
 
 def test_topics_and_notes_of_other_devices_are_bounded() -> None:
@@ -357,71 +267,6 @@ def test_what_is_lost_for_its_size_shows_as_a_gap(tmp_path: Path, monkeypatch: p
         await_condition("the last", lambda: taking.status().received == len(sent) - 3)
     (done,) = taking.stop(60)
     assert done.report["topics"]["/imu"]["lost_upstream"] == 3
-
-
-@pytest.mark.parametrize("largest", [3 << 20, None])
-def test_a_file_may_take_larger_messages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int | None
-) -> None:
-    monkeypatch.setattr(zenohlink, "LARGEST_MB", 1)
-    file = tmp_path / "z.json5"
-    limit = "" if largest is None else f"transport: {{link: {{rx: {{max_message_size: {largest}}}}}}}"
-    file.write_text(f"{{{limit}}}")
-    endpoint, got = free_endpoint(), list[RawMessage]()
-    with (
-        ZenohSource(open_session([], [endpoint], file), Config(), got.append),
-        device(endpoint, "rt/radar/cube") as (cube,),
-    ):
-        for size in (2 << 20, 8):
-            cube.put(CUBE, bytes(size))
-        await_condition("the last message", lambda: bool(got) and len(got[-1].data) == 8)
-    assert [len(message.data) for message in got] == ([8] if largest is None else [2 << 20, 8])
-
-
-def test_a_peer_that_never_answers_is_not_waited_for() -> None:
-    """A port that something else listens on, or a device that hangs: closing goes on in the background."""
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        endpoint = f"tcp/127.0.0.1:{mute.getsockname()[1]}"
-        source = ZenohSource(open_session([endpoint], []), Config(), lambda _: None)
-        accepted, _ = mute.accept()
-        source.close()
-        (closing,) = (thread for thread in threading.enumerate() if thread.name == "zenoh-close")
-        accepted.close()
-    closing.join()
-
-
-def asked(peer: zenoh.Session, selector: str) -> list[str]:
-    """Keys of whatever answers a peer's query; a session tells itself about its own links."""
-    keys = [str(reply.ok.key_expr) for reply in peer.get(selector, timeout=5.0) if reply.ok]
-    return [key for key in keys if not key.startswith(f"@/{peer.info.zid()}/")]
-
-
-def test_a_peer_is_told_nothing_and_changes_nothing() -> None:
-    """Neither the admin space nor anything else answers; what is put there stays without effect."""
-    with heard() as listening, open_session([listening.endpoint], []) as peer:
-        source = listening.source
-        await_condition("the connection", lambda: source.connections == 1)
-        own = source._session.info.zid()
-        await_condition("the subscriptions", lambda: peer.info.peers_zid() == [own])
-        for key in ("config/connect/endpoints", "config/adminspace/enabled", "config/plugins/storage"):
-            peer.put(f"@/{own}/peer/{key}", "true")
-            peer.delete(f"@/{own}/peer/{key}")
-        for selector in ("@/**", f"@/{own}/**", f"@/{own}/peer", f"@/{own}/peer/config/**", "**"):
-            assert asked(peer, selector) == []
-        assert [reply for reply in peer.liveliness().get("**", timeout=5.0) if reply.ok] == []
-        outlet = Outlet(peer, "rt/radar/cube")
-        await_condition("the subscription", lambda: outlet.wanted)
-        outlet.put(CUBE, b"still")
-        assert [message.data for message in listening.wait(1)] == [b"still"]
-
-
-def test_a_file_may_open_the_admin_space(tmp_path: Path) -> None:
-    """Those of whoever wants it are the user's own words; this shows what the test before would see."""
-    file, endpoint = tmp_path / "admin.json5", free_endpoint()
-    file.write_text("{adminspace: {enabled: true}}")
-    with open_session([], [endpoint], file) as session, open_session([endpoint], []) as peer:
-        own = session.info.zid()
-        await_condition("an answer", lambda: bool(asked(peer, f"@/{own}/**")))
 
 
 def test_odd_encodings_and_attachments_are_only_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -129,10 +128,6 @@ def test_without_configuration_nobody_trusts_an_unknown_certificate(keys: Path, 
     assert "with --zenoh-config FILE" in re.sub(r"\s+", " ", done.output)
 
 
-def test_a_device_that_is_not_there_yet_is_waited_for(keys: Path) -> None:
-    open_session([tls_endpoint()], [], client(keys)).close()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -167,25 +162,6 @@ def test_brackets_that_would_crash_zenoh_are_refused_before(tmp_path: Path, name
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=r"brackets|cannot be read as YAML"):
         load_zenoh_config(tmp_path / name)
-
-
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "huge").write_bytes(bytes(17 << 20))
-    for name, words in (
-        ("fifo", "is a FIFO"),
-        ("huge", "has more than"),
-        ("none", "no such configuration file"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            load_zenoh_config(tmp_path / name)
-
-
-def test_the_endpoints_of_the_file_are_used(tmp_path: Path) -> None:
-    endpoint = free_endpoint()
-    (tmp_path / "z.yaml").write_text(f"listen: {{endpoints: [{endpoint}]}}")
-    with open_session([], [], tmp_path / "z.yaml"), open_session([endpoint], []) as other:
-        await_condition("a peer", lambda: bool(other.info.peers_zid()))
 
 
 def test_keys_in_an_endpoint_are_not_shown() -> None:

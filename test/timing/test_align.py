@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Policy, Required, Selection
 
 MS = 1_000_000
@@ -96,22 +95,6 @@ def test_auto_does_not_require_what_never_came_unless_it_is_expected() -> None:
     assert [v.kind for v in expected] == ["incomplete", "incomplete", "sample"]
 
 
-def test_unusable_entries_are_never_paired_and_unusable_frames_keep_their_number() -> None:
-    frames = [Item(0), Item(33 * MS, unusable=Reason.AFTER_LOSS), Item(66 * MS)]
-    companions = [Item(1 * MS, unusable="damaged"), Item(20 * MS)]
-    verdicts, _ = run(frames, companions)
-    assert verdicts[0].companions["lidar"].time_ns == 20 * MS
-    assert [(v.number, v.kind) for v in verdicts] == [(0, "sample"), (1, "unusable"), (2, "sample")]
-
-
-def test_a_frame_is_settled_as_soon_as_time_passes_its_tolerance() -> None:
-    aligner: Aligner[Item] = Aligner({"lidar": PairingRule(50 * MS)}, Selection(), SECOND)
-    list(aligner.reference(Item(0)))
-    assert list(aligner.companion("lidar", Item(50 * MS))) == []
-    settled = list(aligner.companion("lidar", Item(51 * MS)))
-    assert settled[0].companions["lidar"].time_ns == 50 * MS
-
-
 @given(frames=times, companions=times, every_n=st.integers(1, 3))
 def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
     frames: list[Item], companions: list[Item], every_n: int
@@ -156,24 +139,6 @@ def test_samples_that_must_have_a_message_are_those_that_one_goes_to(
         assert bool(chosen) == bool(complete)
     else:
         assert chosen == complete
-
-
-def test_a_frame_waits_for_what_goes_to_one_only_until_a_later_one_is_nearer() -> None:
-    aligner: Aligner[Item] = Aligner({"cube": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND)
-    aligner.expect(["cube"])
-    assert list(aligner.reference(Item(0))) == []
-    assert list(aligner.reference(Item(33 * MS))) == []
-    left = list(aligner.reference(Item(66 * MS)))
-    assert [verdict.number for verdict in left] == [0]
-    assert aligner.oldest_ns == 33 * MS
-    rest = [*aligner.companion("cube", Item(70 * MS)), *aligner.reference(Item(100 * MS)), *aligner.flush()]
-    assert [(v.number, bool(v.companions)) for v in rest] == [(1, False), (2, True), (3, False)]
-
-
-def test_no_frame_waits_for_a_sensor_that_sends_nothing() -> None:
-    aligner: Aligner[Item] = Aligner({"cube": PairingRule(250 * MS, "once", "never")}, Selection(), SECOND)
-    list(aligner.reference(Item(0)))
-    assert [verdict.number for verdict in aligner.advance(1)] == [0]
 
 
 def test_a_sample_says_what_it_lacks_while_that_is_alive() -> None:

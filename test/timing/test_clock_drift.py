@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import log
 
 import pytest
-from streams import MONOTONIC, MS, SECOND, Event, Made, Sent, errors, monotonic, run, stream, wall
+from streams import MS, SECOND, Event, Made, Sent, errors, monotonic, run, stream, wall
 
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import Rule
@@ -68,59 +68,6 @@ def test_lidar_keeps_its_times_when_the_prompt_topics_of_its_clock_die() -> None
     off = errors(events, "lidar")
     assert len(off) == 700
     assert max(off) == min(off)
-
-
-def test_a_camera_that_dies_moves_no_clock() -> None:
-    _, reasons, told = judged(
-        made("camera", until_s=20), made("gps"), made("model", until_s=25), *(made(t) for t in FOREIGN)
-    )
-    assert (reasons, told) == ([], [])
-
-
-def test_topics_that_die_and_return_move_no_clock() -> None:
-    def again(topic: str) -> list[Made]:
-        return [made(topic, until_s=15), made(topic, start_s=45)]
-
-    _, reasons, told = judged(
-        *(made(t) for t in OWN), *again("imu"), *again("radar"), made("lidar", start_s=8)
-    )
-    assert (reasons, told) == ([], [])
-
-
-@pytest.mark.parametrize("slow", ["imu", "lidar"])
-def test_a_topic_alone_that_becomes_slow_is_told_and_moves_nothing(slow: str) -> None:
-    late = from_s(30, 57)
-    streams = [made(t, late=late if t == slow else nothing) for t in OWN + FOREIGN]
-    events, reasons, told = judged(*streams)
-    assert reasons == []
-    assert len(told) == 1
-    assert told[0].startswith(f"{slow} comes ")
-    assert "not its clock" in told[0]
-    off = errors(events, slow)
-    assert max(off) == min(off)
-
-
-def test_the_last_topic_of_a_clock_that_becomes_slow_moves_nothing() -> None:
-    late = from_s(40, 57)
-    _, reasons, told = judged(*(made(t) for t in OWN), made("imu", until_s=20), made("lidar", late=late))
-    assert reasons == []
-    assert len(told) == 1
-
-
-def test_a_topic_that_became_slow_tells_of_a_drift_later() -> None:
-    def runs(t: int) -> int:
-        return max(0, t - 40 * SECOND) // 2000
-
-    events, reasons, told = judged(
-        *(made(t, 120) for t in OWN),
-        made("imu", 120, runs=runs, until_s=30),
-        made("lidar", 120, runs=runs, late=from_s(15, 57)),
-    )
-    assert reasons == []
-    assert len(told) == 1
-    off = errors(events, "lidar")
-    assert max(off) - min(off) < 20 * MS
-    assert max(map(abs, off[-300:])) < 5 * MS
 
 
 @pytest.mark.parametrize("topics", [OWN + FOREIGN, FOREIGN, OWN, ("imu",), ("lidar",)])
@@ -197,73 +144,6 @@ def test_drift_shows_through_a_bad_wireless_link(ppm: int) -> None:
     # That the floor of latencies is not known moves all times alike.
     late = [round(sum(off[n : n + 40]) / 40 - off[0]) for n in range(0, len(off) - 40, 400)]
     assert max(map(abs, late[-24:])) < (1 if not ppm else 10) * MS
-
-
-@pytest.mark.parametrize("ppm", [-50, 50])
-def test_a_receiver_whose_clock_drifts_moves_nothing(ppm: int) -> None:
-    """As that of another machine: by it all clocks of the device drift, and none against another."""
-
-    def drifts(t: int) -> int:
-        return t * ppm // 1_000_000
-
-    events, reasons, told = judged(*(made(t, 500, late=drifts, hz=20) for t in ("camera", "imu", "radar")))
-    assert (reasons, told) == ([], [])
-    for topic in ("camera", "imu", "radar"):
-        assert len(set(errors(events, topic))) == 1
-
-
-def test_a_clock_that_was_stepped_a_little_is_a_boundary() -> None:
-    step = from_s(40, 300)
-    streams = [made(t, runs=step) for t in FOREIGN]
-    events, reasons, _ = judged(*(made(t) for t in OWN), *streams)
-    assert len(reasons) == 1
-    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
-    for topic in FOREIGN:
-        assert max(map(abs, errors(events[at:], topic))) < 62 * MS
-
-
-def test_a_receiver_that_was_busy_at_the_start_makes_the_clocks_be_found_again() -> None:
-    """What was late while the clocks were found has put the other clock off; afterwards it is right."""
-
-    def late(t: int) -> int:
-        return max(0, min(40 * MS, 40 * MS - (t - 20 * SECOND) // 2))
-
-    events, reasons, _ = judged(*(made(t, late=late) for t in OWN + FOREIGN))
-    assert len(reasons) == 1
-    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
-    assert errors(events[:at], "lidar")[0] > 40 * MS
-    assert errors(events[at:], "lidar")[-1] < 4 * MS
-
-
-def test_a_prompter_topic_that_appears_later_corrects_the_clock() -> None:
-    """No latencies are known here, so the lidar's was taken for none: 60 ms late, until the imu tells."""
-    events, reasons, _ = judged(made("camera"), made("lidar"), made("imu", start_s=20))
-    assert len(reasons) == 1
-    assert "before its time" in reasons[0]
-    at = next(n for n, e in enumerate(events) if isinstance(e, Boundary))
-    assert min(errors(events[:at], "lidar")) >= 60 * MS
-    assert max(errors(events[at:], "lidar")) < 4 * MS
-
-
-def test_a_slow_topic_alone_in_its_clock_is_watched_in_longer_windows() -> None:
-    def runs(t: int) -> int:
-        return t // 2000
-
-    slow = stream("slow", 1, 200, stamp=lambda t: MONOTONIC + t, latency_ms=60, jitter_ms=200)
-    assert judged(made("camera", 200), slow)[1] == []
-    drifting = stream("slow", 1, 400, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=5)
-    events, reasons, _ = judged(made("camera", 400), drifting)
-    assert reasons != [] or max(map(abs, errors(events, "slow"))) < 100 * MS
-
-
-def test_a_slow_topic_does_not_hide_the_drift_of_the_others() -> None:
-    def runs(t: int) -> int:
-        return t // 2000
-
-    slow = stream("slow", 1, 90, stamp=lambda t: MONOTONIC + t - runs(t), latency_ms=60, jitter_ms=100)
-    events, reasons, _ = judged(made("camera", 90), made("imu", 90, runs=runs), slow)
-    assert reasons == []
-    assert max(map(abs, errors(events, "imu")[-2000:])) < 5 * MS
 
 
 def test_stamps_taken_as_configured_are_not_watched() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from streams import MONOTONIC, MS, WALL, Made, Sent, monotonic, run, stream, wall
 
-from edgefirst_ros.config.model import MAIVIN_TOPICS
 from edgefirst_ros.timing.clock import ClockFinder
 from edgefirst_ros.timing.finding import Arrivals, Rule, TopicClock, estimate, percentile
 
@@ -65,55 +64,11 @@ def test_the_truth_lies_within_the_uncertainty_on_a_device_of_other_latencies(
         assert finding.latency_ns >= 0
 
 
-def test_the_surest_topic_decides() -> None:
-    """A lidar 40 ms slower than usual says little beside an imu."""
-    findings = found({"imu": 3.0, "radar": 15.0, "lidar": 100.0})
-    assert abs(off_ms(findings["lidar"])) < 0.6
-
-
 def test_the_offset_is_never_later_than_the_promptest_message_allows() -> None:
     """The imu is jittery and says late; the radar, usually 15 ms late, comes at once."""
     findings = found({"imu": 30.0, "radar": 1.0})
     assert off_ms(findings["imu"]) <= 1.1
     assert (findings["radar"].latency_ns or 0) >= 0
-
-
-def test_topics_that_disagree_make_the_clock_less_sure() -> None:
-    sure = Arrivals(np.full(90, 3 * MS), 3 * MS)
-    contrary = Arrivals(np.full(90, 23 * MS), 3 * MS)
-    assert estimate([sure]).uncertainty_ns == 2 * MS
-    both = estimate([sure, contrary])
-    assert both.uncertainty_ns == 10 * MS
-    assert both.offset_ns == 3 * MS, "later than the first allows is impossible"
-
-
-def test_a_few_jittery_messages_are_less_sure_than_many() -> None:
-    rng = np.random.default_rng(1)
-    few = rng.exponential(20 * MS, 4).astype(np.int64) + 3 * MS
-    many = rng.exponential(20 * MS, 4000).astype(np.int64) + 3 * MS
-    a, b = estimate([Arrivals(few, 3 * MS)]), estimate([Arrivals(many, 3 * MS)])
-    assert a.uncertainty_ns is not None
-    assert b.uncertainty_ns is not None
-    assert abs(a.offset_ns) <= a.uncertainty_ns
-    assert abs(b.offset_ns) < MS // 10
-    assert a.uncertainty_ns > 2 * b.uncertainty_ns
-
-
-def test_a_recorder_that_gets_its_own_clocks_topics_late_is_less_sure_of_the_others() -> None:
-    usual = found(USUAL_MS)["imu"].uncertainty_ns
-    far = found({**USUAL_MS, "camera": 25.0 + 60, "gps": 120.0 + 90})["imu"].uncertainty_ns
-    one = found({**USUAL_MS, "camera": 25.0 + 60})["imu"].uncertainty_ns
-    assert usual == pytest.approx(2 * MS, rel=5e-3)
-    assert one == pytest.approx(2 * MS, rel=5e-3)
-    assert far is not None
-    assert far > 25 * MS
-
-
-def test_without_any_known_latency_the_promptest_message_is_the_bound() -> None:
-    findings = found({"imu": 3.0, "lidar": 60.0}, {})
-    assert 3 <= off_ms(findings["lidar"]) < 3.1
-    assert findings["lidar"].uncertainty_ns is None
-    assert "latency_ms" in findings["lidar"].text
 
 
 def test_a_latency_dates_messages_without_a_stamp_and_the_users_offset_comes_on_top() -> None:
@@ -127,20 +82,6 @@ def test_a_latency_dates_messages_without_a_stamp_and_the_users_offset_comes_on_
     finder.rule("mask", Rule("receive", 0, 70 * MS))
     events, _ = run(made, finder=finder)
     assert {e.time_ns - WALL - e.true_ns for e in events if hasattr(e, "time_ns")} == {70 * MS}
-
-
-def test_the_shipped_configuration_knows_the_latencies_of_what_stamps_another_clock() -> None:
-    for name in (
-        "imu",
-        "radar_targets",
-        "radar_cube",
-        "lidar_points",
-        "camera",
-        "gps",
-        "model",
-        "model_mask",
-    ):
-        assert MAIVIN_TOPICS[name].latency_ms is not None
 
 
 def test_seconds_since_1970_lose_no_precision() -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from devices import AT_NS, CAMERA, END_S, FOREIGN, OWN, Judged, Late, drive, prompt
+from devices import AT_NS, END_S, FOREIGN, OWN, Judged, Late, drive, prompt
 from streams import MONOTONIC, MS, SECOND, WALL
 
-from edgefirst_ros.timing.finding import MessageTimes, Rule, Watched
+from edgefirst_ros.timing.finding import MessageTimes, Rule
 
 
 def in_bundles(_topic: str, time_ns: int, _pick: random.Random) -> float:
     return 140.0 - time_ns / MS % 140.0
-
-
-def on_a_slow_link(topic: str, time_ns: int, _pick: random.Random) -> float:
-    return 300.0 * (topic in FOREIGN and time_ns >= 7 * SECOND)
 
 
 @pytest.mark.parametrize("jitter", [0.0, 1.0])
@@ -52,25 +46,6 @@ def test_the_wall_clock_is_set_back_and_no_other_clock_shows_it(by_ms: float) ->
     assert judged.wrong(by_ms) == []
 
 
-@pytest.mark.parametrize("by_ms", [-700, -400])
-def test_a_step_that_was_found_is_not_found_again_at_the_next_damaged_stamp(by_ms: float) -> None:
-    made = drive(OWN, stepped=OWN, by_ms=by_ms, receiver_ms=by_ms)
-    later = (n for n, (_, true, t) in enumerate(made) if t.topic == "camera" and true > 9 * SECOND)
-    number = next(later)
-    heard, true, times = made[number]
-    made[number] = heard, true, replace(times, stamp_ns=times.stamp_ns + 300 * MS)
-    judged = Judged(made)
-    assert (len(judged.reasons), judged.told) == (1, [])
-
-
-@pytest.mark.parametrize("by_ms", [-700, -50, 50, 700])
-def test_topics_of_a_clock_grouped_with_another_are_told_apart_by_its_step(by_ms: float) -> None:
-    judged = Judged(drive(stepped=CAMERA, by_ms=by_ms))
-    (reason,) = judged.reasons
-    assert reason.startswith("the clock of camera and model was stepped by ")
-    assert judged.wrong(but=["info"]) == [], "of info too little is known by then"
-
-
 @pytest.mark.parametrize("topic", ["camera", "lidar", "imu"])
 @pytest.mark.parametrize("by_ms", [-700, 700])
 def test_stamps_of_one_topic_that_jump_are_told_and_cut_nothing(topic: str, by_ms: float) -> None:
@@ -78,13 +53,6 @@ def test_stamps_of_one_topic_that_jump_are_told_and_cut_nothing(topic: str, by_m
     assert judged.reasons == []
     (told,) = judged.told
     assert told.startswith(f"the stamps of {topic} jumped by {by_ms:+.1f} ms")
-    assert judged.wrong() == []
-
-
-@pytest.mark.parametrize("topic", ["camera", "imu"])
-def test_the_only_topic_of_a_clock_shows_its_step(topic: str) -> None:
-    judged = Judged(drive((topic,), stepped=(topic,), by_ms=-700))
-    assert judged.reasons == [f"the clock of {topic} was stepped by -700.0 ms"]
     assert judged.wrong() == []
 
 
@@ -141,42 +109,6 @@ def test_no_step_is_seen_where_there_is_none(late: str, noise: dict[str, float])
     assert judged.wrong() == []
 
 
-def test_topics_that_die_and_return_are_no_step() -> None:
-    dead = {"imu": (5.0, 9.0), "camera": (6.0, 8.0), "radar": (7.0, END_S)}
-    alive = [
-        m
-        for m in drive()
-        if not dead.get(m[2].topic, (99.0, 99.0))[0] <= m[1] / SECOND < dead.get(m[2].topic, (99.0, 99.0))[1]
-    ]
-    judged = Judged(alive)
-    assert (judged.reasons, judged.told, judged.wrong()) == ([], [], [])
-
-
-def test_the_latency_of_one_clocks_link_is_no_step() -> None:
-    judged = Judged(drive(late_ms=on_a_slow_link))
-    assert judged.reasons == []
-    assert len(judged.told) == 1
-    assert judged.told[0].startswith("imu and 2 more topics come 300.0 ms later than before")
-
-
-@pytest.mark.parametrize("by_ms", [-700, 300])
-def test_a_second_step_is_found_as_well(by_ms: float) -> None:
-    made = [
-        (
-            heard,
-            true,
-            MessageTimes(t.topic, t.stamp_ns + round(by_ms * MS) * (true > AT_NS + 2 * SECOND), *rest),
-        )
-        if t.topic in OWN
-        else (heard, true, t)
-        for heard, true, t in drive(stepped=OWN, by_ms=500)
-        for rest in [(t.publish_ns, t.receive_ns)]
-    ]
-    judged = Judged(made)
-    assert len(judged.reasons) == 2
-    assert judged.wrong() == []
-
-
 def test_stamps_taken_as_configured_are_neither_cut_nor_moved() -> None:
     """Steps, drift and a receiver that runs at its own pace: `clock: stamp` means the stamp."""
     rules = {topic: Rule("stamp") for topic in OWN + FOREIGN}
@@ -189,13 +121,6 @@ def test_stamps_taken_as_configured_are_neither_cut_nor_moved() -> None:
     for _, topic, true, off in judged.timed:
         base = 0 if topic in OWN else MONOTONIC - WALL
         assert off == base - (700 * MS if topic in OWN and true >= AT_NS else 0)
-
-
-def test_what_was_stepped_stays_in_order_on_the_recordings_axis() -> None:
-    judged = Judged(drive(stepped=OWN + FOREIGN, by_ms=-900))
-    for topic in OWN + FOREIGN:
-        times = [true + off for _, name, true, off in judged.timed if name == topic]
-        assert all(earlier < later for earlier, later in pairwise(times))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -217,12 +142,3 @@ def test_topics_that_come_and_go_around_a_step_are_all_accounted_for(seed: int) 
         assert [true for _, name, true, _ in judged.timed if name == topic] == [
             true for _, true, times in made if times.topic == topic
         ]
-
-
-def test_what_came_early_before_is_usual_at_once() -> None:
-    topic = Watched("imu", 0, 0, 0)
-    for n in range(20):
-        topic.learn(n * 100 * MS, (n * 100 + 50) * MS)
-    assert (topic.is_odd(50 * MS), topic.is_odd(25 * MS)) == (False, True)
-    topic.learn(2000 * MS, 2025 * MS)
-    assert not topic.is_odd(25 * MS)

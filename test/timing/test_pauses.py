@@ -35,41 +35,6 @@ def test_two_messages_an_epoch_are_no_pause_but_missing_epochs_are() -> None:
     assert stats.pauses.longest == [(20_040 * MS, 30_000 * MS)]
 
 
-def test_a_slower_rate_is_learnt() -> None:
-    stats = fed([*range(0, 10_000, 100), *range(10_000, 60_000, 1_000)])
-    assert stats.pauses.count < 25
-    assert stats.pauses.limit_ns > 1_000 * MS
-
-
-@pytest.mark.parametrize("after_s", [0.5, 5, 20])
-def test_a_pause_before_the_usual_interval_is_known_is_one(after_s: float) -> None:
-    """The sensor is restarted after five sweeps."""
-    resumed = [40_400 + t for t in range(0, round(after_s * 1000), 100)]
-    stats = fed([*range(0, 500, 100), *resumed])
-    assert stats.pauses.longest == [(400 * MS, 40_400 * MS)]
-    assert stats.rate_hz == pytest.approx(10.0)
-
-
-def test_pauses_before_the_usual_interval_is_known_are_all_found() -> None:
-    times = [*range(0, 500, 100), *range(40_000, 41_000, 100), *range(43_000, 44_000, 100)]
-    stats = fed([*times, *range(50_000, 80_000, 100)])
-    assert [b - a for a, b in stats.pauses.longest] == [39_600 * MS, 2_100 * MS, 6_100 * MS]
-
-
-def test_a_slow_topic_has_no_pauses() -> None:
-    assert fed([0, 40, 10_000, 10_040, 20_000, 20_040]).pauses.count == 0
-    assert fed([0, 10_000, 20_000]).pauses.count == 0
-    assert fed([0, 1, 1_000]).pauses.count == 0
-
-
-def test_the_rate_is_that_while_it_sends() -> None:
-    assert fed([*range(0, 30_000, 100), *range(60_000, 90_000, 100)]).rate_hz == pytest.approx(10.0)
-    switched = [*range(0, 30_000, 200), *range(30_000, 60_000, 50)]
-    assert fed(switched).rate_hz == pytest.approx(12.5, rel=0.01)
-    uneven = [t + 60 * (t // 200 % 2) for t in (*range(0, 3_000, 200), *range(9_000, 12_000, 200))]
-    assert fed(uneven).rate_hz == pytest.approx(5.0, rel=0.1)
-
-
 def test_of_many_pauses_the_longest_are_kept() -> None:
     times, now = [], 0
     for number in range(100):

@@ -180,7 +180,7 @@ def play(
     wanted: Callable[[int], bool] | None = None,
     window: int = 6,
     lookahead_ns: int = LOOKAHEAD_NS,
-    vouched: bool = False,
+    checksummed: bool = False,
 ) -> Played:
     """Use a stream as the pipeline does: verdicts trail arrival, the caller blocks on its oldest picture."""
     played = Played({}, {}, {})
@@ -211,7 +211,7 @@ def play(
 
     newest_ns = START_NS
     for shot in arrivals:
-        stream.push(shot.time_ns, shot.packet, vouched=vouched)
+        stream.push(shot.time_ns, shot.packet, checksummed=checksummed)
         waiting.append(shot)
         newest_ns = max(newest_ns, shot.time_ns)
         judge(newest_ns - lookahead_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from unittest import mock
 
-from edgefirst_ros.video import bitstream, h264
+from edgefirst_ros.video import headers, parameters
 
 
 def nal_units(data: bytes) -> list[bytes]:
@@ -48,9 +48,9 @@ def without_vui(data: bytes) -> bytes:
 
 
 def _shortened(unit: bytes) -> bytes:
-    payload = bitstream.unescape(unit[1:])
+    payload = headers.unescape(unit[1:])
     left: list[int] = []
-    with mock.patch.object(h264, "_stated_reorder", lambda bits: left.append(bits.left)):
-        h264.sequence_set(unit)
+    with mock.patch.object(parameters, "_h264_reorder", lambda bits: left.append(bits.left)):
+        parameters.sequence_set("h264", unit)
     bits = "".join(f"{byte:08b}" for byte in payload)
     return unit[:1] + escape(bits_to_bytes(bits[: len(bits) - left[0] - 1] + "0"))

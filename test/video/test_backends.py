@@ -13,8 +13,8 @@ from clips import make_clip
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.model.errors import ConfigError, DecodeError
 from edgefirst_ros.pipeline.job import Job
-from edgefirst_ros.video import backends
-from edgefirst_ros.video.backends import DecoderKind, decoding_context, held_pictures, require_decoder
+from edgefirst_ros.video import decoder
+from edgefirst_ros.video.decoder import DecoderKind, decoding_context, held_pictures, require_decoder
 from edgefirst_ros.video.stream import VideoStream
 
 HARDWARE: list[DecoderKind] = ["v4l2m2m", "nvdec"]
@@ -43,8 +43,8 @@ def devices(
         asked.append((name, hwaccel))
         return FakeContext(refusals.get(name, av.ArgumentError(22, "No such device")))
 
-    monkeypatch.setattr(backends, "HWAccel", lambda device, **_: device)
-    monkeypatch.setattr(backends.av.CodecContext, "create", create, raising=False)
+    monkeypatch.setattr(decoder, "HWAccel", lambda device, **_: device)
+    monkeypatch.setattr(decoder.av.CodecContext, "create", create, raising=False)
     return asked
 
 
@@ -57,7 +57,7 @@ def test_every_decoder_of_the_configuration_is_known() -> None:
 
 @pytest.mark.parametrize("kind", HARDWARE)
 def test_libavcodec_has_the_decoders_that_are_asked_for(kind: DecoderKind) -> None:
-    for name in backends._BACKENDS[kind].names.values():
+    for name in decoder._BACKENDS[kind].names.values():
         assert name in av.codecs_available
         av.Codec(name, "r")
 
@@ -71,7 +71,7 @@ def test_a_gpu_is_asked_for_what_libavcodec_offers_and_never_replaced_by_softwar
     def accelerator(device: str, *, allow_software_fallback: bool) -> None:
         asked.append((device, allow_software_fallback))
 
-    monkeypatch.setattr(backends, "HWAccel", accelerator)
+    monkeypatch.setattr(decoder, "HWAccel", accelerator)
     decoding_context("h264", "nvdec", 4)
     assert asked == [("cuda", False)]
 

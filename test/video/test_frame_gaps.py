@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.video.gops import FrameMark, GapDetector
+from edgefirst_ros.video.loss import FrameMark, GapDetector
 
 STEP = 40
 

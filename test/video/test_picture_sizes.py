@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefirst_ros.model.camera import CompressedImage, RawImage, VideoPacket
-from edgefirst_ros.video.bitstream import head
 from edgefirst_ros.video.continuity import Continuity
+from edgefirst_ros.video.headers import head
 from edgefirst_ros.video.pictures import Picture, encode, picture_of, raw_size
 from edgefirst_ros.video.stills import still_size
 from edgefirst_ros.video.stream import VideoStream

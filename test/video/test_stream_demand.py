@@ -27,8 +27,7 @@ from clips import (
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video import worker
-from edgefirst_ros.video.backends import DecoderKind
-from edgefirst_ros.video.decoder import VideoDecoder
+from edgefirst_ros.video.decoder import DecoderKind, VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit, StartKind
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream

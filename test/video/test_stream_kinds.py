@@ -221,7 +221,7 @@ def test_key_frames_alone(workers: int) -> None:
 
 
 @WORKERS
-def test_the_acceptance_recording(workers: int, recording: Path, truth: dict[str, Any]) -> None:
+def test_what_a_device_recorded(workers: int, recording: Path, truth: dict[str, Any]) -> None:
     every, topic = 15, "/camera/h264"
     stamps = [stamp for _, stamp, _ in truth["messages"][topic]]
     video = VideoStream(topic, workers=workers)
@@ -238,11 +238,11 @@ def test_the_acceptance_recording(workers: int, recording: Path, truth: dict[str
     video.close()
     numbers = {place: burnt_in(future.result().rgb(), bits=24, cell=16) for place, future in futures.items()}
     assert numbers == {place: truth["video"][topic]["presentation"][place] for place in futures}
-    assert len(numbers) == 12
+    assert len(numbers) == len(stamps) // every
 
 
 @pytest.mark.parametrize("lost", [40, 89, 90, 91])
-def test_the_acceptance_recording_after_a_loss(lost: int, recording: Path, truth: dict[str, Any]) -> None:
+def test_what_a_device_recorded_after_a_loss(lost: int, recording: Path, truth: dict[str, Any]) -> None:
     topic = "/camera/h264"
     stamps = [stamp for _, stamp, _ in truth["messages"][topic]]
     keys = truth["video"][topic]["keyframes"]

@@ -26,7 +26,7 @@ from rewrite import bits_to_bytes, escape, nal_units, rejoin, ue
 
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.video.bitstream import can_start, gradual_start, head, is_keyframe
+from edgefirst_ros.video.headers import can_start, gradual_start, head, is_keyframe
 from edgefirst_ros.video.stream import VideoStream
 
 PERIOD = 12

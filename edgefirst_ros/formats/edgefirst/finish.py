@@ -297,19 +297,18 @@ def _are_categories(value: bytes) -> bool:
     return True
 
 
-def read_table(path: Path, *wanted: str, files: int | None = None, shown: object = None) -> pa.Table:
+def read_table(path: Path, *wanted: str, files: int | None = None) -> pa.Table:
     """The rows of a table, which polars takes, too; only those columns that are ``wanted``, if any are named.
 
     Args:
         path: the file.
         wanted: names of columns.
         files: how many sensor files are beside it, which bound its rows; None if they are not known.
-        shown: what users know it as, where that is not its path.
 
     Raises:
         DatasetError: it is not an Arrow file, or damaged.
     """
-    table = ArrowTable(path, files=files, columns=wanted or None, shown=shown)
+    table = ArrowTable(path, files=files, columns=wanted or None)
     with table.readable():
         names = [name for name in table.schema.names if not wanted or name in wanted]
         schema = pa.schema([table.schema.field(name) for name in names])
@@ -362,17 +361,16 @@ def _fields_in_use(record: SampleRecord | Annotation) -> set[str]:
 
 def _split(summary: _Summary, options: EdgeFirstOptions) -> Callable[[SampleRecord], str]:
     """What group each sample is in."""
-    ratio, seed = options.val_ratio, options.split_seed
+    ratio = options.val_ratio
     if options.split == "time":
         blocks = {
-            drive: BlockSplit(drive, first, last, ratio, options.block_s, seed)
-            for drive, (first, last) in summary.span_ns.items()
+            drive: BlockSplit(drive, first, last, ratio) for drive, (first, last) in summary.span_ns.items()
         }
         return lambda record: blocks[record.drive].group(record.time_ns)
-    whole = drive_group(drive_of(summary.sequences), ratio, seed) if summary.sequences else GROUPS[0]
+    whole = drive_group(drive_of(summary.sequences), ratio) if summary.sequences else GROUPS[0]
     if options.split == "drive":
         return lambda _: whole
-    return lambda record: whole if record.location is None else place_group(*record.location, ratio, seed)
+    return lambda record: whole if record.location is None else place_group(*record.location, ratio)
 
 
 def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Iterator[list[TableRow]]:

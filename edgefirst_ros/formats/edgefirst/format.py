@@ -31,7 +31,6 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     by_camera = True
     options = EdgeFirstOptions
     nothing = "nothing was written: no sample had a sensor file"
-    moved = MappingProxyType({"camera_format": "picture_format"})
     visible_by = (f"*{_TABLE}",)
     # The vendor's tools want today's columns and a folder. Its client writes frames with three digits, which
     # its validator looks for without leading zeros: from 100 on both find them.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.formats.format import Former, OptionsModel
+from edgefirst_ros.formats.format import OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
@@ -16,7 +15,6 @@ Split = Literal["time", "drive", "place"]
 AUTO = "auto"
 Rows = Annotated[int, Field(ge=0, le=4096)]
 Columns = Annotated[int, Field(ge=0, le=16384)]
-Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
 Tag = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$", max_length=64)]
 
 
@@ -26,17 +24,6 @@ class EdgeFirstOptions(OptionsModel):
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
-
-    former: ClassVar[Mapping[str, Former]] = {
-        "lidar_rows": Former(128, "lidar_image_size", lambda rows, size: (rows, size[1])),
-        "lidar_columns": Former(1024, "lidar_image_size", lambda columns, size: (size[0], columns)),
-        "lidar_images": Former(True, "lidar_image_size", lambda wanted, size: size if wanted else (0, 0)),
-        "lidar_elevation_min_deg": Former(-45.0, "lidar_elevation_deg", lambda low, both: (low, both[1])),
-        "lidar_elevation_max_deg": Former(45.0, "lidar_elevation_deg", lambda high, both: (both[0], high)),
-        "camera_make": Former(AUTO, "exif_camera", lambda make, both: (make, both[1])),
-        "camera_model": Former(AUTO, "exif_camera", lambda model, both: (both[0], model)),
-        "lidar_jpeg_quality": Former(95),
-    }
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
@@ -54,13 +41,6 @@ class EdgeFirstOptions(OptionsModel):
         description="What is in one group, train or val: blocks of time, a whole drive, or a place, by cells "
         "of about 550 m. Set drive or place to test on what was not seen: neighbours in time are alike.",
     )
-    split_seed: int = Field(
-        default=0,
-        ge=0,
-        lt=1 << 32,
-        description="Draws the groups; nothing else does but the drive's name or the place. Set another "
-        "number for another split, the same for all drives.",
-    )
     val_ratio: float = Field(
         default=0.2,
         ge=0.0,
@@ -68,23 +48,12 @@ class EdgeFirstOptions(OptionsModel):
         description="Share of each sequence's time in the group val, or of drives or cells. Set 0 or 1 if "
         "whole drives are for one or the other.",
     )
-    block_s: float = Field(
-        default=10.0,
-        gt=0.0,
-        description="Train and val alternate in blocks of about this duration; shorter in sequences with too "
-        "few blocks for val_ratio. Raise it where scenes change slowly, so that val is not like train.",
-    )
     lidar_image_size: tuple[Rows, Columns] = Field(
         default=(128, 1024),
         description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
         "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
-        "lidar/reflect of a device that sends them keep their size. Set it to the lidar's beams and to its "
-        "points a turn, or to 0, 0 to write neither.",
-    )
-    lidar_elevation_deg: tuple[Elevation, Elevation] = Field(
-        default=(-45.0, 45.0),
-        description="Elevations of the lower and upper edge of the projected images. Set the lidar's own "
-        "field of view, so that no row stays empty; by default a row covers 0.7°, one beam of an OS1-64.",
+        "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
+        "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
     )
     merge_lidars: bool = Field(
         default=False,
@@ -98,25 +67,9 @@ class EdgeFirstOptions(OptionsModel):
         "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
         "reads the pictures asks for it.",
     )
-    sensor_width_mm: float | None = Field(
-        default=None,
-        gt=0.0,
-        description="Width of the image sensor area that the picture shows. If given, EXIF gets FocalLength "
-        "and FocalPlaneXResolution, whose product is the focal length of CameraInfo in pixels. "
-        "FocalLengthIn35mmFilm is always written, as it does not depend on it. Set it for photogrammetry "
-        "tools that ask for millimetres.",
-    )
 
     @field_validator("schema_version", mode="before")
     @classmethod
     def _unquoted(cls, value: object) -> object:
         """YAML reads 2026.10 without quotes as the number 2026.1."""
         return f"{value:.2f}" if isinstance(value, float) else value
-
-    @field_validator("lidar_elevation_deg")
-    @classmethod
-    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
-        lower, upper = value
-        if not lower < upper:
-            raise ValueError(f"expected the lower edge first, found {lower:g}, {upper:g}")
-        return value

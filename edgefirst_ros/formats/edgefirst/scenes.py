@@ -54,17 +54,18 @@ class Annotations:
     def __init__(self, files: DatasetFiles, *columns: str) -> None:
         self.types: Mapping[str, Any] = {}
         self._rows: dict[tuple[str, int], list[int]] = {}
-        if not files.has_table():
+        if not files.table.is_file():
             return
-        mapped = files.mapped()
-        self._table = read_table(mapped.here(), *columns, files=len(files.names), shown=mapped)
+        self._table = read_table(files.table, *columns, files=len(files.names))
         self.types = {field.name: field.type for field in self._table.schema}
         if missing := {"name", "frame"} - self.types.keys():
             raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
         with refusing(files.table, DatasetError, "has other names and frames than the format"):
-            names, frames = self._table["name"].cast(pa.large_string()), self._table["frame"].cast(pa.int64())
-            for number, key in enumerate(zip(names.to_pylist(), frames.to_pylist(), strict=True)):
-                self._rows.setdefault(key, []).append(number)
+            found = (self._table[name].to_pylist() for name in ("name", "frame"))
+            for number, (name, frame) in enumerate(zip(*found, strict=True)):
+                if not isinstance(name, str | None) or not isinstance(frame, int | None):
+                    raise TypeError(f"row {number} has another")
+                self._rows.setdefault((name or "", -1 if frame is None else frame), []).append(number)
 
     def of(self, stem: str) -> list[dict[str, Any]]:
         """Annotations of a sample, by its path without sensor and extension."""
@@ -158,8 +159,8 @@ class EdgeFirstScenes(Scenes):
     def _orders(self) -> tuple[bool, bool]:
         """Whether the longitude is first in a location, and the yaw in a pose."""
         files, types = self._files, self._all.types
-        there = files.has_table()
-        version = TableFile(files.mapped(), len(files.names)).notes.version if there else None
+        there = files.table.is_file()
+        version = TableFile(files.table_path(), len(files.names)).notes.version if there else None
         location, pose = (
             getattr(types.get(name), "value_type", None) == pa.float64() for name in ("location", "pose")
         )

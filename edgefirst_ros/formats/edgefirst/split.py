@@ -1,7 +1,7 @@
 """Which samples are for training and which for validation: by blocks of time, by drive, or by place.
 
-What a sample's group is depends on its own drive or place and on the seed alone, so that it is the same
-whatever else is in a corpus, and on every machine.
+What a sample's group is depends on its own drive or place alone, so that it is the same
+whatever else there is, and on every machine.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 GROUPS = ("train", "val")
+
+
+BLOCK_S = 10.0
+"""Intended length of a block: scenes that are alike are in one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +36,13 @@ class BlockSplit:
         last_ns: time of its last sample.
         val_ratio: share of val, 0 to 1.
         block_s: intended length of a block in seconds.
-        seed: another one draws other blocks.
     """
 
     sequence: str
     first_ns: int
     last_ns: int
     val_ratio: float
-    block_s: float
-    seed: int = 0
+    block_s: float = BLOCK_S
 
     def group(self, time_ns: int) -> str:
         """The group of the sample at a time: train or val."""
@@ -59,8 +61,7 @@ class BlockSplit:
 
     def _drawn(self, stratum: int, blocks: int, val: int) -> int:
         begin, end = stratum * blocks // val, (stratum + 1) * blocks // val
-        text = f"{self.sequence}\0{stratum}" + (f"\0{self.seed}" if self.seed else "")
-        return begin + _number(text) % (end - begin)
+        return begin + _number(f"{self.sequence}\0{stratum}") % (end - begin)
 
 
 def drive_of(sequences: Iterable[str]) -> str:
@@ -68,41 +69,22 @@ def drive_of(sequences: Iterable[str]) -> str:
     return min(sequences)
 
 
-def drive_group(drive: str, val_ratio: float, seed: int = 0) -> str:
+def drive_group(drive: str, val_ratio: float) -> str:
     """The group of a whole drive."""
-    return _chosen(f"drive\0{drive}\0{seed}", val_ratio)
+    return _chosen(f"drive\0{drive}\00", val_ratio)
 
 
 CELL_DEG = 1 / 200
 """Height of a cell: 556 m. Its width is about the same in metres, whatever the latitude."""
-GUARD_M = 25.0
-"""Where neighbours count as alike up to 20 m apart, and positions are up to 1 m off by their precision."""
-DEGREE_M = 111_195.0
-"""Of latitude, on a sphere: good to 0.6 % anywhere."""
 
 
-def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> str:
+def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float) -> str:
     """The group of a place: that of its cell, whoever drives there and whenever."""
     row = math.floor(latitude_deg / CELL_DEG)
     # Each row has whole cells all around; at the poles a single one.
     cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians((row + 0.5) * CELL_DEG))))
     column = math.floor((longitude_deg + 180.0) / 360.0 * cells) % cells
-    return _chosen(f"place\0{row}\0{column}\0{seed}", val_ratio)
-
-
-def is_at_border(latitude_deg: float, longitude_deg: float, val_ratio: float, seed: int = 0) -> bool:
-    """Whether a place is within ``GUARD_M`` of the other group.
-
-    Cells are larger than the square around it, so that one which reaches into it has one of its corners.
-    """
-    up = GUARD_M / DEGREE_M
-    aside = up / max(math.cos(math.radians(min(abs(latitude_deg) + up, 90.0))), 1e-6)
-    own = place_group(latitude_deg, longitude_deg, val_ratio, seed)
-    return any(
-        place_group(latitude_deg + north * up, longitude_deg + east * aside, val_ratio, seed) != own
-        for north in (-1, 1)
-        for east in (-1, 1)
-    )
+    return _chosen(f"place\0{row}\0{column}\00", val_ratio)
 
 
 def _chosen(text: str, val_ratio: float) -> str:

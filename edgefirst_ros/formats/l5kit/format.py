@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
@@ -30,7 +29,6 @@ class L5KitFormat(Format[L5KitOptions]):
     name = "l5kit"
     follows_mounts = True
     options = L5KitOptions
-    moved = MappingProxyType({"base_frame": "rig_frame"})
     nothing = "nothing was written: no sample had an ego pose, which needs odometry or at least two GPS fixes"
     visible_by = (".zgroup",)
 

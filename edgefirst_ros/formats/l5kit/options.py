@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
-from edgefirst_ros.formats.format import Former, OptionsModel
+from edgefirst_ros.formats.format import OptionsModel
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS, Kind, Prior, Size, class_key
 from edgefirst_ros.model.errors import names_of
@@ -83,14 +83,6 @@ class L5KitOptions(OptionsModel):
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
-
-    former: ClassVar[Mapping[str, Former]] = {
-        "camera_frame": Former("camera_optical", instead="CameraInfo names the camera's frame"),
-        "track_timeout_s": Former(2.0),
-        "velocity_window_s": Former(0.5),
-        "heading_speed_m_s": Former(1.0),
-        "points_cell_m": Former(0.2),
-    }
 
     rate_hz: float = Field(
         default=10.0,

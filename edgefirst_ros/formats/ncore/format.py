@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import refuse_links
@@ -27,7 +26,6 @@ class NCoreFormat(Format[NCoreOptions]):
     follows_mounts = True
     receding = "radar_speed_receding_positive"
     options = NCoreOptions
-    moved = MappingProxyType({"rig_frame": "rig_frame"})
     nothing = "nothing was written: no measurement could be stored"
     official = "nvidia-ncore"
     visible_by = ("*.json",)

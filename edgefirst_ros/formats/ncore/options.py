@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.formats.format import Former, OptionsModel
+from edgefirst_ros.formats.format import OptionsModel
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]
@@ -31,26 +31,6 @@ class NCoreOptions(OptionsModel):
     Raises:
         pydantic.ValidationError: a value out of range, or a field of another name.
     """
-
-    former: ClassVar[Mapping[str, Former]] = {
-        "labels_at_camera_size": Former(
-            True,
-            "at_picture_size",
-            lambda masks, scaled: scaled if masks else [each for each in scaled if each != "masks"],
-        ),
-        "depth_size": Former(
-            "as_sent", "at_picture_size", lambda size, scaled: [*scaled, *["depth"] * (size == "picture")]
-        ),
-        "lidar_ray_times": Former(
-            "constant", "lidar_spread_ms", lambda times, _: 95.0 if times == "spread" else 0.0
-        ),
-        "lidar_sweep_ms": Former(95.0, "lidar_spread_ms", lambda sweep_ms, so_far: so_far and sweep_ms),
-        "boxes2d_tolerance_ms": Former(
-            None, instead="tolerance_ms of the model's topic holds for NCore, too"
-        ),
-        "radar_cube_tolerance_ms": Former(50.0),
-        "pose_gap_ms": Former(50.0),
-    }
 
     store: StoreType = Field(
         default="itar",

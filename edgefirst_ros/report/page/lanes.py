@@ -1,4 +1,4 @@
-"""What the lanes of a page show, for its script: counts by time, gaps, speed, histograms.
+"""What the lanes of a page show, for its script: counts by time, and gaps.
 
 The axis of time of a page: seconds since the start, with long pauses between drives cut out.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from edgefirst_ros.report.content import Condition
 from edgefirst_ros.report.drives import NOT_JUDGED, silences
-from edgefirst_ros.report.models import Histogram, Report, Timeline, end_of
+from edgefirst_ros.report.models import Report, Timeline, end_of
 from edgefirst_ros.report.shortfalls import is_repeated
 
 LONGEST_PAUSE_S = 60.0
@@ -85,10 +85,6 @@ SMOOTH = 4
 """Messages that a bin of a lane has on average at the least, if that takes no more than ..."""
 MOST_MERGED = 8
 """... so many bins of the report; else every bin with a message is a full one."""
-SPEED_WINDOW_S = 0.5
-FASTEST_M_S = 150.0
-MOST_NEAR = 100
-"""Points in half a window."""
 
 
 @dataclass(slots=True)
@@ -212,50 +208,6 @@ def _spells(report: Report, topic: str, axis: TimeAxis) -> list[tuple[float, flo
     return sorted((axis.place_s(a), axis.place_s(b)) for a, b in spans)
 
 
-CURVES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "camera": (("luminance", "luminance, 0 to 255"), ("sharpness", "sharpness, levels between neighbours")),
-    "lidar_points": (
-        ("points", "points"),
-        ("zeros", "share of points at 0,0,0"),
-        ("sectors", "directions of 36"),
-    ),
-    "imu": (("acceleration_spread", "spread of the acceleration within a second, m/s²"),),
-}
-"""By role the measures that are drawn, with their names."""
-
-
-def content_curves(report: Report, axis: TimeAxis) -> list[tuple[str, str, dict[str, Any]]]:
-    """Topic, name of the measure, and what the script draws: what sensors showed over time."""
-    found: dict[tuple[str, str], list[tuple[float, float | None]]] = {}
-    for sequence in report.sequences:
-        for topic, stream in (sequence.streams or {}).items():
-            profile = stream.profile
-            for measure, label in CURVES.get(stream.role, ()) if profile is not None else ():
-                values = profile.means.get(measure, []) if profile is not None else []
-                if profile is None or not values:
-                    continue
-                curve = found.setdefault((topic, label), [])
-                for number, value in zip(profile.bins, values, strict=False):
-                    curve.append((axis.place_s(profile.start_ns + number * profile.bin_ns), value))
-                curve.append((curve[-1][0] + 1e-3, None))
-    return [
-        (
-            topic,
-            label,
-            {
-                "x": [x for x, _ in sorted(c, key=_place)],
-                "y": [y for _, y in sorted(c, key=_place)],
-                "least": 1e-3,
-            },
-        )
-        for (topic, label), c in found.items()
-    ]
-
-
-def _place(each: tuple[float, float | None]) -> float:
-    return each[0]
-
-
 def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str, list[int]]:
     """Counts in which one stage is added to another."""
     found = dict(counts)
@@ -311,57 +263,6 @@ def _plot(timeline: Timeline, counts: Mapping[str, list[int]], axis: TimeAxis) -
 
 def _padded(values: list[int], size: int) -> list[int]:
     return [*values[:size], *[0] * (size - len(values))]
-
-
-def speed(report: Report, axis: TimeAxis) -> dict[str, Any] | None:
-    """Speed in km/h over time, from positions half a second before and after; None without a track."""
-    places: list[float] = []
-    speeds: list[float | None] = []
-    for sequence in report.sequences:
-        if sequence.track is None:
-            continue
-        points = sequence.track.points
-        for number, point in enumerate(points):
-            before = _near(points, number, -1)
-            after = _near(points, number, 1)
-            elapsed_s = (after[0] - before[0]) / 1e9
-            if elapsed_s <= 0 or before[4] != after[4]:
-                continue
-            speed_m_s = math.dist(before[1:3], after[1:3]) / elapsed_s
-            places.append(axis.place_s(point[0]))
-            speeds.append(round(speed_m_s * 3.6, 1) if speed_m_s < FASTEST_M_S else None)
-        if places:
-            places.append(places[-1] + 1e-3)
-            speeds.append(None)
-    ordered = sorted(zip(places, speeds, strict=True), key=lambda pair: pair[0])
-    if not ordered:
-        return None
-    return {"x": [x for x, _ in ordered], "y": [y for _, y in ordered], "least": 10}
-
-
-def _near(points: list[Any], number: int, step: int) -> Any:  # noqa: ANN401 - a point of a track
-    """The point half a window away, or the last one in that direction."""
-    at = number
-    while 0 <= at + step < len(points) and abs(at - number) < MOST_NEAR:
-        at += step
-        if abs(points[at][0] - points[number][0]) >= SPEED_WINDOW_S * 1e9:
-            break
-    return points[at]
-
-
-def bars(histogram: Histogram) -> dict[str, Any]:
-    """What the script draws of a histogram."""
-    return {"from": histogram.from_ms, "bin": histogram.bin_ms, "counts": list(histogram.counts)}
-
-
-def latencies(report: Report) -> dict[str, list[Any]]:
-    """The latencies of every topic, sequence by sequence."""
-    found: dict[str, list[Any]] = {}
-    for sequence in report.sequences:
-        for topic, stream in (sequence.streams or {}).items():
-            if stream.latency_ms is not None:
-                found.setdefault(topic, []).append(stream.latency_ms)
-    return dict(sorted(found.items()))
 
 
 def clocks(report: Report) -> dict[str, list[tuple[str, str, str]]]:

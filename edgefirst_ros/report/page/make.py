@@ -1,9 +1,4 @@
-"""Makes the page of a dataset: finds its report and its samples, and writes one HTML file.
-
-A whole page: one HTML file that needs nothing else, neither files nor a network.
-
-The end of the page: what became of every message, sequences, settings, versions and files.
-"""
+"""Makes the page of a dataset or a recording: one HTML file that needs nothing else, not even a network."""
 
 from __future__ import annotations
 
@@ -19,13 +14,12 @@ from edgefirst_ros.formats.crashsafe.sync import disk_errors, sync_paths
 from edgefirst_ros.formats.scene import Detail, Moment, Scene, Scenes
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, OutputExists
 from edgefirst_ros.model.untrusted import REPORT, readable, refusing
-from edgefirst_ros.report.drives import clock, leg_at, legs_of, since_drive_s, utc
+from edgefirst_ros.report.drives import clock, leg_at, legs_of, since_drive_s, time_of, utc
 from edgefirst_ros.report.html import Html, folded, joined, missing, section, tag, whole
 from edgefirst_ros.report.judge import judge
-from edgefirst_ros.report.models import Recording, Report, end_of, parsed, read_report
-from edgefirst_ros.report.page import measured, overview
+from edgefirst_ros.report.models import Account, Report, end_of, parsed, read_report
+from edgefirst_ros.report.page import overview
 from edgefirst_ros.report.page.lanes import Stretch, time_axis
-from edgefirst_ros.report.page.rig import rig
 from edgefirst_ros.report.page.thumbnails import Rig, Thumbnail, chosen, of_reference, thumbnails
 from edgefirst_ros.report.runs import Run, find_run
 
@@ -34,171 +28,15 @@ MOST_REASONS = 12
 """Reasons that are shown of one topic."""
 MOST_CONFIGURATION = 200_000
 """Characters of the configuration that are shown."""
-COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
-
-
-def accounting(report: Report) -> Html:
-    """What became of every message."""
-    if not report.topics:
-        why = report.lacking.get("topics") or "nothing was received"
-        return section("accounting", "Every message", missing(why))
-    if report.purpose == "recording":
-        columns: tuple[str, ...] = ("received", "refused", "lost_upstream")
-    else:
-        columns = tuple(c for c in COLUMNS if c != "lost_upstream" or _lost(report))
-    head = tag("tr", tag("th", "topic"), *(tag("th", c.replace("_", " "), class_="n") for c in columns))
-    rows = []
-    for topic, account in list(report.topics.items())[:MOST_ROWS]:
-        reasons = [
-            tag("li", f"{count:,} {stage}: {reason}")
-            for stage, several in list(account.reasons.items())[:8]
-            for reason, count in list(several.items())[:MOST_REASONS]
-            if report.purpose == "dataset" or stage == "refused"
-        ]
-        reasons += [
-            tag("li", f"{n:,} parts refused: {r}")
-            for r, n in list(account.refused_parts.items())[:MOST_REASONS]
-        ]
-        reasons += [
-            tag("li", f"{n:,} left out of {name}: {r}")
-            for name, several in list(account.left_out.items())[:8]
-            for r, n in list(several.items())[:MOST_REASONS]
-            if r not in account.reasons.get("skipped", {})
-        ]
-        name = joined(tag("b", topic), tag("small", account.type))
-        name = joined(name, tag("ul", *reasons[:MOST_REASONS])) if reasons else name
-        figures = (getattr(account, column) for column in columns)
-        rows.append(tag("tr", tag("td", name), *(tag("td", _figure(f), class_="n") for f in figures)))
-    left = len(report.topics) - len(rows)
-    return section(
-        "accounting",
-        "Every message",
-        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
-        tag("p", f"{left:,} more topics are in the report file.", class_="note") if left > 0 else None,
-        _sequences(report),
-    )
-
-
-def _lost(report: Report) -> bool:
-    return any(account.lost_upstream for account in report.topics.values())
-
-
-def _figure(count: int) -> str:
-    return f"{count:,}" if count else "·"
-
-
-def _sequences(report: Report) -> Html | None:
-    if not report.sequences:
-        return None
-    rows = [
-        tag(
-            "tr",
-            tag("td", tag("b", each.name), tag("small", utc(each.start_ns))),
-            tag("td", clock((end_of(each) - each.start_ns) / 1e9), class_="n"),
-            tag("td", f"{each.sample:,} of {each.reference_frames:,}", class_="n"),
-            tag("td", each.ended),
-        )
-        for each in report.sequences[:MOST_ROWS]
-    ]
-    heads = ("sequence", "length", "samples", "ended by")
-    head = tag("tr", *(tag("th", name) for name in heads))
-    return joined(tag("h3", "Sequences"), tag("div", tag("table", head, *rows), class_="wide"))
-
-
-def configuration(report: Report) -> Html:
-    """Settings, versions, recordings and files."""
-    parts: list[Html | None] = []
-    if report.versions:
-        shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
-        parts.append(tag("p", f"Made with {shown}."))
-    if report.configuration:
-        try:
-            written = json.dumps(report.configuration, indent=2, ensure_ascii=False)[:MOST_CONFIGURATION]
-        except RecursionError:  # writing needs more levels than reading does
-            written = "nested too deeply"
-        block = joined(*(Html(joined(line, "\n")) for line in written.splitlines()))
-        parts.append(folded("All settings", tag("pre", block)))
-    else:
-        parts.append(missing(report.lacking.get("configuration") or "no settings were noted"))
-    if report.recordings:
-        items = [_recording(each) for each in report.recordings[:MOST_ROWS]]
-        parts.append(folded(f"Recordings ({len(report.recordings):,})", tag("ul", *items)))
-    if report.files:
-        items = [tag("li", each) for each in report.files[:MOST_ROWS]]
-        parts.append(folded(f"Files ({len(report.files):,})", tag("ul", *items)))
-    return section("configuration", "Configuration and versions", *parts)
-
-
-def _recording(each: Recording) -> Html:
-    mb = f", {each.bytes / 1e6:,.1f} MB" if each.bytes else ""
-    damage = f", {len(each.faults):,} damaged places" if each.faults else ""
-    return tag("li", f"{each.file}{mb}{damage}")
-
-
-_SCRIPTS = ("uPlot.iife.min.js", "page.js")
-_STYLES = ("uPlot.min.css", "page.css")
-
-
-def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking: str = "") -> str:
-    """The page of a report.
-
-    Args:
-        report: what is shown.
-        title: name of the dataset or the recording.
-        pictures: of some samples.
-        lacking: why there are no pictures, or not all; empty if there are.
-    """
-    verdict = judge(report)
-    axis = time_axis(report)
-    data: dict[str, Any] = {
-        "stretches": [[s.place_s, _since_drive_s(s, report), s.length_s] for s in axis.stretches],
-        "end": axis.end_s,
-    }
-    body = joined(
-        overview.header(report, verdict, title),
-        tag(
-            "main",
-            overview.attention(report, verdict),
-            overview.drive(report, axis, data),
-            measured.content(report, axis, data),
-            overview.samples(report),
-            measured.pairing(report, data),
-            measured.latency(report, data),
-            measured.track(report, axis, pictures, data),
-            rig(report),
-            measured.pictures(pictures, lacking, report),
-            accounting(report),
-            configuration(report),
-        ),
-        tag("noscript", tag("p", "The plots need JavaScript, which is in this file.", class_="missing")),
-    )
-    return whole(
-        f"{title}: {verdict.grade}",
-        body,
-        styles=[_asset(name) for name in _STYLES],
-        scripts=[_asset(name) for name in _SCRIPTS],
-        data=data,
-    )
-
-
-def _since_drive_s(stretch: Stretch, report: Report) -> float:
-    """Where a stretch begins, in seconds since the start of its drive."""
-    begin_ns = report.start_ns + round(stretch.since_start_s * 1e9)
-    legs = legs_of(report)
-    # What is received before the first acquisition time is of the sequence that follows.
-    leg = leg_at(begin_ns + 1_000_000_000, legs)
-    since_s = stretch.since_start_s if leg is None else since_drive_s(begin_ns, leg)
-    return round(since_s, 3)
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("edgefirst_ros.report.page").joinpath("assets", name).read_text(encoding="utf-8")
-
-
 MOST_FOLDERS = 32
 """Sequences of a run that are looked into."""
+COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 NO_REPORT = f"there is no {REPORT} beside the dataset"
+_ALL_PARTS = (
+    *("samples", "topics", "sequences", "companions", "pairing", "timeline", "streams", "configuration"),
+)
+_SCRIPTS = ("uPlot.iife.min.js", "page.js")
+_STYLES = ("uPlot.min.css", "page.css")
 
 
 def make_page(path: Path, output: Path | None = None) -> Path:
@@ -213,11 +51,12 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     run = find_run(path)
     if run.report is None:
         report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
-        report.samples = _count(run)
     else:
         report = read_report(run.report)
+    pictures, lacking, count = _pictures(run, report)
+    if run.report is None:
+        report.samples = count
     name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
-    pictures, lacking = _pictures(run, report)
     place = output or run.page
     write_page(place, document(report, name, pictures, lacking))
     return place
@@ -248,16 +87,63 @@ def make_recording_page(values: Any, scenes: Sequence[Scene], output: Path) -> N
     write_page(output, document(report, report.dataset, pictures, lacking))
 
 
-_ALL_PARTS = (
-    "samples",
-    "topics",
-    "sequences",
-    "combinations",
-    "pairing",
-    "timeline",
-    "streams",
-    "configuration",
-)
+def document(report: Report, title: str, pictures: Sequence[Thumbnail], lacking: str = "") -> str:
+    """The page of a report.
+
+    Args:
+        report: what is shown.
+        title: name of the dataset or the recording.
+        pictures: of some samples.
+        lacking: why there are no pictures, or not all; empty if there are.
+    """
+    verdict = judge(report)
+    axis = time_axis(report)
+    data: dict[str, Any] = {
+        "stretches": [[s.place_s, _since_drive_s(s, report), s.length_s] for s in axis.stretches],
+        "end": axis.end_s,
+    }
+    pins: dict[int, int] = {}
+    for each in pictures:
+        if each.time_ns is not None and each.number not in pins.values():  # one of several cameras
+            pins[each.time_ns] = each.number
+    body = joined(
+        overview.header(report, verdict, title),
+        tag(
+            "main",
+            overview.attention(report, verdict),
+            overview.drive(report, axis, data),
+            overview.samples(report),
+            overview.times(report),
+            overview.track(report, pins),
+            overview.rig(report),
+            _gallery(pictures, lacking, report),
+            _accounting(report),
+            _configuration(report),
+        ),
+        tag("noscript", tag("p", "The lanes need JavaScript, which is in this file.", class_="missing")),
+    )
+    return whole(
+        f"{title}: {verdict.grade}",
+        body,
+        styles=[_asset(name) for name in _STYLES],
+        scripts=[_asset(name) for name in _SCRIPTS],
+        data=data,
+    )
+
+
+def _since_drive_s(stretch: Stretch, report: Report) -> float:
+    """Where a stretch begins, in seconds since the start of its drive."""
+    begin_ns = report.start_ns + round(stretch.since_start_s * 1e9)
+    legs = legs_of(report)
+    # What is received before the first acquisition time is of the sequence that follows.
+    leg = leg_at(begin_ns + 1_000_000_000, legs)
+    since_s = stretch.since_start_s if leg is None else since_drive_s(begin_ns, leg)
+    return round(since_s, 3)
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("edgefirst_ros.report.page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 class _Several(Scenes):
@@ -279,22 +165,10 @@ class _Several(Scenes):
         return self._of[moment].scene(moment, detail)
 
 
-def _count(run: Run) -> int | None:
-    """How many samples the datasets hold, by the first format that can be read; None if none can."""
-    for each, folders in run.of_format():
-        try:
-            with refusing(each.name, DatasetError):
-                found = [each.scenes(folder) for folder in folders]
-                return sum(len(scenes.moments()) for scenes in found if scenes is not None)
-        except EdgeFirstError:
-            continue
-    return None
-
-
-def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
-    """Pictures from the first format that has some; why there are none, or not all."""
+def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | None]:
+    """Pictures of the first format that has some, why there are none, or not all, and how many samples."""
     faults: list[str] = []
-    can_be_seen = False
+    count: int | None = None
     for each, folders in run.of_format():
         opened: list[Scenes] = []
         for folder in folders[:MOST_FOLDERS]:
@@ -304,20 +178,135 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str]:
             except EdgeFirstError as error:
                 faults.append(str(error))
         if opened:
-            can_be_seen = True
             several = _Several(opened)
             moments = several.moments()
+            count = len(moments) if count is None else count
             seen = Rig(moments, several.timed, report)
             pictures, lacking = thumbnails(chosen(moments, report), several.scene, report, seen)
-            if lacking:
-                faults.append(lacking)
+            faults += [lacking] if lacking else []
             if pictures:
-                return pictures, "; ".join(faults[:3])
+                return pictures, "; ".join(faults[:3]), count
     if faults:
-        return [], "; ".join(faults[:3])
-    if can_be_seen:
-        return [], "no sample has a picture or points"
-    return [], "the dataset is not there, or its format has no pictures"
+        return [], "; ".join(faults[:3]), count
+    if count is not None:
+        return [], "no sample has a picture or points", count
+    return [], "the dataset is not there, or its format has no pictures", count
+
+
+def _gallery(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
+    """What the sensors saw at some moments."""
+    figures: list[Html] = []
+    legs, before = legs_of(report), 0
+    for each in found:
+        when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
+        source = Html(f"data:image/jpeg;base64,{each.base64}")
+        width, height = each.size
+        image = tag("img", src=source, width=width, height=height, alt=f"{each.why}{when}")
+        what = joined(tag("b", each.number, class_="pin-number"), f" {each.why}{when}")
+        if each.sensor and each.number != before:
+            figures.append(tag("h3", what))
+        before = each.number
+        caption = joined(tag("b", each.sensor) if each.sensor else what, tag("small", each.name))
+        button = tag("button", image, type="button", class_="zoom")
+        figures.append(tag("figure", button, tag("figcaption", caption)))
+    words = "Boxes are the model's; dots are the lidar's, red is near and violet is far."
+    return section(
+        "pictures",
+        "Pictures",
+        missing(why) if why else None,
+        tag("p", words, class_="note") if figures else None,
+        tag("div", *figures, class_="figures several" if any(e.sensor for e in found) else "figures"),
+        tag("dialog", tag("img", alt="", id="large"), id="viewer"),
+    )
+
+
+def _accounting(report: Report) -> Html:
+    """What became of every message, and of every sequence."""
+    if not report.topics:
+        why = report.lacking.get("topics") or "nothing was received"
+        return section("accounting", "Every message", missing(why))
+    columns: tuple[str, ...] = ("received", "refused", "lost_upstream")
+    if report.purpose == "dataset":
+        is_lost = any(account.lost_upstream for account in report.topics.values())
+        columns = tuple(c for c in COLUMNS if c != "lost_upstream" or is_lost)
+    head = tag("tr", tag("th", "topic"), *(tag("th", c.replace("_", " "), class_="n") for c in columns))
+    rows = []
+    for topic, account in list(report.topics.items())[:MOST_ROWS]:
+        reasons = _reasons(report, account)
+        name = joined(tag("b", topic), tag("small", account.type), tag("ul", *reasons) if reasons else None)
+        counts = (getattr(account, column) for column in columns)
+        figures = (tag("td", f"{count:,}" if count else "·", class_="n") for count in counts)
+        rows.append(tag("tr", tag("td", name), *figures))
+    left = len(report.topics) - len(rows)
+    return section(
+        "accounting",
+        "Every message",
+        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+        tag("p", f"{left:,} more topics are in the report file.", class_="note") if left > 0 else None,
+        _sequences(report),
+    )
+
+
+def _reasons(report: Report, account: Account) -> list[Html]:
+    """Why a topic's messages are in no dataset, or not all of them."""
+    skipped = account.reasons.get("skipped", {})
+    texts = [
+        f"{count:,} {stage}: {reason}"
+        for stage, several in list(account.reasons.items())[:8]
+        for reason, count in list(several.items())[:MOST_REASONS]
+        if report.purpose == "dataset" or stage == "refused"
+    ]
+    texts += [f"{n:,} parts refused: {r}" for r, n in list(account.refused_parts.items())[:MOST_REASONS]]
+    texts += [
+        f"{n:,} left out of {name}: {reason}"
+        for name, several in list(account.left_out.items())[:8]
+        for reason, n in list(several.items())[:MOST_REASONS]
+        if reason not in skipped
+    ]
+    return [tag("li", text) for text in texts[:MOST_REASONS]]
+
+
+def _sequences(report: Report) -> Html | None:
+    if not report.sequences:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("b", each.name), tag("small", utc(each.start_ns))),
+            tag("td", clock((end_of(each) - each.start_ns) / 1e9), class_="n"),
+            tag("td", f"{each.sample:,} of {each.reference_frames:,}", class_="n"),
+            tag("td", each.ended),
+        )
+        for each in report.sequences[:MOST_ROWS]
+    ]
+    head = tag("tr", *(tag("th", name) for name in ("sequence", "length", "samples", "ended by")))
+    return joined(tag("h3", "Sequences"), tag("div", tag("table", head, *rows), class_="wide"))
+
+
+def _configuration(report: Report) -> Html:
+    """Settings, versions, recordings and files."""
+    parts: list[Html | None] = []
+    if report.versions:
+        shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
+        parts.append(tag("p", f"Made with {shown}."))
+    if report.configuration:
+        try:
+            written = json.dumps(report.configuration, indent=2, ensure_ascii=False)[:MOST_CONFIGURATION]
+        except RecursionError:  # writing needs more levels than reading does
+            written = "nested too deeply"
+        block = joined(*(Html(joined(line, "\n")) for line in written.splitlines()))
+        parts.append(folded("All settings", tag("pre", block)))
+    else:
+        parts.append(missing(report.lacking.get("configuration") or "no settings were noted"))
+    recordings = [
+        f"{each.file}, {each.bytes / 1e6:,.1f} MB"
+        + (f", {len(each.faults):,} damaged places" if each.faults else "")
+        for each in report.recordings[:MOST_ROWS]
+    ]
+    for name, texts in (("Recordings", recordings), ("Files", report.files[:MOST_ROWS])):
+        if texts:
+            parts.append(folded(f"{name} ({len(texts):,})", tag("ul", *(tag("li", each) for each in texts))))
+    return section("configuration", "Configuration and versions", *parts)
 
 
 def refuse_output(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pictures of a page: of which samples, and how they are drawn and encoded."""
+"""The pictures of a page: of which samples of a dataset or recording, and how they are encoded."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 
+from edgefirst_ros.formats.format import Written
 from edgefirst_ros.formats.pace import rest
-from edgefirst_ros.formats.scene import PICTURE_WIDTH, Moment, Scene
-from edgefirst_ros.model.errors import DatasetError, EdgeFirstError
-from edgefirst_ros.model.sensors import Role
-from edgefirst_ros.model.transform import matrix_of
+from edgefirst_ros.formats.scene import PICTURE_WIDTH, Box2d, Moment, Scene, opened
+from edgefirst_ros.model.detection import Detections
+from edgefirst_ros.model.errors import DatasetError, DecodeError, EdgeFirstError
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
+from edgefirst_ros.model.transform import Transform, frame_in_base
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.report.content import content_findings
+from edgefirst_ros.report.drawing import Projection, drawn
 from edgefirst_ros.report.models import Report
-from edgefirst_ros.report.scene import Projection, drawn, mount_in
 
 MOST_PICTURES = 8
 MOST_BASE64 = 3 << 20
@@ -195,28 +199,86 @@ def projection_of(report: Report, name: str) -> Projection | None:
     _, own = report.frames(name) or (sequence, sequence)
     lidar, seen = (sequence.stream_of(role, own) for role in (Role.LIDAR_POINTS, Role.CAMERA))
     camera = None if seen is None else sequence.intrinsics_of(seen)
-    if lidar is None or seen is None or camera is None:
+    if lidar is None or seen is None or camera is None or not (lidar.frame_id and seen.frame_id):
         return None
-    lidar_frame, camera_frame = lidar.frame_id, seen.frame_id
-    if not lidar_frame or not camera_frame or 0 in camera.size or 0 in camera.focal_px:
+    if 0 in camera.size or 0 in camera.focal_px:
         return None
     if camera.distortion_model not in _PINHOLE and any(camera.distortion):
         return None
-    mounts = {
-        _bare(t.child): (_bare(t.parent), matrix_of(t.rotation_xyzw), np.array(t.translation_m, float))
-        for t in sequence.calibration.transforms
+    known = {
+        each.child: Transform(each.parent, each.child, each.translation_m, each.rotation_xyzw)
+        for each in sequence.calibration.transforms
     }
-    mounted = mount_in(_bare(lidar_frame), _bare(camera_frame), mounts)
-    if mounted is None:
+    poses = [frame_in_base(known, each.frame_id, sequence.calibration.rig) for each in (lidar, seen)]
+    if poses[0] is None or poses[1] is None:
         return None
+    T_lidar_camera = np.linalg.inv(poses[1]) @ poses[0]
     width, height = camera.size
     return Projection(
-        *mounted,
+        T_lidar_camera[:3, :3],
+        T_lidar_camera[:3, 3],
         (camera.focal_px[0] / width, camera.focal_px[1] / height),
         (camera.principal_px[0] / width, camera.principal_px[1] / height),
         tuple(camera.distortion[:8]),
     )
 
 
-def _bare(frame: str) -> str:
-    return frame.strip().lstrip("/")
+class SceneWriter:
+    """Takes samples of every camera as a format does, and keeps what there is to see; a ``SampleWriter``.
+
+    Attributes:
+        scenes: of all samples, of each camera in order.
+    """
+
+    name = "page"
+    unit = "samples"
+
+    def __init__(self) -> None:
+        self.scenes: list[Scene] = []
+        self.warnings: list[str] = []
+        self.notes: list[str] = []
+
+    def begin(self, sequence: SequenceInfo) -> None:
+        """A sequence starts."""
+
+    def begin_camera(self, sequence: SequenceInfo) -> None:
+        """One of a camera beside the reference starts."""
+
+    def prepare(self, sample: Sample) -> Scene:
+        """The sample as a scene."""
+        scene = Scene(Moment(sample.sequence.name, sample.frame, sample.time_ns))
+        if sample.image is not None:
+            scene.picture = sample.image.data
+            try:
+                opened(scene.picture)[0].load()
+            except (ValueError, OSError) as error:
+                raise DecodeError(f"picture cannot be shown: {error}") from error
+        model, cloud = sample.companions.get(Role.MODEL), sample.companions.get(Role.LIDAR_POINTS)
+        if model is not None and isinstance(model.datum, Detections):
+            names = sample.calibration.model_info.labels if sample.calibration.model_info else ()
+            scene.boxes = [
+                Box2d(box.center_x, box.center_y, box.width, box.height, _label_of(box.label, names))
+                for box in model.datum.boxes
+            ]
+        if cloud is not None and isinstance(cloud.datum, PointCloud):
+            scene.points = cloud.datum.xyz().astype(float)
+        return scene
+
+    def write(self, prepared: Scene) -> Written:
+        """Keep the scene."""
+        self.scenes.append(prepared)
+        return Written()
+
+    def close(self) -> list[Path]:
+        """Nothing was written."""
+        return []
+
+    def abort(self) -> None:
+        """Nothing is open."""
+
+
+def _label_of(label: str, names: tuple[str, ...]) -> str:
+    """The name of a class: a label that is a number is an index into the model's names."""
+    if label.isascii() and label.isdigit() and len(label) < 9 and int(label) < len(names):
+        return names[int(label)]
+    return label

@@ -11,10 +11,10 @@ from drives import simulated
 from livedrive import FORMATS
 from typer.testing import CliRunner, Result
 
+from edgefirst_ros import export_coco
+from edgefirst_ros import open as open_dataset
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.corpus.coco import export_coco
-from edgefirst_ros.corpus.reading import open as open_dataset
 from edgefirst_ros.formats.crashsafe.names import move_aside, refuse_links
 from edgefirst_ros.formats.datasets import RECORDINGS
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError
@@ -125,7 +125,7 @@ def test_no_link_inside_is_read_through(made: Path, tmp_path: Path, place: str) 
         assert said("report", dataset, "-o", tmp_path / "x.html")[0] == 2
     if kind == "edgefirst" and "report" not in place:
         if below.count("/"):
-            assert said("sheet", dataset, "-o", tmp_path / "x.png")[0] == 2
+            assert said("report", dataset, "--picture", tmp_path / "x.png")[0] == 2
         with pytest.raises(EdgeFirstError):
             export_coco(out, tmp_path / "coco")
     assert {path.name for path in tmp_path.iterdir()} <= {"out", "elsewhere", "coco"}
@@ -143,7 +143,7 @@ def test_what_the_user_names_may_be_a_link(made: Path, tmp_path: Path) -> None:
     assert said("recover", tmp_path / "out")[0] == 0
     assert said("check", tmp_path / "w.zarr")[0] == 0
     assert said("report", tmp_path / "out", "-o", tmp_path / "x.html")[0] == 0
-    assert said("sheet", tmp_path / "d", "-o", tmp_path / "x.png")[0] == 0
+    assert said("report", tmp_path / "d", "--picture", tmp_path / "x.png")[0] == 0
     assert export_coco(made / "edgefirst" / "d" / "d.arrow", tmp_path / "coco")
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat" / "d.arrow").symlink_to(made / "edgefirst" / "d" / "d.arrow")

@@ -11,7 +11,7 @@ import pytest
 from edgefirst_bombs import BOMBS, SOUND, sound
 
 import edgefirst_ros
-from edgefirst_ros.corpus.coco import export_coco
+from edgefirst_ros import export_coco
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.report.page.make import make_page

@@ -89,7 +89,7 @@ def test_no_damage_ends_in_a_traceback_or_changes_what_is_elsewhere(
         done = [damage(folder, elsewhere / "file", rng) for _ in range(rng.choice((1, 1, 2)))
                 if any(path.is_file() and path.parent == folder for path in folder.rglob("*"))]  # fmt: skip
         before = contents(elsewhere)
-        sheet = ["sheet", str(folder), "-o", str(tmp_path / "sheet.png")]
+        sheet = ["report", str(folder), "--picture", str(tmp_path / "sheet.png")]
         for command in (
             ["check", str(output)],
             sheet,
@@ -170,7 +170,7 @@ def test_nothing_waits_for_a_fifo(tmp_path: Path, name: str) -> None:
     os.mkfifo(folder / name)
     for command in ("check", "recover", "check"):
         said(command, tmp_path)
-    said("sheet", folder, "-o", tmp_path / "sheet.png")
+    said("report", folder, "--picture", tmp_path / "sheet.png")
 
 
 def test_a_column_of_which_a_part_has_no_readable_name_is_refused(
@@ -183,7 +183,7 @@ def test_a_column_of_which_a_part_has_no_readable_name_is_refused(
         writer.write_table(table)
     (folder / "ds.arrow").write_bytes((folder / "ds.arrow").read_bytes().replace(b"childname", b"\xff" * 9))
     assert said("check", tmp_path)[0] == 1
-    assert said("sheet", folder, "-o", tmp_path / "sheet.png")[0] == 2
+    assert said("report", folder, "--picture", tmp_path / "sheet.png")[0] == 2
     assert "panicked" not in capfd.readouterr().err
 
 
@@ -220,7 +220,7 @@ def test_a_table_on_which_polars_panics_is_refused_before(
     with pa.OSFile(str(folder / "ds.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     assert f"column label: {why}" in said("check", tmp_path)[1]
-    assert f"column label: {why}" in said("sheet", folder, "-o", tmp_path / "sheet.png")[1]
+    assert f"column label: {why}" in said("report", folder, "--picture", tmp_path / "sheet.png")[1]
     assert "panicked" not in capfd.readouterr().err
 
 

@@ -158,7 +158,7 @@ def test_everything_of_a_sample_is_read_back(tmp_path: Path) -> None:
 
 def test_options_are_checked() -> None:
     assert all(field.description for field in EdgeFirstOptions.model_fields.values())
-    for wrong in ({"val_ratio": 1.5}, {"block_s": 0}, {"lidar_elevation_deg": (50.0, 45.0)}, {"typo": 1}):
+    for wrong in ({"val_ratio": 1.5}, {"typo": 1}):
         with pytest.raises(pydantic.ValidationError):
             EdgeFirstOptions(**wrong)  # type: ignore[arg-type]
 
@@ -190,15 +190,14 @@ def test_images_of_the_device_go_before_projected_ones(tmp_path: Path) -> None:
         assert set(np.asarray(image).ravel()) == {200}
 
 
-def test_lidar_images_have_the_size_and_the_view_that_are_asked_for(tmp_path: Path) -> None:
-    """Points at 5° are in the lower row of two from 0° to 20°."""
+def test_lidar_images_have_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    """Points at 5° are in the upper row of two from 45° to -45°."""
     ahead, up = np.full(4, 10.0, np.float32), np.full(4, 10.0 * np.tan(np.radians(5)), np.float32)
     sent = {Role.LIDAR_POINTS: cloud({"x": ahead, "y": np.zeros(4, np.float32), "z": up})}
-    size, view = (2, 8), (0.0, 20.0)
-    _, files, _ = one(tmp_path, sample(0, sent), lidar_image_size=size, lidar_elevation_deg=view)
+    _, files, _ = one(tmp_path, sample(0, sent), lidar_image_size=(2, 8))
     with Image.open(io.BytesIO(files["lidar.png"])) as image:
         assert image.size == (8, 2)
-        assert [bool(row.any()) for row in np.asarray(image)] == [False, True]
+        assert [bool(row.any()) for row in np.asarray(image)] == [True, False]
 
 
 @pytest.mark.parametrize("changes", [{"schema_version": "2026.10"}, {"lidar_image_size": (0, 0)}])
@@ -367,7 +366,7 @@ def test_sequences_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_cameras_sequence_goes_on_beside_that_of_the_rig(tmp_path: Path) -> None:
     """Each has its own order and sizes; what both saw at one time is in one group; they end together."""
     camera = replace(SEQUENCE, name="other", rig=SEQUENCE.name)
-    writer = EdgeFirstWriter(tmp_path, "ds", options(val_ratio=0.5, block_s=0.1))
+    writer = EdgeFirstWriter(tmp_path, "ds", options(val_ratio=0.5))
     writer.begin(SEQUENCE)
     writer.begin_camera(camera)
     depth = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from functools import cache
@@ -13,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from oracle import NCORE_PYTHON, run_ncore
-from places import SHARED, contents
+from places import contents
 
 from edgefirst_ros.formats.format import Written
 from edgefirst_ros.formats.l5kit import ChunkedDataset, L5KitOptions, L5KitWriter
@@ -38,10 +35,6 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.detector import Detector
 from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.world import World, build
-
-CHECKER = SHARED / "tools" / "check_l5kit.py"
-JUDGE = Path(os.environ.get("EDGEFIRST_L5KIT_PYTHON", NCORE_PYTHON))
-"""An interpreter whose zarr opens L5Kit datasets (2.x or 3.0)."""
 
 START_NS = 1_777_626_000_000_000_000
 STEP_NS = 100_000_000
@@ -296,11 +289,6 @@ def agent(**fields: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - any field
     for name, value in fields.items():
         row[name] = value
     return row
-
-
-def judged(*paths: Path) -> subprocess.CompletedProcess[str]:
-    """What the conformance checker says, warnings being errors."""
-    return run_ncore(CHECKER, "--strict", *paths, python=JUDGE)
 
 
 def content(path: Path) -> dict[str, bytes]:

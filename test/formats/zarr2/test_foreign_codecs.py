@@ -137,7 +137,7 @@ def test_no_command_runs_what_a_chunk_holds(datasets: Path, python_path: str, tm
         ["check", sequence],
         ["report", scenes, "-o", tmp_path / "l.html"],
         ["report", sequence, "-o", tmp_path / "n.html"],
-        ["sheet", scenes, "-o", tmp_path / "sheet.png"],
+        ["report", scenes, "--picture", tmp_path / "sheet.png"],
         ["recover", copy],
         ["check", scenes],
     ]

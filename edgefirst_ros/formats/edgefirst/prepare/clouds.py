@@ -168,8 +168,8 @@ class RangeGrid:
 
     rows: int
     columns: int
-    elevation_min_deg: float
-    elevation_max_deg: float
+    elevation_min_deg: float = -45.0
+    elevation_max_deg: float = 45.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,6 @@ class CaptureInfo:
         camera_info: the calibration in force.
         make: manufacturer of the camera.
         model: model of the camera.
-        sensor_width_mm: width of the part of the image sensor that the picture shows.
     """
 
     name: str
@@ -57,7 +56,6 @@ class CaptureInfo:
     camera_info: CameraInfo | None = None
     make: str = ""
     model: str = ""
-    sensor_width_mm: float | None = None
 
 
 def camera_maker(options: EdgeFirstOptions, topic: str) -> tuple[str, str]:
@@ -72,8 +70,7 @@ def build_exif(info: CaptureInfo) -> bytes:
 
     Times are UTC, with nine digits in SubSecTimeOriginal. GPS angles have seconds with six decimals; altitude
     is above the ellipsoid, in steps of a millimetre. FocalLengthIn35mmFilm is the focal length in pixels ×
-    full frame diagonal ÷ picture diagonal (CIPA DCG-001). With ``sensor_width_mm``, FocalLength and
-    FocalPlaneXResolution are written as well; their product is the focal length in pixels.
+    full frame diagonal ÷ picture diagonal (CIPA DCG-001).
     """
     exif = Image.Exif()
     for tag, value in ((Base.Make, info.make), (Base.Model, info.model)):
@@ -138,13 +135,6 @@ def _focal_tags(info: CaptureInfo) -> dict[int, Any]:
     tags: dict[int, Any] = {}
     if 1 <= (film_mm := round(fx * FULL_FRAME_DIAGONAL_MM / diagonal_px)) <= 0xFFFF:
         tags[Base.FocalLengthIn35mmFilm] = film_mm
-    if info.sensor_width_mm:
-        scale = info.width / width
-        pixels_per_cm = info.width / info.sensor_width_mm * 10.0
-        tags[Base.FocalLength] = _rational(fx * scale / pixels_per_cm * 10.0, 1_000_000)
-        tags[Base.FocalPlaneXResolution] = _rational(pixels_per_cm, 10_000)
-        tags[Base.FocalPlaneYResolution] = _rational(pixels_per_cm * fy / fx, 10_000)
-        tags[Base.FocalPlaneResolutionUnit] = CENTIMETRE
     return tags
 
 

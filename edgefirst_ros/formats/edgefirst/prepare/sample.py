@@ -288,7 +288,6 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
         camera_info=sample.calibration.camera_info,
         make=make,
         model=model,
-        sensor_width_mm=options.sensor_width_mm,
     )
     out.add(topic, f"camera.{image.format}", lambda: insert_exif(image, build_exif(info)))
 
@@ -359,7 +358,7 @@ def _depth_png(depth: tuple[Measurement, RawImage], kind: str, out: _Files) -> N
 def _project(
     points: tuple[Measurement, PointCloud], options: EdgeFirstOptions, once: EncodedOnce
 ) -> RangeFiles | None:
-    grid = RangeGrid(*options.lidar_image_size, *options.lidar_elevation_deg)
+    grid = RangeGrid(*options.lidar_image_size)
     size = points[1].points.nbytes
     try:
         return once.of(points[1], size, range_files, grid, JPEG_QUALITY, costly=True)

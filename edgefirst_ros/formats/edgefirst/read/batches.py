@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.formats.edgefirst.read.places import ForkLock, Mapped
+from edgefirst_ros.formats.edgefirst.read.local import ForkLock, TablePath
 from edgefirst_ros.formats.edgefirst.store.arrowfile import ArrowTable
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
@@ -79,7 +79,7 @@ class TableFile:
     """An Arrow file, mapped into memory, for any number of threads and processes.
 
     Args:
-        mapped: the file.
+        path: of the file.
         files: how many sensor files the dataset has, which bound its rows.
 
     Attributes:
@@ -91,21 +91,21 @@ class TableFile:
         DatasetError: it is damaged.
     """
 
-    def __init__(self, mapped: Mapped, files: int) -> None:
-        self._mapped, self._sensor_files = mapped, files
+    def __init__(self, path: TablePath, files: int) -> None:
+        self._path, self._sensor_files = path, files
         self._lock = ForkLock()
         self._files: dict[tuple[str, ...], ArrowTable] = {}
         self._batches: dict[tuple[int, tuple[str, ...]], Any] = {}
         with self.readable():
-            file = ArrowTable(mapped.here(), files=files, columns=(), shown=mapped)
+            file = ArrowTable(path.checked(), files=files, columns=())
             self.count = len(file.rows)
             self.types = {field.name: field.type for field in file.schema}
-        with refusing(mapped, DatasetError, "its metadata cannot be read"):
+        with refusing(path, DatasetError, "its metadata cannot be read"):
             self.notes = Notes.of(file.schema.metadata or {})
 
     def readable(self) -> Any:  # noqa: ANN401 - a context
         """A block in which errors of Arrow name the file, as ``DatasetError``."""
-        return refusing(self._mapped, DatasetError, "is not a complete Arrow file")
+        return refusing(self._path, DatasetError, "is not a complete Arrow file")
 
     def batch(self, number: int, columns: tuple[str, ...]) -> Any:  # noqa: ANN401 - pyarrow has no types
         """A batch with those of the columns that are there; its offsets were checked, as Arrow does not."""
@@ -121,8 +121,8 @@ class TableFile:
 
     def _file(self, columns: tuple[str, ...]) -> ArrowTable:
         if columns not in self._files:
-            path, files = self._mapped.here(), self._sensor_files
-            self._files[columns] = ArrowTable(path, files=files, columns=columns, shown=self._mapped)
+            path, files = self._path.checked(), self._sensor_files
+            self._files[columns] = ArrowTable(path, files=files, columns=columns)
         return self._files[columns]
 
     def release(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
@@ -13,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
-from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
-from edgefirst_ros.formats.edgefirst.read.places import Place
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order, split
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
@@ -37,8 +38,6 @@ _PARTS = {
 _FIELDS = {"boxes2d": "box2d", "boxes3d": "box3d", "masks": "rings"}
 """What a row has of them."""
 NO_LABEL = -1
-_AHEAD = 8
-"""Samples that are asked for together where all are read in turn."""
 
 
 class Span(NamedTuple):
@@ -103,7 +102,7 @@ class EdgeFirstDataset:
     the files for itself. In memory is only an index. ``dataset[10:20]`` is a dataset of these samples.
 
     Args:
-        folder: the dataset's folder, or another place that has its files.
+        folder: the dataset's folder.
         name: the dataset's name, where it is not the folder's.
         keys: what to read of ``KEYS``, by default all; samples do not have the others, which cost nothing.
         group: only samples of this group, such as ``train``.
@@ -112,7 +111,7 @@ class EdgeFirstDataset:
         labelled: only samples in which somebody looked for these annotations: whose key is not None.
 
     Attributes:
-        path: the dataset's folder; its URL where that is in an object store.
+        path: the dataset's folder.
         groups: those that samples have.
         labels: names of the classes, in which ``labels2d`` and the others count: those that were given; else
             those that the file lists, in its order, then others that occur, sorted.
@@ -126,7 +125,7 @@ class EdgeFirstDataset:
 
     def __init__(
         self,
-        folder: Path | Place,
+        folder: Path,
         name: str = "",
         *,
         keys: Iterable[str] | None = None,
@@ -135,10 +134,9 @@ class EdgeFirstDataset:
         labels: Iterable[str] | None = None,
         labelled: str | None = None,
     ) -> None:
-        place = folder.absolute() if isinstance(folder, Path) else folder
-        self.path: Path = place if isinstance(place, Path) else place.path
-        self._files = DatasetFiles(place, name)
-        self._table = AnnotationTable(self._files.mapped(), len(self._files.names))
+        self.path = folder.absolute()
+        self._files = DatasetFiles(self.path, name)
+        self._table = AnnotationTable(self._files.table_path(), len(self._files.names))
         self._keys = _known(keys)
         self._quality_read: Quality | None = None
         self._group, self._transform, self._is_part = group, transform, False
@@ -164,10 +162,7 @@ class EdgeFirstDataset:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Any]:
-        for number in range(len(self)):
-            if number % _AHEAD == 0:
-                self.ahead(range(number, min(number + _AHEAD, len(self))))
-            yield self[number]
+        return (self[number] for number in range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401 - what a transform returns
@@ -188,17 +183,6 @@ class EdgeFirstDataset:
         sample = self._sample(index)
         return sample if self._transform is None else self._transform(sample)
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """Read a batch, which torch's DataLoader asks for: what is elsewhere, all at once."""
-        self.ahead(indices)
-        return [self[index] for index in indices]
-
-    def ahead(self, indices: Iterable[int]) -> None:
-        """These samples are read soon: ask for what is not on this machine."""
-        if not self._files.is_near:
-            entries = map(self._entry, indices)
-            self._files.ahead([name for each in entries for name in self._names(each).values() if name])
-
     def release(self) -> None:
         """Close all files until they are read again."""
         self._table.release()
@@ -208,7 +192,7 @@ class EdgeFirstDataset:
     def sequences(self) -> list[Span]:
         """Its sequences, whose samples follow one another, in order."""
         found, start = [], 0
-        for name, group in groupby(range(len(self)), lambda number: self._entry(number).sequence):
+        for name, group in groupby(range(len(self)), lambda number: self.entry(number).sequence):
             stop = start + sum(1 for _ in group)
             found.append(Span(name, start, stop))
             start = stop
@@ -228,11 +212,16 @@ class EdgeFirstDataset:
 
     def at(self, chosen: Iterable[int]) -> Self:
         """These of its samples, in this order."""
-        return self._with(_entries=[self._entry(number) for number in chosen], _is_part=True)
+        return self._with(_entries=[self.entry(number) for number in chosen], _is_part=True)
 
     def sequence_of(self, index: int) -> str:
         """The sequence of a sample."""
-        return self._entry(index).sequence
+        return self.entry(index).sequence
+
+    def kinds(self, index: int) -> Counter[str]:
+        """How many files of each kind a sample has."""
+        stems = self._stems.get(self.entry(index).key, ())
+        return Counter(kind for stem in stems for kind in self._kinds.get(stem, ()))
 
     def with_labels(self, labels: Iterable[str]) -> Self:
         """The same samples, with the numbers that classes have in ``labels``.
@@ -258,7 +247,7 @@ class EdgeFirstDataset:
             IndexError: there are fewer samples.
             DatasetError: the file is damaged, gone or replaced.
         """
-        name = self._find(self._entry(index), kinds)
+        name = self._find(self.entry(index), kinds)
         return None if name is None else self._files.read_path(name)
 
     def to_polars(self) -> pl.DataFrame:
@@ -273,8 +262,7 @@ class EdgeFirstDataset:
 
         from edgefirst_ros.formats.edgefirst.finish import read_table
 
-        mapped = self._table.mapped
-        table = pl.DataFrame(read_table(mapped.here(), files=len(self._files.names), shown=mapped))
+        table = pl.DataFrame(read_table(self._table.path.checked(), files=len(self._files.names)))
         if self._is_part:
             keys = {"name": [e.sequence for e in self._entries], "frame": [e.frame for e in self._entries]}
             mine = pl.DataFrame(keys, {"name": pl.String, "frame": pl.Int64}).unique()
@@ -289,7 +277,7 @@ class EdgeFirstDataset:
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
     def _sample(self, index: int) -> Sample:
-        return self._read(self._entry(index))
+        return self._read(self.entry(index))
 
     def _part(self, chosen: slice) -> Self:
         return self._with(_entries=self._entries[chosen], _is_part=True)
@@ -308,7 +296,12 @@ class EdgeFirstDataset:
         vars(other).update(changed)
         return other
 
-    def _entry(self, index: int) -> Entry:
+    def entry(self, index: int) -> Entry:
+        """What a sample is.
+
+        Raises:
+            IndexError: there are fewer.
+        """
         number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
@@ -318,6 +311,15 @@ class EdgeFirstDataset:
         """The path of the first of these kinds of files that a sample has."""
         stems = self._stems.get(entry.key, ())
         return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
+
+    @cached_property
+    def _kinds(self) -> dict[str, list[str]]:
+        """The kinds of files of each stem."""
+        found: dict[str, list[str]] = {}
+        for name in self._files.names:
+            for stem, kind in split(name):
+                found.setdefault(stem, []).append(kind.lower())
+        return found
 
     @property
     def _quality(self) -> Quality:
@@ -354,15 +356,9 @@ class EdgeFirstDataset:
             sample["quality"] = self._quality.of(entry.sequence, entry.frame)
         return sample
 
-    def _names(self, entry: Entry) -> dict[tuple[str, ...], str | None]:
-        """By kinds of files, the path of the sample's one that is read for the keys."""
-        kinds = dict.fromkeys(kinds for key, (kinds, _) in DECODERS.items() if key in self._keys)
-        return {each: self._find(entry, each) for each in kinds}
-
     def _add_files(self, sample: Sample, entry: Entry) -> None:
-        names = self._names(entry)
-        if not self._files.is_near:
-            self._files.ahead([name for name in names.values() if name is not None])
+        kinds_of = dict.fromkeys(kinds for key, (kinds, _) in DECODERS.items() if key in self._keys)
+        names = {kinds: self._find(entry, kinds) for kinds in kinds_of}
         read: dict[tuple[str, ...], bytes] = {}
         for key, (kinds, decode) in DECODERS.items():
             if key not in self._keys:

@@ -20,7 +20,7 @@ from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
-from edgefirst_ros.formats.edgefirst.read.places import ForkLock
+from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 from edgefirst_ros.model.pictures import JPEG, check_header, open_picture
 from edgefirst_ros.model.radar import Axis
 from edgefirst_ros.model.transform import FARTHEST_M

@@ -8,16 +8,19 @@ The vendor's format allows ``SEQUENCE/SEQUENCE_FRAME.SENSOR.EXT`` (nested), the 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol, cast
+from typing import NamedTuple, Protocol
 
-from edgefirst_ros.formats.edgefirst.read.places import ELSEWHERE, LocalPlace, Mapped, Place, RangeFile
+from edgefirst_ros.formats.crashsafe.names import refuse_links_in
+from edgefirst_ros.formats.edgefirst.read.local import SharedFile, TablePath
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, sample_name
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
-from edgefirst_ros.formats.edgefirst.store.zipreading import ZipEntry, entry_range, read_directory, read_entry
-from edgefirst_ros.model.errors import DatasetNotFound
+from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES, ZipEntry, read_directory, read_entry
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
+from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing, stored_bytes
 
 Key = tuple[str, int | None]
 """Sequence and frame of a sample; for a picture of no sequence its name and None."""
@@ -146,9 +149,6 @@ class _Container(Protocol):
             DatasetError: it is damaged or gone.
         """
 
-    def ahead(self, names: Sequence[str]) -> None:
-        """These are read soon."""
-
     def release(self) -> None:
         """Close what is open until it is read again."""
 
@@ -156,11 +156,10 @@ class _Container(Protocol):
 class _Zip:
     """Files of a ZIP. Its directory is read once."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self._path = place.path / name
-        self._ranges = place.ranges(name)
-        with RangeFile(self._ranges) as file:
-            archive, _ = read_directory(cast("BinaryIO", file), self._path, self._ranges.stored)
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, SharedFile(path)
+        with refusing(path, DatasetError), open_regular(path) as file:
+            archive, _ = read_directory(file, path, stored_bytes(file))
             entries = (ZipEntry.of(info) for info in archive.filelist if not info.is_dir())
             self._entries = {entry.name: entry for entry in entries}
 
@@ -169,27 +168,26 @@ class _Zip:
         return frozenset(self._entries)
 
     def read(self, name: str) -> bytes:
-        return read_entry(self._ranges.read, self._entries[name], self._path)
-
-    def ahead(self, names: Sequence[str]) -> None:
-        self._ranges.ahead(entry_range(self._entries[name]) for name in names)
+        return read_entry(self._file.read, self._entries[name], self._path)
 
     def release(self) -> None:
-        self._ranges.release()
+        self._file.release()
 
 
 class _Folder:
     """Files of a plain folder, which are opened for each read."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self._place, self._name = place, name
-        self.names = frozenset(place.below(name))
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.names = frozenset(
+            (Path(inside).relative_to(path) / name).as_posix()
+            for inside, _, names in os.walk(path)
+            for name in names
+        )
 
     def read(self, name: str) -> bytes:
-        return self._place.read(f"{self._name}/{name}")
-
-    def ahead(self, names: Sequence[str]) -> None:
-        self._place.ahead([f"{self._name}/{name}" for name in names])
+        with refusing(self._path / name, DatasetError):
+            return read_regular(self._path / name, MOST_BYTES, follow=False)
 
     def release(self) -> None:
         pass
@@ -199,33 +197,34 @@ class DatasetFiles:
     """Reads the files of a dataset from its ZIP or its folder.
 
     Args:
-        dataset: the dataset's folder, which has its table, too; or its ZIP or its table; or a place.
+        dataset: the dataset's folder, which has its table, too; or its ZIP or its table.
         name: the dataset's name, where it is not that of ``dataset``.
+
+    Attributes:
+        path: the dataset's folder.
+        table: path of the annotation table.
+        names: paths of all sensor files.
 
     Raises:
         DatasetNotFound: there is no dataset.
         DatasetError: its ZIP is damaged, or it holds a symbolic link.
     """
 
-    def __init__(self, dataset: Path | Place, name: str = "") -> None:
-        if isinstance(dataset, Path):
-            if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
-                dataset = dataset.resolve() if dataset.is_symlink() else dataset
-                name, dataset = name or dataset.stem, dataset.parent
-            dataset = ELSEWHERE.get(dataset) or LocalPlace(dataset)
-        self._place = place = dataset
-        self.is_near = isinstance(place, LocalPlace)
-        name = name or place.path.name
-        self.table = place.path / f"{name}.arrow"
-        self.archive = place.path / f"{name}.zip"
-        place.refuse_links(name, self.table.name, self.archive.name)
+    def __init__(self, dataset: Path, name: str = "") -> None:
+        if dataset.suffix in {".zip", ".arrow"} and dataset.is_file():
+            dataset = dataset.resolve() if dataset.is_symlink() else dataset
+            name, dataset = name or dataset.stem, dataset.parent
+        name = name or dataset.name
+        self.path, self.table = dataset, dataset / f"{name}.arrow"
+        archive, folder = dataset / f"{name}.zip", dataset / name
+        refuse_links_in(folder, folder, self.table, archive)
         self._container: _Container
-        if place.is_file(self.archive.name):
-            self._container = _Zip(place, self.archive.name)
-        elif place.is_folder(name):
-            self._container = _Folder(place, name)
+        if archive.is_file():
+            self._container = _Zip(archive)
+        elif folder.is_dir():
+            self._container = _Folder(folder)
         else:
-            self._refuse(place.path, name)
+            raise DatasetNotFound(_instead(dataset, name))
         self.names = self._container.names
         self._other_case = {
             f"{stem}.{kind.lower()}": name
@@ -235,29 +234,13 @@ class DatasetFiles:
             if not kind.islower()
         }
 
-    def _refuse(self, path: Any, name: str) -> NoReturn:  # noqa: ANN401 - a path, or a URL
-        """Say what is there instead of a dataset."""
-        is_local = isinstance(path, Path)
-        if is_local and not path.is_dir():
-            what = "is no dataset, nor its ZIP" if path.exists() else "no such dataset"
-            raise DatasetNotFound(f"{path}: {what}")
-        below = sorted({p.parent for p in path.glob("**/*.arrow")})[:3] if is_local else ()
-        hint = f"; there is {', '.join(map(str, below))}" if below else ""
-        raise DatasetNotFound(
-            f"{path} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"
-        )
-
-    def has_table(self) -> bool:
-        """Whether there is the table."""
-        return self._place.is_file(self.table.name)
-
-    def mapped(self) -> Mapped:
+    def table_path(self) -> TablePath:
         """The table.
 
         Raises:
             DatasetNotFound: there is none.
         """
-        return self._place.mapped(self.table.name)
+        return TablePath(self.table)
 
     def quality(self) -> Quality:
         """What its sensors showed.
@@ -265,9 +248,7 @@ class DatasetFiles:
         Raises:
             DatasetError: the table of that is damaged.
         """
-        place = self._place
-        path = place.mapped(QUALITY).here() if place.is_file(QUALITY) else None
-        return Quality(path, len(self.names))
+        return Quality(self.path / QUALITY, len(self.names))
 
     def release(self) -> None:
         """Close what is open until it is read again."""
@@ -300,10 +281,15 @@ class DatasetFiles:
         """
         return self._container.read(name)
 
-    def ahead(self, names: Sequence[str]) -> None:
-        """These of ``names`` are read soon."""
-        self._container.ahead(names)
-
     def stems(self) -> list[str]:
         """The paths of all samples, without sensor and extension."""
         return sorted({found[1] for name in self.names if (found := _SAMPLE.fullmatch(name))})
+
+
+def _instead(path: Path, name: str) -> str:
+    """What is there instead of a dataset."""
+    if not path.is_dir():
+        return f"{path}: {'is no dataset, nor its ZIP' if path.exists() else 'no such dataset'}"
+    below = sorted({p.parent for p in path.glob("**/*.arrow")})[:3]
+    hint = f"; there is {', '.join(map(str, below))}" if below else ""
+    return f"{path} holds neither {name}.zip nor {name}/; is it the folder of a dataset?{hint}"

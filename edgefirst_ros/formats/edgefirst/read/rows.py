@@ -34,7 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
-from edgefirst_ros.formats.edgefirst.read.places import Mapped
+from edgefirst_ros.formats.edgefirst.read.local import TablePath
 from edgefirst_ros.formats.masks import outline
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import check_size, open_picture
@@ -194,11 +194,11 @@ class AnnotationTable:
     Rows that are to be excluded, which are objects of no class, are not read.
 
     Args:
-        mapped: the file.
+        path: of the file.
         files: how many sensor files the dataset has, which bound its rows.
 
     Attributes:
-        mapped: the file.
+        path: of the file.
         version: the schema version that it states, or None.
         samples: sequence, frame and group of each sample, in the order of the table. A picture that is of no
             sequence has no frame.
@@ -209,9 +209,9 @@ class AnnotationTable:
         DatasetError: it is damaged, or has no names and frames.
     """
 
-    def __init__(self, mapped: Mapped, files: int) -> None:
-        self.mapped = mapped
-        self._file = TableFile(mapped, files)
+    def __init__(self, path: TablePath, files: int) -> None:
+        self.path = path
+        self._file = TableFile(path, files)
         self._notes = self._file.notes
         self.version = self._notes.version
         with self._file.readable():
@@ -221,7 +221,7 @@ class AnnotationTable:
         """Find the rows of each sample: runs of rows in a batch, in the order of the samples."""
         there = self._file.types
         if missing := {"name", "frame"} - there.keys():
-            raise DatasetError(f"{self.mapped} has no column {' and no '.join(sorted(missing))}")
+            raise DatasetError(f"{self.path} has no column {' and no '.join(sorted(missing))}")
         names, groups, labels = _Codes(), _Codes(), _Codes()
         listed = list(self._notes.labels or ())
         runs: list[npt.NDArray[np.int64]] = []
@@ -233,7 +233,7 @@ class AnnotationTable:
                 continue
             name = names.of(batch.column("name"))
             if (name < 0).any():
-                raise DatasetError(f"{self.mapped} has a row without name")
+                raise DatasetError(f"{self.path} has a row without name")
             frame = self._frames(batch.column("frame"))
             group = groups.of(batch.column("group")) if "group" in there else np.full(len(name), -1)
             if "label" in there:
@@ -268,7 +268,7 @@ class AnnotationTable:
         try:
             frames: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(_NO_FRAME).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DatasetError(f"{self.mapped}: column frame has no numbers of frames: {error}") from error
+            raise DatasetError(f"{self.path}: column frame has no numbers of frames: {error}") from error
         return frames
 
     def _slices(self, sample: int, columns: tuple[str, ...]) -> Iterator[tuple[int, Any]]:
@@ -351,7 +351,7 @@ class AnnotationTable:
         raise self._odd(at, name, f"{value!r} is no number")
 
     def _odd(self, at: int, name: str, what: object) -> DatasetError:
-        return DatasetError(f"{self.mapped}@row {at}: column {name} cannot be read: {what}")
+        return DatasetError(f"{self.path}@row {at}: column {name} cannot be read: {what}")
 
     def _with_rings(self, at: int, row: Row, masks: Any) -> list[Row]:  # noqa: ANN401 - pyarrow has no types
         """The row with its outline: of the polygon, else of the mask, which is a polygon, too, or a PNG.
@@ -362,7 +362,7 @@ class AnnotationTable:
         for name in ("polygon", "mask"):
             if name not in there or not (value := masks.column(name)[0]).is_valid:
                 continue
-            with refusing(f"{self.mapped}@row {at}", DatasetError, f"column {name} cannot be read"):
+            with refusing(f"{self.path}@row {at}", DatasetError, f"column {name} cannot be read"):
                 if pa.types.is_nested(value.type):
                     return [replace(row, rings=_polygon(value))]
                 size = masks.column("size")[0].as_py() if "size" in there else None

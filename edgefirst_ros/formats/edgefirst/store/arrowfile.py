@@ -55,7 +55,6 @@ class ArrowTable:
         path: the file.
         files: sensor files of the dataset, which bound its rows; None if they are not known.
         columns: names of those to read, by default all; if there is none of them, the first one.
-        shown: what users know it as, where that is not its path.
 
     Attributes:
         schema: of all columns.
@@ -71,9 +70,8 @@ class ArrowTable:
         *,
         files: int | None = None,
         columns: Collection[str] | None = None,
-        shown: object = None,
     ) -> None:
-        self._shown = path if shown is None else shown
+        self._path = path
         with self.readable(), open_regular(path) as file:
             self._layout = _Layout.of(file, None if files is None else most_rows(files))
             # An empty list would be all columns. Threads of Arrow would not survive a fork.
@@ -108,7 +106,7 @@ class ArrowTable:
 
     def readable(self) -> Any:  # noqa: ANN401 - a context
         """A block in which errors of Arrow name the file, as ``DatasetError``."""
-        return refusing(self._shown, DatasetError, "is not a complete Arrow file")
+        return refusing(self._path, DatasetError, "is not a complete Arrow file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +288,8 @@ def _written_out(column: Any) -> int:  # noqa: ANN401 - pyarrow has no types
     """Bytes of a column if each row has its own copy of a text that several rows refer to."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        lengths, used = _lengths(column.dictionary), column.indices.drop_null().cast(pa.int64()).to_numpy()
+        lengths, used = _lengths(column.dictionary), column.indices.to_numpy(zero_copy_only=False)
+        used = used[~np.isnan(used)].astype(np.int64)  # a null is not a number
         if len(used) and not 0 <= used.min() <= used.max() < len(lengths):
             raise ValueError("a row is of a class that is not there")
         return int(lengths[used].sum())

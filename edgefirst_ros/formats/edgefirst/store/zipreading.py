@@ -34,7 +34,7 @@ _ENCRYPTED, _CRC_FOLLOWS = 1, 1 << 3
 _EXTRA_BYTES = 64
 """Read with an entry for its extra field: times, owner and 64-bit sizes, as archivers write them, take 60."""
 
-Read = Callable[[int, int], bytes | memoryview]
+Read = Callable[[int, int], bytes]
 """Gives the bytes of an archive from an offset on, so many at most."""
 
 
@@ -91,11 +91,6 @@ def read_directory(file: BinaryIO, path: object, stored: int) -> tuple[ZipFile, 
         return archive, end
 
 
-def entry_range(entry: ZipEntry) -> tuple[int, int]:
-    """Offset and length of what is read of an archive for an entry: its header, and what it holds."""
-    return entry.header, LOCAL.size + len(entry.name.encode()) + _EXTRA_BYTES + entry.packed
-
-
 def read_entry(read: Read, entry: ZipEntry, path: object) -> bytes:
     """The file of an entry, whose length and CRC-32 are verified.
 
@@ -108,7 +103,8 @@ def read_entry(read: Read, entry: ZipEntry, path: object) -> bytes:
     if entry.flags & _ENCRYPTED or entry.method not in {ZIP_STORED, ZIP_DEFLATED}:
         raise DatasetError(f"{where}: is encrypted, or compressed by an unsupported method: {entry.method}")
     with refusing(where, DatasetError):
-        stored = read(*entry_range(entry))
+        length = LOCAL.size + len(entry.name.encode()) + _EXTRA_BYTES + entry.packed
+        stored = read(entry.header, length)
         local = LOCAL.unpack_from(stored)
         begin = LOCAL.size + local[-2] + local[-1]
         stored = stored[begin : begin + entry.packed]

@@ -1,4 +1,4 @@
-// Draws the plots of the report page from the JSON in it.
+// Draws the lanes of the report page from the JSON in it.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -116,43 +116,8 @@
     }, [whole(), [null, null]]);
   }
 
-  function curve(host, plot) {
-    make(host, {
-      padding: [8, 12, 0, 0],
-      cursor: { sync: { key: sync.key, setSeries: false }, y: false, drag: { x: true, y: false } },
-      scales: { x: { ...time, range: (u, low, high) => (u.zoomed ? [low, high] : whole()) },
-                y: { range: (u, low, high) => [0, Math.max(high * 1.1, plot.least)] } },
-      axes: [timeAxis({ size: 30 }),
-             { stroke: colour("soft"), font, size: 44, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } }],
-      series: [{}, { stroke: colour("used"), width: 2, points: { show: false }, spanGaps: false }],
-      hooks: { setSelect: [zoomed] },
-    }, [plot.x, plot.y]);
-  }
-
-  function histogram(host, bins) {
-    const middle = bins.counts.map((n, i) => bins.from + (i + 0.5) * bins.bin);
-    const end = bins.from + bins.counts.length * bins.bin, least = 9 * bins.bin;
-    const short = end - bins.from < least ? (least - (end - bins.from)) / 2 : 0;
-    make(host, {
-      padding: [8, 10, 0, 0], cursor: { show: false },
-      scales: { x: { time: false, range: [bins.from - short, end + short] }, y: { range: (u, low, high) => [0, Math.max(high, 1)] } },
-      axes: [
-        { stroke: colour("soft"), font, size: 26, space: 45, grid: { show: false }, ticks: { stroke: colour("line"), size: 4 } },
-        { stroke: colour("soft"), font, size: 40, space: 36, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
-          incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7] },
-      ],
-      series: [{}, { fill: colour("used"), width: 0, points: { show: false },
-                     paths: uPlot.paths.bars({ size: [0.9, Infinity], align: 0 }) }],
-    }, [middle, bins.counts]);
-  }
-
   for (const host of document.querySelectorAll("[data-lane]")) lane(host, data.lanes[host.dataset.lane]);
-  for (const kind of ["pairing", "latency"]) {
-    for (const host of document.querySelectorAll(`[data-${kind}]`)) histogram(host, data[kind][host.dataset[kind]]);
-  }
   if (document.getElementById("axis")) axis(document.getElementById("axis"));
-  if (data.speed) curve(document.getElementById("speed"), data.speed);
-  for (const host of document.querySelectorAll("[data-content]")) curve(host, data.content[host.dataset.content]);
 
   let due = 0;
   const fit = () => {

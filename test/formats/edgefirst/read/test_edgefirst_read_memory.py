@@ -19,7 +19,7 @@ from readable import NAME, copied, digests
 
 import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.read.batches import MOST_BATCHES
-from edgefirst_ros.formats.edgefirst.read.places import ForkLock
+from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 
 SAMPLES, MASK_BYTES = 40, 200_000
 

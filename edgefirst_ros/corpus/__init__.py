@@ -1,1 +1,0 @@
-"""Datasets as one corpus: open them wherever they lie, ask a catalogue, choose, split, export."""

@@ -1,0 +1,123 @@
+"""Copies of datasets in object stores: what is opened by URL is fetched once, whole, and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from functools import partial
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, RecordingError, RecordingNotFound
+from edgefirst_ros.sources.location import Url, stored_file
+from edgefirst_ros.sources.remote import Fetcher, ObjectVersion, list_objects, read_version
+
+_AT_ONCE = 8
+"""Files that are fetched at once; of each several ranges are under way."""
+_OF_SERVERS = (".arrow", ".zip", ".manifest")
+"""Ends of the names of a dataset's files, which are asked for on a server that lists none."""
+
+
+def local_copy(url: Url) -> Path:
+    """The path of a copy of a dataset, or of all below a folder, in ``~/.cache/edgefirst_ros``.
+
+    It is kept, and taken as it is until an object changes. A copy that was interrupted is completed.
+
+    Args:
+        url: of the dataset's folder or table or ZIP, or of a folder above it.
+
+    Raises:
+        DatasetNotFound: there is none.
+        DatasetError: it cannot be read.
+        WriteError: there is no room for it.
+        ExtraNotInstalled: obstore is missing.
+    """
+    is_file = url.suffix in _OF_SERVERS
+    folder = url.parent if is_file else url
+    with dataset_errors():
+        objects = _asked(folder, url.stem) if url.root.startswith("http") else objects_below(folder)
+    if is_file:
+        objects = {
+            key: v
+            for key, v in objects.items()
+            if key.startswith((f"{url.stem}.", f"{url.stem}/", "quality."))
+        }
+    patterns = [pattern for each in FORMATS.values() for pattern in each.visible_by]
+    if not any(fnmatch(PurePosixPath(key).name, pattern) for key in objects for pattern in patterns):
+        raise DatasetNotFound(f"{url}: holds no finished dataset; is it the folder of one?")
+    known = "\n".join([str(folder), *(f"{key}\0{v.size}\0{v.tag}" for key, v in sorted(objects.items()))])
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    kept = Path(base) / "edgefirst_ros" / sha256(known.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    whole, part = kept / folder.name, kept / f"{folder.name}.part"
+    with disk_errors(kept):
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (kept / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+            if not whole.exists():
+                fetch_objects(folder, objects, part)
+                part.rename(whole)
+    return whole / url.name if is_file else whole
+
+
+def objects_below(url: Url) -> dict[str, ObjectVersion]:
+    """The objects below a URL, by their paths from there."""
+    start = len(url.key) + 1 if url.key else 0
+    return {each.url.key[start:]: each.version for each in list_objects(url)}
+
+
+def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
+    """The files of a dataset in a ZIP on a server that lists none."""
+    found = {}
+    for file in (*(f"{name}{ending}" for ending in _OF_SERVERS), "quality.arrow", "capture_report.json"):
+        try:
+            found[file] = read_version(folder / file)
+        except RecordingNotFound:
+            continue
+    return found
+
+
+def fetch_objects(url: Url, objects: Mapping[str, ObjectVersion], folder: Path) -> None:
+    """Copy objects to their places below a folder, but for those that are there."""
+    fetcher = Fetcher(_AT_ONCE)
+    try:
+        tasks = [partial(_copy, url / key, each.size, folder / _inside(key)) for key, each in objects.items()]
+        for done in [fetcher.submit(task) for task in tasks]:
+            with dataset_errors():
+                done.result()
+    finally:
+        fetcher.close()
+
+
+def _copy(url: Url, size: int, path: Path) -> memoryview:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        with stored_file(url).open() as source, part.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+        if part.stat().st_size != size:
+            raise DatasetError(f"{url} has changed since it was listed; try again")
+        part.rename(path)
+    return memoryview(b"")
+
+
+def _inside(key: str) -> str:
+    if ".." in PurePosixPath(key).parts:
+        raise DatasetError(f"{key}: leads out of its folder")
+    return key
+
+
+@contextmanager
+def dataset_errors() -> Iterator[None]:
+    """A block in which errors of object stores are those of datasets."""
+    try:
+        yield
+    except RecordingNotFound as error:
+        raise DatasetNotFound(str(error)) from error
+    except RecordingError as error:
+        raise DatasetError(str(error)) from error
