@@ -20,7 +20,6 @@ from datetime import timedelta
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
-from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, StorageUnreachable, extra
@@ -28,14 +27,15 @@ from edgefirst_ros.model.untrusted import PositionedFile
 from edgefirst_ros.sources.location import ByteRange, Url
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore import ObjectMeta, SuffixRange
+    from obstore.store import BackoffConfig, ObjectStore, RetryConfig
     from typing_extensions import Buffer
 
 Result = TypeVar("Result")
 RETRIES = 10
 """Times that a request is made again after a server error or a broken connection, over half a minute."""
-EXTRA, _CLIENT = "cloud", "obstore"
+_FIRST_PAUSE, _LONGEST_PAUSE, _PATIENCE = timedelta(seconds=0.2), timedelta(seconds=5), timedelta(minutes=2)
+EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
     "AWS_SKIP_SIGNATURE=true for a public bucket",
@@ -70,26 +70,8 @@ class StoredObject:
     version: ObjectVersion
 
 
-_had_client = False
-
-
-def has_client() -> bool:
-    """Whether this process has loaded the client of object stores, which has threads once it is used."""
-    return _CLIENT in sys.modules
-
-
-def was_forked() -> bool:
-    """Whether this process was forked from one that had the client: then requests would hang, or crash."""
-    return _had_client
-
-
-def _note_fork() -> None:
-    global _had_client  # noqa: PLW0603 - of the process, as the client's threads are
-    _had_client = has_client()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+_processes: set[int] = set()
+"""Those that have used a store: this one, and the one that it was forked from."""
 
 
 def connect(root: str) -> ObjectStore:
@@ -103,7 +85,8 @@ def connect(root: str) -> ObjectStore:
         RecordingError: credentials or options in the environment make no sense; or this process was forked
             after a store was used, where its first request would hang.
     """
-    if was_forked():
+    _processes.add(os.getpid())
+    if len(_processes) > 1:
         raise RecordingError(f"{root}: this process was forked from one that used it; start it by spawn")
     # Part of the key, since tests and long-lived processes may change them.
     environment = tuple(sorted((name, os.environ[name]) for name in os.environ if name.startswith(_PREFIXES)))
@@ -115,15 +98,8 @@ def _connect(root: str, environment: tuple[tuple[str, str], ...], retries: int) 
     with extra(EXTRA):
         from obstore.store import HTTPStore, from_url  # noqa: PLC0415 - only where a URL is given
 
-    retry: RetryConfig = {
-        "max_retries": retries,
-        "retry_timeout": timedelta(minutes=2),
-        "backoff": {
-            "init_backoff": timedelta(milliseconds=200),
-            "max_backoff": timedelta(seconds=5),
-            "base": 2,
-        },
-    }
+    backoff: BackoffConfig = {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": 2}
+    retry: RetryConfig = {"max_retries": retries, "retry_timeout": _PATIENCE, "backoff": backoff}
     with _said(Url(root, "")):
         if root.startswith("http"):
             # An object may be named as those of a cloud; this is a plain server nevertheless. One that is
@@ -186,16 +162,6 @@ def read_version(url: Url) -> ObjectVersion:
         return _version(connect(url.root).head(url.key))
 
 
-def read_range(url: Url, begin: int, end: int) -> tuple[memoryview, ObjectVersion]:
-    """The bytes ``begin <= offset < end`` of an object, and its version.
-
-    Raises:
-        RecordingNotFound: no such object or bucket.
-        RecordingError: it cannot be read; the message says what to do.
-    """
-    return _get(url, {"range": (begin, end)}, end - begin)
-
-
 def read_tail(url: Url, length: int) -> tuple[memoryview, ObjectVersion]:
     """The last ``length`` bytes of an object, all of a smaller one, and its version.
 
@@ -203,12 +169,12 @@ def read_tail(url: Url, length: int) -> tuple[memoryview, ObjectVersion]:
         RecordingNotFound: no such object or bucket.
         RecordingError: it cannot be read; the message says what to do.
     """
-    if url.root.partition("://")[0] in {"az", "abfs", "abfss"}:  # has no ranges from the end
-        version = read_version(url)
-        begin = max(0, version.size - length)
-        return read_range(url, begin, version.size) if version.size else (memoryview(b""), version)
     try:
-        return _get(url, {"range": {"suffix": length}}, length)
+        if url.root.startswith("a"):  # Azure has no ranges from the end
+            version = read_version(url)
+            wanted = max(0, version.size - length), version.size
+            return _get(url, wanted, length) if version.size else (memoryview(b""), version)
+        return _get(url, {"suffix": length}, length)
     except RecordingError as error:
         if "416 " not in str(error.__cause__):
             raise
@@ -225,10 +191,10 @@ def write_object(url: Url, path: Path) -> None:
         connect(url.root).put(url.key, path)
 
 
-def _get(url: Url, options: GetOptions, most: int) -> tuple[memoryview, ObjectVersion]:
+def _get(url: Url, wanted: ByteRange | SuffixRange, most: int) -> tuple[memoryview, ObjectVersion]:
     """What a request is answered, as far as it was asked for."""
     with _said(url):
-        found = connect(url.root).get(url.key, options=options)
+        found = connect(url.root).get(url.key, options={"range": wanted})
         data = bytearray()
         for part in found.stream(min_chunk_size=1):
             data += memoryview(part)[: most - len(data)]
@@ -319,7 +285,6 @@ SINGLE_BYTES = 64 << 10
 JOIN_GAP_BYTES = 128 << 10
 """Planned ranges that are nearer than this are streamed together, with what is between them."""
 _BUFFER_BYTES = 64 << 10
-_JOIN_S = 1.0
 
 
 class RemoteFile:
@@ -424,7 +389,7 @@ class _Reader(PositionedFile):
         super().__init__(file.size)
         self._file, self._planned = file, planned
         self._stream: Iterator[memoryview] = iter(())
-        self._next = -1
+        self._next = sys.maxsize
         """Where the stream goes on."""
         self._part: tuple[int, memoryview] = (0, memoryview(b""))
 
@@ -446,7 +411,7 @@ class _Reader(PositionedFile):
             if not 0 <= position - self._next <= JOIN_GAP_BYTES:
                 self._begin(position, length)
             if (following := next(self._stream, None)) is None:
-                self._next = -1
+                self._next = sys.maxsize
                 continue
             self._part = self._next, following
             self._next += len(following)
@@ -470,51 +435,15 @@ def _joined(ranges: Sequence[ByteRange], size: int, gap: int = JOIN_GAP_BYTES) -
     return joined
 
 
-class Fetcher:
-    """Threads that fetch blocks.
-
-    They are daemons, because a request that hangs must not keep the process from ending.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._tasks: SimpleQueue[tuple[Future[memoryview], Callable[[], memoryview]] | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
-        self._open: list[Future[memoryview]] = []
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, fetch: Callable[[], memoryview]) -> Future[memoryview]:
-        """Have a block fetched."""
-        future: Future[memoryview] = Future()
-        self._open = [each for each in self._open if not each.done()] + [future]
-        self._tasks.put((future, fetch))
-        return future
-
-    def close(self) -> None:
-        """Cancel what has not begun, and give what has a moment to end."""
-        for future in self._open:
-            future.cancel()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
-            thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            future, fetch = task
-            if future.set_running_or_notify_cancel():
-                _settle(future, fetch)
-
-
 def wait_for(fetch: Callable[[], Result]) -> Result:
-    """Call a function in a thread, so that Ctrl-C ends the wait for it; returns what it returns."""
+    """Call a function in a daemon thread, so that Ctrl-C ends the wait for it; returns what it returns."""
     future: Future[Result] = Future()
-    threading.Thread(target=_settle, args=(future, fetch), daemon=True).start()
+
+    def call() -> None:
+        try:
+            future.set_result(fetch())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
     return future.result()
-
-
-def _settle(future: Future[Result], fetch: Callable[[], Result]) -> None:
-    try:
-        future.set_result(fetch())
-    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-        future.set_exception(error)
