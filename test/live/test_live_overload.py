@@ -32,6 +32,8 @@ from edgefirst_ros.pipeline.overload import KEEP, Overload
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit
 
+pytestmark = pytest.mark.usefixtures("prompt_clocks")
+
 PACE = 2.0
 """So much faster than it was received the drive is put in."""
 
@@ -61,7 +63,6 @@ def captured(
     stamped = {name: {"clock": "stamp"} for name in build_config({}).topics}
     usual = {
         "min_free_mb": 0,
-        "clock_window_s": 0.5,
         "lookahead_s": 0.3,
         "ego": {"wait_s": 0.3},
         "overload": {"latency_s": 0.5},

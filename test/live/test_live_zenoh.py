@@ -31,7 +31,7 @@ STAMPS = {
 }
 """Times are the stamps, so that it does not matter when messages come, poses do not look far ahead, and a
 busy machine leaves no samples out."""
-PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
+PROMPT = {"lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
 """Samples are committed soon after they were taken."""
 
 
@@ -140,7 +140,7 @@ def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:
     folder = tmp_path / "live" / "edgefirst" / NAME
     growing, journal = folder / f"{NAME}.zip.part", folder / f"{NAME}.journal.part"
     with started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as capture:
-        publish(endpoint, lambda: journal.exists() and b"camera.jpeg" in journal.read_bytes(), pause_s=0.7)
+        publish(endpoint, lambda: journal.exists() and b"camera.jpeg" in journal.read_bytes(), pause_s=3.2)
         capture.popen.kill()
         capture.wait()
     assert growing.exists()
