@@ -17,7 +17,7 @@ from typing import Any
 
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.untrusted import REPORT, readable
+from edgefirst_ros.model.untrusted import REPORT, readable, visible
 from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top_of, with_sizes
 from edgefirst_ros.sources.kinds import SUFFIXES
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
@@ -146,7 +146,8 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
     top = top_of(place)
     folders: set[Location] = set()
     described: set[Location] = set()
-    for each in list_objects(top):
+    odd: list[str] = []
+    for each in list_objects(top, odd):
         folders.add(each.url.parent)
         if each.url.name == METADATA:
             described.add(each.url.parent)
@@ -161,6 +162,8 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
             each.version.size or reason != FOREIGN
         ):  # consoles make empty objects in the place of folders
             found.left_out[reason] += 1
+    if odd:
+        found.left_out[f"groups of objects whose keys are no paths, as {visible(odd[0])}"] += len(odd)
     found.bare |= folders - described
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 

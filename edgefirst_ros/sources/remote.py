@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -48,6 +48,7 @@ _MISSING = ("169.254.169.254", "metadata.google.internal", "MissingCredentials",
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist", "bucket name")
 _REFUSED = (" 401 ", " 403 ", "AccessDenied", "Forbidden", "ExpiredToken", "InvalidToken")
 _STATUS = re.compile(r"status code: (\d{3})")
+_KEY = re.compile(r'path: "([^"]*)')
 _PASSING = frozenset({"408", "429", "500", "502", "503", "504"})
 _PASSING_CODES = ("RequestTimeout", "SlowDown")
 """Of S3, with status 400."""
@@ -123,31 +124,67 @@ def _profile() -> dict[str, Any]:
         return {}
 
 
-def list_objects(url: Url) -> Iterator[StoredObject]:
-    """All objects below a prefix, in order of their keys.
+def list_objects(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
+    """All objects below a prefix; URLs of those whose keys are no paths (``a//b``) go to ``odd``.
 
     Raises:
         RecordingNotFound: no such bucket.
-        RecordingError: it cannot be listed, as on a web server, or where a key is no path.
+        RecordingError: it cannot be listed, as on a web server.
     """
     if url.root.startswith("http"):
         raise RecordingError(f"{url}: a web server lists no folders; name a file")
-    store = connect(url.root)
+    no_paths: list[str] = []
     with _said(url):
-        for page in store.list(url.key or None, chunk_size=1000):
-            for meta in page:
-                yield StoredObject(Url(url.root, meta["path"]), _version(meta))
+        for meta in _listed(connect(url.root), url.key, no_paths):
+            yield StoredObject(Url(url.root, meta["path"]), _version(meta))
+    if odd is not None:
+        odd.extend(f"{url.root}/{key}" for key in no_paths)
+
+
+def _listed(
+    store: ObjectStore, folder: str, no_paths: list[str], after: str | None = None
+) -> list[ObjectMeta]:
+    """All objects in a folder and those in it; one key that is no path fails the page of 1,000 it is on."""
+    from obstore.exceptions import InvalidPathError  # noqa: PLC0415
+
+    try:
+        return [meta for page in store.list(folder or None, offset=after, chunk_size=1000) for meta in page]
+    except InvalidPathError as error:
+        key, past = _no_path(str(error))
+    if after is None:
+        with suppress(InvalidPathError):
+            here = store.list_with_delimiter(folder or None)
+            inner = [_listed(store, each, no_paths) for each in here["common_prefixes"]]
+            return [*here["objects"], *(meta for each in inner for meta in each)]
+    no_paths.append(key)
+    if past <= (after or ""):
+        return []  # of servers that list from the beginning, whatever they are asked for
+    return _listed(store, folder, no_paths, past)
+
+
+def _no_path(said: str) -> tuple[str, str]:
+    """The key that an error of obstore names, and a path behind it and those that begin as it does."""
+    key = next(iter(_KEY.findall(said)), "")
+    for part, past in (("//", "/0"), ("/./", "/.0"), ("/../", "/..0"), ("\\", " ")):
+        if part in key:
+            return key, key.partition(part)[0] + past
+    return key, ""
 
 
 def list_folder(url: Url) -> list[StoredObject]:
-    """The objects of a folder, without those of folders in it.
+    """The objects of a folder, without those of folders in it; none where a key is no path.
 
     Raises:
         RecordingNotFound: no such bucket.
         RecordingError: it cannot be listed.
     """
     with _said(url):
-        found = connect(url.root).list_with_delimiter(url.key or None)["objects"]
+        from obstore.exceptions import InvalidPathError  # noqa: PLC0415
+
+        try:
+            found = connect(url.root).list_with_delimiter(url.key or None)["objects"]
+        except InvalidPathError:
+            return []
         return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
 
 
