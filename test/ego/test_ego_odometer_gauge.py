@@ -89,6 +89,7 @@ ASIDE: dict[str, Sent] = {
 }
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("sent", ASIDE.values(), ids=ASIDE)
 def test_what_seems_to_move_sideways_may_do_so_and_is_followed_and_doubted(sent: Sent) -> None:
     trajectory, found = Wheels(sent=sent).offline(50.0)
@@ -96,6 +97,7 @@ def test_what_seems_to_move_sideways_may_do_so_and_is_followed_and_doubted(sent:
     assert [each for each in trajectory.doubts if "x axis" in each and "ego.non_holonomic: false" in each]
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_not_used_where_fixes_show_better_poses(kind: str) -> None:
     sent, why = KINDS[kind]
