@@ -306,7 +306,7 @@ def test_transforms_on_tf_that_keep_their_values_are_mountings_and_odometry_is_w
     found = looked(content).suggestion("robot")
     odometry = {"parent_frame": "odom", "child_frame": "base_link", "role": "odometry", "topic": "/tf"}
     assert {**found.values["topics"]["tf_odometry"]} == odometry
-    assert "at the rig's origin" not in found.text
+    assert "# camera (frame" not in found.text
     fixes = looked([*content, *(m for m in made("autoware").content if m.schema.endswith("NavSatFix"))])
     tf = fixes.suggestion("robot").values["topics"]["tf"]
     assert tf == {"role": "tf", "topic": "/tf"}
