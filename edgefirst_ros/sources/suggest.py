@@ -461,7 +461,7 @@ class _Chooser:
 
     def _rule(self, seen: SeenTopic, role: Role, **more: str) -> dict[str, Any]:
         """What an entry begins with: role and topic, and of which device it is."""
-        rule: dict[str, Any] = {"role": role.value, "topic": seen.topic, **more}
+        rule: dict[str, Any] = {"role": role, "topic": seen.topic, **more}
         if (device := self._device_of(seen)) and role is not Role.TF:
             rule["device"] = device
         if prefix := self._prefixes.get(device):
@@ -504,7 +504,7 @@ class _Chooser:
 
     # ------------------------------------------------------------------ the text
     def _finished(self) -> Suggestion:
-        topics: dict[str, dict[str, Any]] = {entry.name: entry.rule for entry in self._entries}
+        topics = {each.name: {**each.rule, "role": each.rule["role"].value} for each in self._entries}
         topics |= {name: {"topic": ""} for name in self._turned_off(topics)}
         values = self._settings() | {"topics": topics}
         build_config(values)
@@ -512,7 +512,7 @@ class _Chooser:
         said += [f"{entry.name}: {entry.comment}" for entry in self._entries]
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
-        used = {entry.seen.topic: Role(entry.rule["role"]) for entry in self._entries}
+        used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
         return Suggestion(values, used, left_out, said)
 
