@@ -42,8 +42,6 @@ from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import ConfigError, TransportError
 
 if TYPE_CHECKING:
-    from zenoh import Session
-
     from edgefirst_ros.cli.liveview import LiveView
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
     from edgefirst_ros.sources.zenoh import ZenohSource
-
-    Ended = tuple[LiveCapture, "SessionReports", list[Finished]]
 
 
 Made = tuple[Sequence[Path], str]
@@ -204,7 +200,8 @@ def capture(
     with guarded(err, instead="choose another --name", output=output, as_json=as_json):
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import LiveCapture
-        from edgefirst_ros.sources.zenoh import ZenohSource
+        from edgefirst_ros.offline.inputs import suggestion_of
+        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
         chosen = options.chosen(locals())
@@ -218,9 +215,11 @@ def capture(
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
         begun_s, there = time.monotonic(), _folders(output, config)
 
-        page_bytes, discard = 0 if no_report else PAGE_BYTES, partial(_discard, output, there)
+        page_bytes = 0 if no_report else PAGE_BYTES
 
-        def once(config: Config, before: LiveCapture | None = None) -> Ended:
+        def once(
+            config: Config, before: LiveCapture | None = None
+        ) -> tuple[LiveCapture, SessionReports, list[Finished]]:
             taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=before)
             suggests = before is None and config_file is None and not namespace
             with linked(connect or [], listen or [], zenoh_config) as link:
@@ -246,9 +245,11 @@ def capture(
                         reports=reports,
                         end_s=None if duration is None else begun_s + duration,
                         paused=start_paused,
-                        discard=discard,
+                        discard=partial(_discard, output, there),
                         complain=partial(print_error, err),
-                        suggest=partial(_suggest, link, config, discard) if suggests else None,
+                        suggest=(lambda: suggestion_of(overhear(link, LISTEN_S), config))
+                        if suggests
+                        else None,
                     )
                 except BaseException:
                     taking.abort()
@@ -326,7 +327,7 @@ def _run(
     paused: bool,
     discard: Callable[[Finished], None],
     complain: Callable[[str], None],
-    suggest: Callable[[LiveCapture, LiveStatus], None] | None,
+    suggest: Callable[[], Suggestion | None] | None,
 ) -> list[Finished]:
     """Capture from connection to finished output, and report each session that ends.
 
@@ -359,7 +360,7 @@ def _run(
             connected = connected or source.connections > 0
             say(status)
             if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
-                suggest(taking, status)
+                _look_for_others(taking, status, suggest, discard)
                 suggest = None
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
@@ -382,30 +383,20 @@ def _run(
     return finished
 
 
-def _suggest(
-    link: Session,
-    config: Config,
-    discard: Callable[[Finished], None],
+def _look_for_others(
     taking: LiveCapture,
     status: LiveStatus,
+    suggest: Callable[[], Suggestion | None],
+    discard: Callable[[Finished], None],
 ) -> None:
     """End the session for another configuration, where ``convert`` of what is heard would make one, too.
 
     Raises:
         _OtherNames: there is one.
     """
-    from edgefirst_ros.config.topics import reference_role
-    from edgefirst_ros.offline.inputs import is_foreign
-    from edgefirst_ros.sources.zenoh import overhear
-
-    if reference_role(config).value not in status.silent:
-        return
-    look = overhear(link, LISTEN_S)
-    if is_foreign([(each.topic, each.type) for each in look.topics.values()], config):
-        with suppress(ConfigError):
-            suggestion = look.suggestion("what was heard")
-            discard(taking.stop(STOP_S)[0])
-            raise _OtherNames(suggestion, taking)
+    if "camera" in status.silent and (suggestion := suggest()) is not None:
+        discard(taking.stop(STOP_S)[0])
+        raise _OtherNames(suggestion, taking)
 
 
 def _folders(output: Path, config: Config) -> list[Path]:

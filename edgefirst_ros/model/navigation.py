@@ -81,7 +81,7 @@ class NavSatFix:
         latitude_deg: WGS-84, north positive.
         longitude_deg: WGS-84, east positive.
         altitude_m: above the ellipsoid.
-        status: as in sensor_msgs/NavSatStatus; -1 is no fix.
+        status: as in sensor_msgs/NavSatStatus; -1 is no fix, -2 that the driver does not say.
         sigma_m: standard deviations east, north and up; None if unknown.
     """
 
@@ -90,6 +90,11 @@ class NavSatFix:
     altitude_m: float
     status: int
     sigma_m: tuple[float, float, float] | None = None
+
+    @property
+    def is_fix(self) -> bool:
+        """Whether there is one by its status or, where the driver does not say, by its covariance."""
+        return self.status >= 0 or (self.status == -2 and self.sigma_m is not None)
 
 
 @decoder_of("sensor_msgs/NavSatFix")

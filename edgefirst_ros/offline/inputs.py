@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,7 @@ from edgefirst_ros.offline.naming import InputFile
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
-from edgefirst_ros.sources.suggest import Suggestion, devices_of, look_at
+from edgefirst_ros.sources.suggest import Look, Suggestion, devices_of, look_at
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
 MOST_REQUESTS = 16
@@ -155,6 +156,14 @@ def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
     except ConfigError:
         return True
     return config.prefix is None and bool(devices_of(topics))
+
+
+def suggestion_of(look: Look, config: Config) -> Suggestion | None:
+    """A configuration for what is heard, where ``suggested`` would make one of its recording."""
+    if is_foreign([(seen.topic, seen.type) for seen in look.topics.values()], config):
+        with suppress(ConfigError):
+            return look.suggestion("what was heard")
+    return None
 
 
 def _once(found: FoundFiles, notes: list[str]) -> Iterable[InputFile]:

@@ -45,6 +45,7 @@ class SeenTopic:
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
+        has_fix: whether a receiver had a position at any time.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
     """
 
@@ -64,6 +65,7 @@ class SeenTopic:
     sideways: int = 0
     has_sigma: bool = False
     has_turn: bool = False
+    has_fix: bool = False
     pairs: dict[str, Transform] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
 
@@ -150,7 +152,7 @@ def _see_imu(seen: SeenTopic, imu: Imu) -> None:
 
 
 def _see_fix(seen: SeenTopic, fix: NavSatFix) -> None:
-    seen.has_sigma = seen.has_sigma or fix.sigma_m is not None
+    seen.has_sigma, seen.has_fix = seen.has_sigma or fix.sigma_m is not None, seen.has_fix or fix.is_fix
 
 
 def _see_odometry(seen: SeenTopic, odometry: Odometry) -> None:

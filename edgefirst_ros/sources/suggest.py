@@ -64,7 +64,9 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
-FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
+FUSED = re.compile(
+    r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global|local_position"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +333,8 @@ class _Chooser:
         self, topics: Sequence[SeenTopic], by_role: Mapping[Role, list[SeenTopic]]
     ) -> list[SeenTopic]:
         """One topic of every lidar: the one with most points that nothing was left out of."""
-        pictures = {seen.space for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])}
+        views = [seen for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])]
+        pictures, frames = {seen.space for seen in views}, {seen.frame for seen in views} - {"", *RIGS}
         chosen: list[SeenTopic] = []
         spare: list[SeenTopic] = []
         for seen in sorted(
@@ -342,7 +345,12 @@ class _Chooser:
             of = next((o for o in same if _is_derived(seen) or _is_within(o.space, seen.space)), None)
             if seen.frame in WORLD:
                 why = f"a map, as it is in the frame {seen.frame}"
-            elif "optical" in seen.frame or seen.space in pictures or "depth" in seen.topic.lower():
+            elif (
+                "optical" in seen.frame
+                or seen.frame in frames
+                or seen.space in pictures
+                or "depth" in seen.topic.lower()
+            ):
                 why = "points of a depth camera"
                 spare.append(seen)
             elif of is not None:
@@ -353,7 +361,8 @@ class _Chooser:
                 chosen.append(seen)
                 continue
             self._left_out[seen.topic] = why
-        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic)) or spare[:1]
+        spare = [] if by_role.get(Role.DEPTH) else spare[:1]  # the image says as much
+        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic)) or spare
 
     # ------------------------------------------------------------------ motion
     def _device_of(self, seen: SeenTopic) -> str:
@@ -370,6 +379,9 @@ class _Chooser:
             fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
         )
         self._heed(imu, fix)
+        if fix is not None and not fix.has_fix:
+            self._entries[-1].comment += ", without a fix so far, so odometry goes first"
+            fix = None
         self._odometry(by_role.pop(Role.ODOMETRY, []), imu, fix)
         self._tf(by_role.pop(Role.TF, []), lead)
 
