@@ -39,7 +39,7 @@ from edgefirst_ros.cli.shared import (
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
-from edgefirst_ros.model.errors import ConfigError, TransportError
+from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
     from edgefirst_ros.sources.zenoh import ZenohSource
+
+    Ended = tuple[LiveCapture, "SessionReports", list[Finished]]
 
 
 Made = tuple[Sequence[Path], str]
@@ -213,13 +215,9 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        begun_s, there = time.monotonic(), _folders(output, config)
+        begun_s, there, page_bytes = time.monotonic(), _folders(output, config), PAGE_BYTES * (not no_report)
 
-        page_bytes = 0 if no_report else PAGE_BYTES
-
-        def once(
-            config: Config, before: LiveCapture | None = None
-        ) -> tuple[LiveCapture, SessionReports, list[Finished]]:
+        def once(config: Config, before: LiveCapture | None = None) -> Ended:
             taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=before)
             suggests = before is None and config_file is None and not namespace
             with linked(connect or [], listen or [], zenoh_config) as link:
@@ -360,7 +358,7 @@ def _run(
             connected = connected or source.connections > 0
             say(status)
             if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
-                _look_for_others(taking, status, suggest, discard)
+                _look_for_others(taking, suggest, discard)
                 suggest = None
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
@@ -384,17 +382,14 @@ def _run(
 
 
 def _look_for_others(
-    taking: LiveCapture,
-    status: LiveStatus,
-    suggest: Callable[[], Suggestion | None],
-    discard: Callable[[Finished], None],
+    taking: LiveCapture, suggest: Callable[[], Suggestion | None], discard: Callable[[Finished], None]
 ) -> None:
     """End the session for another configuration, where ``convert`` of what is heard would make one, too.
 
     Raises:
         _OtherNames: there is one.
     """
-    if "camera" in status.silent and (suggestion := suggest()) is not None:
+    if "camera" in taking.status().silent and (suggestion := suggest()) is not None:
         discard(taking.stop(STOP_S)[0])
         raise _OtherNames(suggestion, taking)
 

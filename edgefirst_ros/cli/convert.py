@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +32,6 @@ from edgefirst_ros.model.errors import ConfigError
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.offline.inputs import Places
-    from edgefirst_ros.sources.location import Location
     from edgefirst_ros.sources.recording import Excerpt
     from edgefirst_ros.sources.suggest import Suggestion
 
@@ -270,7 +268,7 @@ def convert(
 
 
 def configured(
-    recordings: Sequence[str | Location],
+    recordings: list[str],
     config_file: Path | None,
     chosen: dict[str, Any],
     notes: list[str],

@@ -101,7 +101,7 @@ def report(
         if run_of(place) is None:
             output = output or _page_of(place)
             notes: list[str] = []
-            config, _ = configured([place], config_file, {"prefix": prefix}, notes)
+            config, _ = configured([str(place)], config_file, {"prefix": prefix}, notes)
             for note in () if quiet else notes:
                 print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):

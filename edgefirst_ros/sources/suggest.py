@@ -64,9 +64,7 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
-FUSED = re.compile(
-    r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global|local_position"
-)
+FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,16 +341,12 @@ class _Chooser:
             # Two devices may call their frames alike.
             same = (o for o in chosen if o.frame == seen.frame)
             of = next((o for o in same if _is_derived(seen) or _is_within(o.space, seen.space)), None)
+            is_view = seen.frame in frames or "optical" in seen.frame or seen.space in pictures
             if seen.frame in WORLD:
                 why = f"a map, as it is in the frame {seen.frame}"
-            elif (
-                "optical" in seen.frame
-                or seen.frame in frames
-                or seen.space in pictures
-                or "depth" in seen.topic.lower()
-            ):
+            elif is_view or "depth" in seen.topic.lower():
                 why = "points of a depth camera"
-                spare.append(seen)
+                spare += [seen] * (not by_role.get(Role.DEPTH))  # which says as much
             elif of is not None:
                 why = f"the same lidar as {of.topic}"
             elif seen.frame in RIGS and any(other.frame not in RIGS for other in chosen):
@@ -361,8 +355,7 @@ class _Chooser:
                 chosen.append(seen)
                 continue
             self._left_out[seen.topic] = why
-        spare = [] if by_role.get(Role.DEPTH) else spare[:1]  # the image says as much
-        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic)) or spare
+        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic)) or spare[:1]
 
     # ------------------------------------------------------------------ motion
     def _device_of(self, seen: SeenTopic) -> str:
