@@ -12,8 +12,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from faulty import simulate as make
+
 from edgefirst_ros.simulation import DriveOptions, Recording
-from edgefirst_ros.simulation import simulate as make
 from edgefirst_ros.simulation.camera import Pixels, Renderer
 from edgefirst_ros.simulation.world import World
 

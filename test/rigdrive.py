@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions, ImuErrors
 from recorded import record
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DeviceClock, DriveOptions, ImuErrors, MoreSensor
+from edgefirst_ros.simulation import DeviceClock, MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
@@ -27,7 +28,7 @@ SECONDS = 5.0
 
 
 @cache
-def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
+def options(*, imus: bool = True, still_s: float = 0.0) -> FaultyOptions:
     """Of the drive; until ``still_s`` it stands."""
     more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0, device="front")]
     for number, (name, (at_m, yaw_deg)) in enumerate(PLACES.items()):
@@ -44,7 +45,7 @@ def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
         if imus or name == "front":
             imu = f"{name}/imu", f"{name}_imu"
             more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number, device=name))
-    return DriveOptions(
+    return FaultyOptions(
         seconds=SECONDS + still_s,
         stops=((0.0, still_s),) if still_s else (),
         clock="realtime",

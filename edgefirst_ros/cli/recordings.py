@@ -204,7 +204,7 @@ def simulate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set another option of the drive (docs/configuration.md), such as noise; repeatable.",
+            help="Set another option of the drive (docs/configuration.md); repeatable.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,
@@ -221,7 +221,7 @@ def simulate(
 
       edgefirst-ros simulate -o recording --rig robot
 
-      edgefirst-ros simulate -o recording --splits 3 --set silent.gps='[[8,20]]'
+      edgefirst-ros simulate -o recording --splits 3 --set stops='[[8,20]]'
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):

@@ -1,4 +1,4 @@
-"""What the camera sees, and its topics: video or JPEG, damaged on request, and the truth about them."""
+"""What the camera sees, and its topics: video or JPEG, and the truth about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw
 from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.ranging import GROUND, cast
-from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS, Channel, Times
+from edgefirst_ros.simulation.schedule import Channel
 from edgefirst_ros.simulation.world import Fisheye, FloatArray, Pinhole, SceneBox, World, inverse, transform
 
 Pixels = npt.NDArray[np.uint8]
@@ -252,25 +252,6 @@ def view(world: World, frame: str = "camera_optical") -> View:
     return Renderer(world, frame) if is_level and is_straight else Tracer(world, frame)
 
 
-class Grain:
-    """The noise of a camera: one pattern, shifted at random from picture to picture."""
-
-    _REACH_PX = 64
-
-    def __init__(self, sigma: float, width: int, height: int, seed: int) -> None:
-        """Noise of this standard deviation in levels of 255, for pictures of this size."""
-        shape = height + self._REACH_PX, width + self._REACH_PX, 1
-        self._pattern = np.random.default_rng(seed).normal(0, sigma, shape).round().astype(np.int16)
-        self._seed = seed
-
-    def added(self, pixels: Pixels, number: int) -> Pixels:
-        """The picture of this number with its noise."""
-        top, left = np.random.default_rng([self._seed, number]).integers(self._REACH_PX, size=2)
-        height, width = pixels.shape[:2]
-        noise = self._pattern[top : top + height, left : left + width]
-        return (pixels + noise).clip(0, 255).astype(np.uint8)
-
-
 def burn_number(pixels: Pixels, number: int) -> Pixels:
     """The picture with its number as 24 square cells from the top left, highest bit first, white = 1."""
     cell = number_cell_px(pixels.shape[1])
@@ -379,8 +360,6 @@ def _road_marks(world: World) -> FloatArray:
 
 
 JPEG_QUALITY = 90
-SLICE_HEADER_BYTES = 24
-DAMAGES = ("overwritten", "cut short", "cut out")
 
 
 class EncodedPicture(NamedTuple):
@@ -457,47 +436,22 @@ def _unit(packet: av.Packet[Any]) -> EncodedPicture:
     return EncodedPicture(bytes(packet), int(packet.pts or 0), packet.is_keyframe)
 
 
-def damaged(unit: EncodedPicture, kind: str, rng: np.random.Generator) -> EncodedPicture:
-    """The unit with damaged picture data: a part overwritten, or the end or the middle removed.
-
-    Parameter sets and slice headers stay intact.
-    """
-    start = max(unit.data.rfind(b"\x00\x00\x01"), 0) + SLICE_HEADER_BYTES
-    left = len(unit.data) - start
-    if left < 8:
-        start, left = len(unit.data) // 2, len(unit.data) - len(unit.data) // 2
-    first = start + int(rng.integers(left // 4 + 1))
-    last = first + max(1, left // 3)
-    data = {
-        "overwritten": unit.data[:first] + rng.bytes(last - first) + unit.data[last:],
-        "cut short": unit.data[:last],
-        "cut out": unit.data[:first] + unit.data[last:],
-    }[kind]
-    return EncodedPicture(data, unit.picture, unit.keyframe)
-
-
 class Video:
     """The encoder of one topic, whose messages ``channel`` sends.
 
     Args:
         options: those of its camera.
         form: jpeg, raw, or the codec.
-        usual_ns: the stamp of each picture.
-        faults: random series that decides which units are damaged, and how.
+        frames: how many pictures there are.
         parts: the picture's width and height are the camera's divided by this.
     """
 
     channel: Channel
 
-    def __init__(
-        self, options: DriveOptions, form: str, usual_ns: Times, faults: np.random.Generator, parts: int
-    ) -> None:
-        self._options, self._form, self._usual_ns, frames = options, form, usual_ns, len(usual_ns)
-        self._frames = frames
+    def __init__(self, options: DriveOptions, form: str, frames: int, parts: int) -> None:
+        self._options, self._form, self._frames = options, form, frames
         self._size = options.width // parts, options.height // parts
-        self._damaged = faults.random(frames) < options.damage_video
-        self._faults = faults
-        self._sent: list[tuple[int, EncodedPicture, str]] = []
+        self._sent: list[tuple[int, EncodedPicture]] = []
 
     def units(self, picture: Callable[[int], Pixels]) -> Iterator[tuple[int, EncodedPicture]]:
         """Every unit with its number in decode order."""
@@ -519,38 +473,25 @@ class Video:
         )
 
     def _numbered(self, pixels: Pixels, number: int) -> Pixels:
-        """A picture with its number: a frozen one shows an old number, a black one none."""
-        options = self._options
-        time_s = (CAMERA_FIRST_NS + number * 1_000_000_000 // options.fps) / 1e9
-        if options.is_black(time_s):
-            return pixels
-        return burn_number(pixels, number - round((time_s - options.shown_s("camera", time_s)) * options.fps))
+        return burn_number(pixels, number)
 
-    def send(self, number: int, unit: EncodedPicture) -> EncodedPicture:
-        """Record that a unit is sent, and return its bytes as sent, possibly damaged."""
-        kind = ""
-        if self._damaged[number]:
-            kind = DAMAGES[int(self._faults.integers(len(DAMAGES)))]
-            unit = damaged(unit, kind, self._faults)
-        self._sent.append((number, EncodedPicture(b"", unit.picture, unit.keyframe), kind))
-        return unit
+    def send(self, number: int, unit: EncodedPicture) -> bytes:
+        """Record that a unit is sent, and return its bytes."""
+        self._sent.append((number, unit._replace(data=b"")))
+        return unit.data
 
     def truth(self) -> dict[str, Any]:
         """The truth about the messages of the topic, by their index in the recording."""
         options, (width, height) = self._options, self._size
         messages = [self._sent[i] for i in self.channel.made]
-        usual_ns = self._usual_ns[[unit.picture for _, unit, _ in messages]]
         return {
             "format": self._form,
             "width": width,
             "height": height,
             "fps": options.fps,
             "frames": self._frames,
-            "keyframes": [i for i, (_, unit, _) in enumerate(messages) if unit.keyframe],
-            "presentation": [unit.picture for _, unit, _ in messages],
-            "units": [number for number, _, _ in messages],
-            "dropped": sorted(set(range(self._frames)) - {number for number, _, _ in messages}),
-            "damaged": [[i, kind] for i, (_, _, kind) in enumerate(messages) if kind],
-            "same_stamp": np.flatnonzero(self.channel.stamp_ns != usual_ns).tolist(),
+            "keyframes": [i for i, (_, unit) in enumerate(messages) if unit.keyframe],
+            "presentation": [unit.picture for _, unit in messages],
+            "units": [number for number, _ in messages],
             "number_cell_px": number_cell_px(width),
         }

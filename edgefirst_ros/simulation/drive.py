@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ from edgefirst_ros.simulation.schedule import Channel
 COMPRESSIONS = {"lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD, "none": CompressionType.NONE}
 Messages = Sequence[tuple[int, int]]
 """Channel number and message index, in order."""
-MCAP_FOOTER = struct.Struct("<BQQQI8s")
-MCAP_DATA_END_BYTES = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,19 @@ def simulate(
     Raises:
         OutputExists: a drive of this name exists and ``overwrite`` is false.
     """
+    return write(SimulatedDrive(options), directory, progress, overwrite=overwrite)
+
+
+def write(
+    drive: SimulatedDrive,
+    directory: Path,
+    progress: Callable[[float], None] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Recording:
+    """Write a drive as ``simulate`` does."""
+    options = drive.options
     stem = _device_name(options, options.start_ns)
-    drive = SimulatedDrive(options)
     order = _order(drive)
     names = _names(drive, order, stem)
     metadata = [directory / stem / "metadata.yaml"] if _is_bag(options) else []
@@ -76,8 +84,6 @@ def simulate(
         unfinished = path.with_suffix(".mcap.part")
         with unfinished.open("w+b") as stream:
             _write(stream, drive, part, partial(_report, progress, sum(map(len, order)), done))
-            if not options.footer:
-                _cut_footer(stream)
             sizes.append(stream.tell())
         unfinished.replace(path)
         done += len(part)
@@ -118,11 +124,8 @@ def _names(drive: SimulatedDrive, order: Sequence[Messages], stem: str) -> list[
 def _write(
     stream: BinaryIO, drive: SimulatedDrive, messages: Messages, written: Callable[[int], None]
 ) -> None:
-    """Write one file; in a recording ordered by topic each chunk has one topic."""
-    options = drive.options
-    # What is damaged in a recording is damaged behind the checksums, unless it has none.
-    has_checksums = not options.damage_video
-    writer = Writer(stream, compression=COMPRESSIONS[options.compression], enable_crcs=has_checksums)
+    """Write one file."""
+    writer = Writer(stream, compression=COMPRESSIONS[drive.options.compression])
     writer.start(profile="", library="edgefirst_ros simulation")
     schemas: dict[str, int] = {}
     ids = []
@@ -132,11 +135,7 @@ def _write(
             schemas[channel.schema] = writer.register_schema(channel.schema, "ros2msg", text)
         topic = drive.topic(channel.name)
         ids.append(writer.register_channel(topic, "cdr", schemas[channel.schema]))
-    before = messages[0][0] if messages else 0
     for done, (number, index) in enumerate(messages):
-        if number != before and drive.options.order == "topic":
-            writer.flush()  # type: ignore[no-untyped-call]  # mcap annotates no return
-        before = number
         channel = drive.channels[number]
         data, log_ns = channel.encode(index), int(channel.log_ns[index])
         writer.add_message(ids[number], log_ns, data, publish_time=log_ns, sequence=index)
@@ -148,8 +147,6 @@ def _order(drive: SimulatedDrive) -> list[Messages]:
     """Channel number and message index of every message, by file, in the order of the file."""
     messages = list(_by_receipt(drive.channels))
     options = drive.options
-    if options.order == "topic":
-        return [sorted(messages)]
     if options.splits == 1:
         return [messages]
     log_ns = [int(drive.channels[number].log_ns[index]) for number, index in messages]
@@ -205,11 +202,3 @@ def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
     index = np.concatenate([np.arange(len(channel.log_ns)) for channel in channels])
     for at in np.lexsort((index, number, log)):
         yield int(number[at]), int(index[at])
-
-
-def _cut_footer(stream: BinaryIO) -> None:
-    """Remove everything after the last chunk, as a power loss does."""
-    stream.seek(-MCAP_FOOTER.size, 2)
-    summary_start = MCAP_FOOTER.unpack(stream.read())[2]
-    stream.truncate(summary_start - MCAP_DATA_END_BYTES)
-    stream.seek(0, 2)

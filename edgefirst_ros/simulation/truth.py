@@ -137,7 +137,7 @@ class Truth:
         A message recorded twice is clean once, and what follows it stays so.
         """
         video = self.data["video"][topic]
-        keyframes, damaged = set(video["keyframes"]), {index for index, _ in video["damaged"]}
+        keyframes, damaged = set(video["keyframes"]), {index for index, _ in video.get("damaged", ())}
         clean, whole, before = [], False, -1
         for message, unit in enumerate(video["units"]):
             if unit == before:

@@ -351,7 +351,6 @@ def build(
     stops: tuple[tuple[float, float], ...] = (),
     traffic: Traffic = "lanes",
     crossings_s: tuple[float, ...] = (),
-    walkers_stand_s: float = 0.0,
     own: bool = True,
     more: Sequence[MoreSensor] = (),
     rocking_rad_s: float = 0.0,
@@ -362,7 +361,7 @@ def build(
     along the road and bends it.
     ``stops`` are the times at which the rig stands, from and to in seconds. Other ``traffic`` than lanes
     leaves only the parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of
-    it at ``crossings_s``. People stand until ``walkers_stand_s``. ``more`` are sensors beside the device's
+    it at ``crossings_s``. ``more`` are sensors beside the device's
     own, or without these. The road rocks the rig at ``rocking_rad_s``.
     """
     rng = np.random.default_rng([seed, 0])
@@ -374,12 +373,10 @@ def build(
         phase = start + ahead_rad + float(rng.uniform(-0.03, 0.03))
         return Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, speed * cruise, phase, wobble, offset_m=offset_m)
 
-    stands = ((0.0, walkers_stand_s),) if walkers_stand_s else ()
-
     def loop(ahead_rad: float, offset_m: float, rate_rad_s: float) -> Circuit:
         x, y, _ = lane(ahead_rad, offset_m, 0.0).state(0.0).position_m
         phase = float(rng.uniform(-math.pi, math.pi))
-        return Circuit((float(x), float(y)), 2.2, rate_rad_s, phase, stops=stands)
+        return Circuit((float(x), float(y)), 2.2, rate_rad_s, phase)
 
     cast: list[tuple[str, tuple[float, float, float], Circuit]] = [
         ("car", (4.4, 1.8, 1.5), lane(0.40, 0.0, 1.0)),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
+from faulty import ImuErrors
+from faulty.sensors import imu_reading
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, canonical, ecef_m, enu_axes
@@ -17,7 +19,6 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.sample import EgoPose, GeoPoint
 from edgefirst_ros.simulation import navigation
-from edgefirst_ros.simulation.options import ImuErrors
 from edgefirst_ros.simulation.world import World, build
 
 S = 1_000_000_000
@@ -144,7 +145,7 @@ def _readings(
     rng, world = np.random.default_rng(7), driven(drive)
     made: list[tuple[int, Imu]] = []
     for at in np.arange(0.004, seconds, 1 / imu_hz).tolist() if imu_hz else ():
-        reading = navigation.imu_reading(world.rig.state(at), errors, rng)
+        reading = imu_reading(world.rig.state(at), errors, rng)
         time_ns = ns(at + float(rng.uniform(0, jitter_s)))
         sample = Imu(reading.orientation_xyzw, reading.angular_rate_rad_s, reading.specific_force_m_s2)
         made.append((time_ns, sample))

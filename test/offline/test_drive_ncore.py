@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
+from faulty import FaultyOptions
 from oracle import NCORE_PYTHON, assert_sound, run_ncore
 
 from edgefirst_ros.config.model import build_config
@@ -20,7 +21,7 @@ from edgefirst_ros.formats.zarr2.array import read_array
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions, Truth
+from edgefirst_ros.simulation import Truth
 
 STORES = [("itar", "separate-sensors"), ("itar", "single"), ("directory", "single")]
 needs_official = pytest.mark.skipif(
@@ -37,7 +38,7 @@ def ncore(folder: Path, recording: Path, **options: str) -> tuple[Path, dict[str
 
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=4.0, fps=15, model_hz=7.5, width=640, height=360, lidar_points=4000, gps_no_fix=0
     )
     made = simulate(tmp_path_factory.mktemp("drive"), options)
@@ -182,7 +183,7 @@ def official_places(meta: Path, folder: Path) -> dict[str, npt.NDArray[Any]]:
 @needs_official
 def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
     """The device names each tile's frame, which no transform has; the whole picture is of the camera."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=1.0, width=640, height=360, fps=10, lidar_points=640, gps_no_fix=0, tiles=True
     )
     made = simulate(tmp_path / "drive", options)
@@ -205,7 +206,7 @@ def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
 @needs_official
 def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) -> None:
     """Rows that look over the horizon return nothing for most of the time, and every ray wobbles."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=4.0, width=640, height=360, fps=5, lidar_points=3200, gps_no_fix=0,
         lidar_model="ouster", lidar_missing="nan", lidar_organised=True, lidar_jitter_deg=0.05,
     )  # fmt: skip
@@ -229,7 +230,7 @@ def test_every_sweep_of_a_spinning_lidar_has_its_model_elements(tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options = DriveOptions(seconds=2.0, width=320, height=180, fps=10, model_hz=10.0, lidar_points=100)
+    options = FaultyOptions(seconds=2.0, width=320, height=180, fps=10, model_hz=10.0, lidar_points=100)
     return simulate(tmp_path_factory.mktemp("drive"), options).mcap
 
 
@@ -302,7 +303,7 @@ def test_both_formats_in_one_pass_share_every_picture(drive: tuple[Path, Truth],
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nothing but a camera and a lidar after the fixes ended."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=20.0,
         fps=5,
         width=320,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import BoxErrors, FaultyOptions
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
 from oracle import assert_sound
@@ -17,7 +18,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import BoxErrors, DriveOptions, Truth
+from edgefirst_ros.simulation import Truth
 from edgefirst_ros.simulation.detector import detected
 from edgefirst_ros.simulation.rig import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
@@ -29,7 +30,7 @@ RIGHT = MoreSensor(
     info="right/info",
     boxes="right/model",
 )
-OPTIONS = DriveOptions(
+OPTIONS = FaultyOptions(
     seconds=6.0,
     fps=10,
     width=640,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from faulty import FaultyOptions, GpsErrors, ImuErrors
 from played import Played
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.detection import decode_mask
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation import DriveOptions, GpsErrors, ImuErrors
 from edgefirst_ros.simulation.camera import LABELS, read_number
 
 Make = Callable[..., Played]
@@ -276,7 +276,7 @@ def test_traffic_crosses_square_ahead_of_the_rig(make: Make) -> None:
 
 def test_faults_that_cannot_be_meant_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        DriveOptions(
+        FaultyOptions(
             silent={"gps": ((3.0, 2.0),)}, duplicate={"imu": 1.5}, jitter={"imu": -1.0}, damage_video=2.0,
             lidar_model="none", lidar_organised=True, stops=((1.0, 2.0), (4.0, 5.0)), traffic="heavy",  # type: ignore[arg-type]
             splits=0, order="random", gps=GpsErrors(sigma_m=(-1.0, 0.0)), imu=ImuErrors(orientation="?"),  # type: ignore[arg-type]

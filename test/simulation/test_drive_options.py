@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faulty import FaultyOptions, simulate
 from mcap.reader import make_reader
 from PIL import Image
 from played import Played, play, small
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.errors import ConfigError, OutputExists
-from edgefirst_ros.simulation import DriveOptions, Latency, simulate
+from edgefirst_ros.simulation import Latency
 from edgefirst_ros.simulation.camera import read_number
 
 Make = Callable[..., Played]
@@ -234,7 +235,7 @@ def test_an_earlier_drive_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
 
 def test_every_fault_of_the_options_is_listed() -> None:
     with pytest.raises(ConfigError) as caught:
-        DriveOptions(
+        FaultyOptions(
             seconds=0, fps=0, width=100, codec="av1", bframes=9, drop_video=1.0, host="../up", prefix="a/b",
             cube_shape=(1, 2, 3, 5), radar_hz=1.0, gps_hz=25.0, imu_hz=-1.0, tiles=True, jpeg=True,
             mbit_s=-1.0, grain=99.0,

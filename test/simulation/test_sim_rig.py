@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import simplejpeg
 import yaml
+from faulty import faulty_options, simulate
 from played import Played, play
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.transform import matrix_of, quaternion_of_vector
-from edgefirst_ros.simulation import simulate
 from edgefirst_ros.simulation.camera import LABELS, view
-from edgefirst_ros.simulation.options import drive_options
 from edgefirst_ros.simulation.rig import RIGS, rig_options
 
 SIZE = {"width": 240, "height": 160}
@@ -37,7 +36,7 @@ RIG: dict[str, Any] = {
 
 
 def made(folder: Path, **more: Any) -> Played:  # noqa: ANN401
-    return play(simulate(folder, drive_options(rig_options(RIG, "test") | {"seconds": 2.0} | more)))
+    return play(simulate(folder, faulty_options(rig_options(RIG, "test") | {"seconds": 2.0} | more)))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +151,7 @@ def test_what_is_silent_is_so_of_a_rig_as_well(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RIGS)
 def test_rigs_with_a_name_are_what_they_are_said_to_be(name: str) -> None:
-    options = drive_options(rig_options(yaml.safe_load(RIGS[name].read_text(encoding="utf-8")), name))
+    options = faulty_options(rig_options(yaml.safe_load(RIGS[name].read_text(encoding="utf-8")), name))
     kinds = [sensor.kind for sensor in options.more]
     counted = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     assert (
@@ -180,4 +179,4 @@ def test_a_rig_is_read_from_a_file_and_faults_are_named(
     assert "expected sensors by name" in said.err
     assert "roboter: no such configuration file" in said.err
     with pytest.raises(ConfigError, match="one of devices"):
-        drive_options(rig_options({"sensors": {"a": {"kind": "lidar", "device": "b"}}}, "test"))
+        faulty_options(rig_options({"sensors": {"a": {"kind": "lidar", "device": "b"}}}, "test"))

@@ -31,7 +31,6 @@ from edgefirst_ros.model.sample import (
     SequenceInfo,
 )
 from edgefirst_ros.model.transform import Transform
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.detector import Detector
 from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.world import World, build
@@ -202,7 +201,7 @@ def _drive_samples(
     mounts = {
         m.child: Transform("base_link", m.child, m.translation_m, m.rotation_xyzw) for m in world.mounts
     }
-    flat, full, sweeps = Detector(world), Detector(world), Lidar(world, DriveOptions(lidar_points=4000))
+    flat, full, sweeps = Detector(world), Detector(world), Lidar(world, 4000)
     for frame in range(int(seconds * rate_hz)):
         time_ns = START_NS + frame * 1_000_000_000 // rate_hz
         at = (time_ns - START_NS) / 1e9
@@ -210,7 +209,7 @@ def _drive_samples(
         if solid:
             data[Role.BOXES_3D] = boxes(*map(_simulated, full.boxes_3d(time_ns, at)))
         if lidar:
-            points = sweeps.sweep(at, time_ns, np.random.default_rng(0)).points
+            points = sweeps.sweep(at)
             data[Role.LIDAR_POINTS] = PointCloud(points, 1, len(points))
         state = world.rig.state(at)
         x, y, z = state.position_m.tolist()
