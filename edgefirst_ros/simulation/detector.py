@@ -11,7 +11,7 @@ from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.edgefirst_msgs import DetectBox
 
 from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
-from edgefirst_ros.simulation.ranging import cast
+from edgefirst_ros.simulation.sensors import cast
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 OWN = "camera_optical"

@@ -1,41 +1,92 @@
-"""Options of a simulated drive."""
+"""Options of a simulated drive, and of the sensors of its rig."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation.rig import DeviceClock, MoreSensor
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 BRAKING_S = 4.0
 """Duration of braking before a stop, and of accelerating after it."""
 
-Traffic = Literal["lanes", "crossing", "parked", "none"]
 Span = tuple[float, float]
 """Begin and end, in seconds since the drive's start."""
+Vector = tuple[float, float, float]
+EXACT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Minimum time from acquisition to receipt in milliseconds, by sensor; jitter adds 15 % on average."""
+class Turns:
+    """A mount that swings to and fro, which tf tells.
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    Attributes:
+        axis: of the mount, that it turns about.
+        amplitude_deg: how far to either side.
+        period_s: of a swing.
+    """
 
-    camera: float = 25.0
-    lidar: float = 60.0
-    radar: float = 15.0
-    gps: float = 120.0
-    imu: float = 3.0
-    tf_static: float = 2.0
-    model: float = 70.0
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
+
+    axis: Literal["x", "y", "z"] = "z"
+    amplitude_deg: float = 40.0
+    period_s: float = 8.0
+
+    def xyzw(self, time_s: float) -> tuple[float, float, float, float]:
+        """The turn at a time, in the mount's rest frame."""
+        half_rad = math.radians(self.amplitude_deg * math.sin(2 * math.pi * time_s / self.period_s)) / 2
+        x, y, z = (math.sin(half_rad) * (axis == self.axis) for axis in "xyz")
+        return x, y, z, math.cos(half_rad)
+
+
+@dataclass(frozen=True, slots=True)
+class MoreSensor:
+    """A sensor beside the device's own, or of a rig.
+
+    Attributes:
+        kind: what it is.
+        topic: of its messages, without prefix.
+        frame: its ``frame_id``, of a camera the optical one.
+        at_m: place in base_link.
+        rpy_deg: roll, pitch, yaw in base_link, applied about z, then y, then x; of a camera those of its
+            body, which looks along x.
+        hz: messages per second, of a GPS epochs.
+        first_ms: when the first one is taken.
+        width: of a camera's picture in pixels; height likewise.
+        codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
+        model: of a camera's lens.
+        info: topic of its CameraInfo; empty for none.
+        boxes: topic of what a model sees in its pictures, with track names of its own; empty for none.
+        points: rays of a lidar's sweep.
+        turns: how its mount turns, about ``at_m`` and after ``rpy_deg``; None if it does not.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
+
+    kind: Literal["camera", "lidar", "radar", "imu", "gps"]
+    topic: str
+    frame: str
+    at_m: Vector = (1.0, 0.0, 1.6)
+    rpy_deg: Vector = (0.0, 0.0, 0.0)
+    hz: float = 10.0
+    first_ms: float = 20.0
+    width: int = 320
+    height: int = 180
+    codec: Literal["jpeg", "h264", "h265", "raw"] = "jpeg"
+    model: Literal["pinhole", "fisheye"] = "pinhole"
+    info: str = ""
+    boxes: str = ""
+    points: int = 2_000
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +97,11 @@ class DriveOptions:
         seconds: length of the drive.
         seed: seed of the random numbers.
         stops: when the rig stands still; it brakes for 4 s before and accelerates for 4 s after.
-        traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
-            only, or "none" at all.
-        crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
         fps: camera frames per second.
         width: width of the camera's picture in pixels; height likewise.
         codec: video codec.
         bframes: most B pictures between two others.
         mbit_s: bit rate of the video; 0 encodes with constant quality.
-        tiles: four half-size video topics instead of one, as the device sends 4K.
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
         clock: "mixed" stamps radar, lidar and imu with CLOCK_MONOTONIC as the device does.
@@ -65,37 +112,27 @@ class DriveOptions:
         model_hz: selects some of the camera's frames, all if it is higher.
         gps_no_fix: epochs at the start that are 0, 0.
         boxes3d: also send fusion/boxes3d, one message for each model message.
-        masks: also send model/mask (classes by pixel) and model/info, one mask for each model message.
-        mask_size: width and height of a mask, which covers the whole picture.
         compression: compression of the recording's chunks.
-        splits: number of files of the recording, each of the same duration.
-        split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
-            file by its start.
         host: name of the device, in names of files and topics.
         own: whether there are the device's own sensors; without them those of ``more`` are all.
         more: cameras, lidars, radars, IMUs and GPS beside the device's own.
-        devices: clocks of the devices that ``more`` names.
-        rocking_rad_s: rate at which the road rocks the rig, in roll and in pitch, while it drives.
         start_ns: CLOCK_REALTIME of the drive's start.
 
     Raises:
         ConfigError: options are invalid; the message lists every fault.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     seconds: float = 10.0
     seed: int = 0
     stops: tuple[Span, ...] = ()
-    traffic: Traffic = "lanes"
-    crossings_s: tuple[float, ...] = (2.5,)
     fps: int = 30
     width: int = 1280
     height: int = 720
     codec: Codec = "h264"
     bframes: int = 0
     mbit_s: float = 0.0
-    tiles: bool = False
     jpeg: bool = False
     prefix: str = ""
     clock: Literal["mixed", "realtime"] = "mixed"
@@ -109,21 +146,14 @@ class DriveOptions:
     gps_no_fix: int = 2
     model_hz: float = 15.0
     boxes3d: bool = False
-    masks: bool = False
-    mask_size: tuple[int, int] = (160, 90)
     compression: Literal["lz4", "zstd", "none"] = "lz4"
-    splits: int = 1
-    split_names: Literal["rosbag2", "device"] = "rosbag2"
     host: str = "maivin-sim"
-    latency: Latency = Latency()
     own: bool = True
     more: tuple[MoreSensor, ...] = ()
-    devices: Mapping[str, DeviceClock] = field(default_factory=dict)
-    rocking_rad_s: float = 0.0
     start_ns: int = 1_777_626_000_000_000_000
 
     def __post_init__(self) -> None:
-        faults = [f"{fault} ({self._given(fault)})" for fault, holds in self._rules().items() if not holds]
+        faults = [fault for fault, holds in self._rules().items() if not holds]
         for name, kind in get_type_hints(type(self)).items():
             if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
                 faults.append(f"{name} must be one of {', '.join(get_args(kind))}")
@@ -132,71 +162,42 @@ class DriveOptions:
 
     def _rules(self) -> dict[str, bool]:
         """What must hold, in words, and whether it does."""
-        pictures = 2 if self.tiles else 1
-        rates = [f"{sensor}_hz" for sensor in ("lidar", "radar", "cube", "imu", "gps", "model")]
-        return {
-            "seconds must be more than 0 and at most 86400, a day": 0 < self.seconds <= 86_400,
-            "seed must be 0 to 2**31": 0 <= self.seed <= 2**31,
-            "gps_no_fix must not be negative": self.gps_no_fix >= 0,
-            "fps must be 1 to 240": 1 <= self.fps <= 240,
-            "width and height of a picture or tile must be at least 144 and 48, and even": (
-                self.width >= 144 * pictures and self.height >= 48 * pictures
-            )
-            and self.width % (2 * pictures) == self.height % (2 * pictures) == 0,
-            "width and height must be at most 8192": self.width <= 8192 and self.height <= 8192,
-            "bframes must be 0 to 4": 0 <= self.bframes <= 4,
-            "mbit_s must be 0 to 1000": 0 <= self.mbit_s <= 1000,
-            "tiles and jpeg exclude each other": not (self.tiles and self.jpeg),
+        topics = [topic for each in self.more for topic in (each.topic, each.info, each.boxes) if topic]
+        own = within(
+            self,
+            seconds=(0.001, 86_400), seed=(0, 2**31), fps=(1, 240), width=(144, 8192), height=(48, 8192),
+            bframes=(0, 4), mbit_s=(0, 1000), lidar_points=(64, 1e6), start_ns=(0, 2**62),
+            gps_no_fix=(0, 2**31), lidar_hz=(0, 1e4), radar_hz=(0, 1e4), cube_hz=(0, 1e4), imu_hz=(0, 1e4),
+            # Of an epoch's two messages the second is 40 ms late.
+            model_hz=(0, 1e4), gps_hz=(0, 24.9),
+        )  # fmt: skip
+        for each in self.more:
+            bounds = within(each, hz=(0.1, 240), points=(64, 1e6), width=(144, 8192), height=(48, 8192))
+            own |= {f"more: {each.topic}: {rule}": holds for rule, holds in bounds.items()}
+        return own | {
+            "width and height of pictures must be even": not any(
+                each.width % 2 or each.height % 2 for each in (self, *self.more)
+            ),
             "prefix must be empty or one plain name": not self.prefix or bool(PLAIN.fullmatch(self.prefix)),
             "host must be a plain name": bool(PLAIN.fullmatch(self.host)),
-            "lidar_points must be 64 to 1000000": 64 <= self.lidar_points <= 1_000_000,
-            "start_ns must be 0 to 2**62": 0 <= self.start_ns <= 2**62,
-            "cube_shape must be four sizes, the doppler bins even": len(self.cube_shape) == 4
+            "cube_shape must be four sizes below 32768, the doppler bins even": len(self.cube_shape) == 4
             and all(0 < size < 32768 for size in self.cube_shape)
             and self.cube_shape[3] % 2 == 0,
-            **{f"{name} must be 0 to 10000": 0 <= getattr(self, name) <= 10_000 for name in rates},
-            "gps_hz must be below 25, an epoch's two messages being 40 ms apart": self.gps_hz < 25,
-            "more: a picture must be 144 x 48 to 8192 x 8192, and even": all(
-                144 <= each.width <= 8192 and 48 <= each.height <= 8192 for each in self.more
-            )
-            and not any(each.width % 2 or each.height % 2 for each in self.more),
-            "more: hz must be 0.1 to 240": all(0.1 <= each.hz <= 240 for each in self.more),
-            "more: points must be 64 to 1000000": all(64 <= each.points <= 1_000_000 for each in self.more),
             "more: topics and frames must differ": all(
-                len({*names}) == len(names)
-                for names in (self._more_topics(), [each.frame for each in self.more])
+                len({*names}) == len(names) for names in (topics, [each.frame for each in self.more])
             ),
-            "more: a device must be one of devices": {each.device for each in self.more}
-            <= {"", *self.devices},
-            "devices: clocks must be within 2**31 s, 1000 ppm and 1000000 ms, uptimes not negative": all(
-                abs(each.offset_s) <= 2**31
-                and abs(each.drift_ppm) <= 1000
-                and 0 <= each.late_ms <= 1e6
-                and 0 <= (each.uptime_s or 0) < 2**31
-                for each in self.devices.values()
-            ),
-            "rocking_rad_s must be 0 to 0.1": 0 <= self.rocking_rad_s <= 0.1,
             "own false needs more": self.own or bool(self.more),
             "stops must be spans that leave 8 s between them": ascending(self.stops, 2 * BRAKING_S),
-            "mask_size must be 1 to 8192": all(1 <= side <= 8192 for side in self.mask_size),
-            "splits must be 1 to 10000": 1 <= self.splits <= 10_000,
-            "seconds must be at least twice the splits if split_names is device": self.splits == 1
-            or self.split_names == "rosbag2"
-            or self.seconds >= 2 * self.splits,
         }
 
-    def _given(self, rule: str) -> str:
-        """The options that a rule names, with their values."""
-        given = []
-        for name in re.findall(r"[a-z][a-z0-9_.]*[a-z0-9]", rule):
-            owner, _, field_name = name.rpartition(".")
-            options = getattr(self, owner, None) if owner else self
-            if field_name in getattr(options, "__dataclass_fields__", ()):
-                given.append(f"{name} is {getattr(options, field_name)}")
-        return ", ".join(given)
 
-    def _more_topics(self) -> list[str]:
-        return [topic for each in self.more for topic in (each.topic, each.info, each.boxes) if topic]
+def within(options: object, **bounds: tuple[float, float]) -> dict[str, bool]:
+    """Rules for options that are numbers: the least and the most."""
+    given = {name: getattr(options, name) for name in bounds}
+    return {
+        f"{name} is {given[name]}, must be {least} to {most:.10g}": least <= given[name] <= most
+        for name, (least, most) in bounds.items()
+    }
 
 
 def drive_options(values: Mapping[str, Any], kind: type[DriveOptions] = DriveOptions) -> DriveOptions:
@@ -226,3 +227,48 @@ def ascending(spans: Iterable[Any], apart_s: float = 0.0) -> bool:
     return all(start < end for start, end in spans) and all(
         later - earlier >= apart_s for earlier, later in zip(times[1::2], times[2::2], strict=False)
     )
+
+
+RIGS: Mapping[str, Path] = {"robot": Path(__file__).with_name("rigs") / "robot.yaml"}
+"""Files of the rigs that come with the program, by name."""
+TOPICS: Mapping[str, str] = {
+    "jpeg": "image/compressed", "h264": "h264", "h265": "h265", "raw": "image_raw",
+    "lidar": "points", "radar": "targets", "imu": "data", "gps": "fix",
+}  # fmt: skip
+"""What drivers call such a sensor's topic, after its name."""
+USUAL_HZ: Mapping[str, float] = {"radar": 18.0, "imu": 100.0}
+
+
+def rig_options(values: object, place: str) -> dict[str, Any]:
+    """Plain values of the options of a drive with a rig.
+
+    Args:
+        values: ``sensors``, by name the values of MoreSensor, of which topic, frame and info follow from the
+            name unless they are given, and any other option of a drive.
+        place: where they are from, for what is said of them.
+
+    Raises:
+        ConfigError: there are no sensors.
+    """
+    given = dict(values) if isinstance(values, dict) else {}
+    sensors = given.pop("sensors", None)
+    if not (
+        isinstance(sensors, dict) and sensors and all(isinstance(each, dict) for each in sensors.values())
+    ):
+        raise ConfigError(
+            [f"{place}: expected sensors by name, each with its kind, as in sensors: {{a: {{kind: lidar}}}}"]
+        )
+    return {"own": False, **given, "more": [_named(f"{name}", each) for name, each in sensors.items()]}
+
+
+def _named(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    kind = values.get("kind")
+    is_camera = kind == "camera"
+    form = TOPICS.get(f"{values.get('codec', 'jpeg') if is_camera else kind}", "")
+    found = {
+        "topic": f"{name}/{form}",
+        "frame": name.replace("/", "_") + "_optical" * is_camera,
+        "info": f"{name}/camera_info" if is_camera else "",
+        "hz": USUAL_HZ.get(f"{kind}", 10.0),
+    }
+    return {**found, **values}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.simulation.options import DriveOptions
-from edgefirst_ros.simulation.rig import DeviceClock
 
 Times = npt.NDArray[np.int64]
 
@@ -18,8 +17,10 @@ UPTIME_NS = 137_251_000_000
 SERVICE_AGE_NS = 41_000_000_000
 CAMERA_FIRST_NS = 20_000_000
 EPOCH_GAP_NS = 40_000_000
-BY_UPTIME = {"lidar", "radar"}
-"""Sensors that CLOCK_MONOTONIC stamps on a device of two clocks."""
+LATENCY_MS: Mapping[str, float] = {
+    "camera": 25.0, "lidar": 60.0, "radar": 15.0, "gps": 120.0, "imu": 3.0, "tf_static": 2.0, "model": 70.0,
+}  # fmt: skip
+"""Least time from acquisition to receipt, by sensor; jitter adds 15 % on average."""
 
 
 @dataclass(slots=True)
@@ -66,48 +67,22 @@ class Schedule:
         offset_ns += self.random(name).uniform(0, 0.01, len(offset_ns)) * period_ns
         return self._options.start_ns + offset_ns.astype(np.int64)
 
-    def received(self, name: str, sensor: str, ready_ns: Times, device: str = "") -> Times:
-        """Times of receipt, at least the latency after acquisition; those of a topic stay in order."""
-        held_ns = self.held_ns(name, sensor, len(ready_ns)) + round(self._clock(device).late_ms * 1e6)
-        received: Times = np.maximum.accumulate(ready_ns + held_ns)
-        return received
-
     def held_ns(self, name: str, sensor: str, count: int) -> Times:
-        """Time from acquisition to receipt of a topic's messages on the recorder's own device."""
+        """Time from acquisition to receipt of a topic's messages."""
         jitter = self.random(name + " latency").normal(0.15, 0.2, count).clip(min=0)
-        held_ns = getattr(self._options.latency, sensor) * 1e6 * (1 + jitter)
+        held_ns = LATENCY_MS[sensor] * 1e6 * (1 + jitter)
         return np.rint(held_ns).astype(np.int64)
 
     def stamped(
-        self,
-        name: str,  # noqa: ARG002 - others date some topics otherwise
-        true_ns: Times,
-        *,
-        sensor: str = "",
-        monotonic: bool = False,
-        frozen: bool = False,
-        device: str = "",
+        self, name: str, true_ns: Times, sensor: str, *, monotonic: bool = False, frozen: bool = False
     ) -> Times:
-        """Stamps of a topic's measurements by the clock of its device, or by that of the sensor there.
+        """Stamps of a topic's measurements.
 
         ``monotonic``: of CLOCK_MONOTONIC on a mixed drive; ``frozen``: all are the start of the service, 41 s
         before the drive.
         """
-        options, clock = self._options, self._clock(device)
-        stamp = np.full_like(true_ns, options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
-        if monotonic and self._monotonic:
-            stamp -= self._monotonic
-        if frozen:
-            return stamp
-        if clock.uptime_s is not None and sensor in BY_UPTIME:
-            stamp -= options.start_ns - round(clock.uptime_s * 1e9)
-        else:
-            stamp += round(clock.offset_s * 1e9)
-        stamp += np.rint((true_ns - options.start_ns) * clock.drift_ppm / 1e6).astype(np.int64)
-        return stamp
-
-    def _clock(self, device: str) -> DeviceClock:
-        return self._options.devices.get(device, DeviceClock())
+        stamp = np.full_like(true_ns, self._options.start_ns - SERVICE_AGE_NS) if frozen else true_ns.copy()
+        return stamp - self._monotonic if monotonic else stamp
 
     def sent(self, name: str, true_ns: Times) -> Times:  # noqa: ARG002 - others send less of some topics
         """Indices of the measurements that are sent, in order."""
@@ -127,13 +102,13 @@ class Schedule:
         sensor: str,
         monotonic: bool = False,
         frozen: bool = False,
-        device: str = "",
     ) -> Channel:
         """A topic whose i-th message is ``encode(i, stamp_ns, time_s)``; the rest is as in ``stamped``."""
-        stamp = self.stamped(name, true_ns, sensor=sensor, monotonic=monotonic, frozen=frozen, device=device)
+        stamp = self.stamped(name, true_ns, sensor, monotonic=monotonic, frozen=frozen)
         since_s = (true_ns - self._options.start_ns) / 1e9
         made = self.sent(name, true_ns)
-        log_ns = self.received(name, sensor, true_ns, device)[made]
+        # Those of a topic stay in order.
+        log_ns = np.maximum.accumulate(true_ns + self.held_ns(name, sensor, len(true_ns)))[made]
 
         def message(index: int) -> bytes:
             i = int(made[index])

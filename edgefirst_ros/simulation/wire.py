@@ -11,8 +11,7 @@ from edgefirst.schemas import edgefirst_msgs, foxglove_msgs, geometry_msgs, sens
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
 
-from edgefirst_ros.simulation.navigation import ImuReading
-from edgefirst_ros.simulation.ranging import DOPPLER_BIN_M_S, RANGE_BIN_M, Points
+from edgefirst_ros.simulation.sensors import DOPPLER_BIN_M_S, RANGE_BIN_M, ImuReading, Points
 from edgefirst_ros.simulation.world import Fisheye, FloatArray, Lens, Mount
 
 UNKNOWN_COVARIANCE = [-1.0] + [0.0] * 8
@@ -166,26 +165,6 @@ def boxes_3d(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:
     """edgefirst_msgs/Detect as fusion/boxes3d sends it."""
     stamp = Time.from_nanos(stamp_ns)
     return edgefirst_msgs.Detect(header(stamp_ns, "base_link"), stamp, stamp, stamp, list(boxes)).to_bytes()
-
-
-def mask(classes: npt.NDArray[np.uint8]) -> bytes:
-    """edgefirst_msgs/Mask of class indices (height, width); it has no header, so no stamp."""
-    height, width = classes.shape
-    return edgefirst_msgs.Mask(height, width, 1, "", classes.tobytes()).to_bytes()
-
-
-def model_info(stamp_ns: int, labels: Iterable[str], mask_size: tuple[int, int]) -> bytes:
-    """edgefirst_msgs/ModelInfo of a segmentation model."""
-    width, height = mask_size
-    return edgefirst_msgs.ModelInfo(
-        header(stamp_ns),
-        [1, height, width, 3],
-        output_shape=[1, height, width, 1],
-        labels=list(labels),
-        model_type="segmentation",
-        model_format="simulation",
-        model_name="truth",
-    ).to_bytes()
 
 
 def _diagonal(x: float, y: float, z: float) -> list[float]:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 from pydantic import ConfigDict
 
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.simulation.options import Span, ascending, drive_options
+from edgefirst_ros.simulation.options import EXACT, Span, ascending, drive_options, within
+from edgefirst_ros.simulation.schedule import LATENCY_MS
 
 Value = TypeVar("Value")
 
@@ -28,7 +29,7 @@ class GpsErrors:
             say that it is unknown, as the device's do.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     sigma_m: tuple[float, float] = (0.0, 0.0)
     drift_m: float = 0.0
@@ -54,7 +55,7 @@ class ImuErrors:
         said_covariance: messages have the variances above; otherwise covariance[0] is -1, as on the device.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     gyroscope_sigma_rad_s: float = 0.0
     gyroscope_bias_rad_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -76,10 +77,45 @@ class BoxErrors:
         size: white noise of an extent, as a share of it.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
     center_m: float = 0.0
     size: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Minimum time from acquisition to receipt in milliseconds, by sensor; jitter adds 15 % on average."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
+
+    camera: float = LATENCY_MS["camera"]
+    lidar: float = LATENCY_MS["lidar"]
+    radar: float = LATENCY_MS["radar"]
+    gps: float = LATENCY_MS["gps"]
+    imu: float = LATENCY_MS["imu"]
+    tf_static: float = LATENCY_MS["tf_static"]
+    model: float = LATENCY_MS["model"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClock:
+    """How the stamps of a device differ from the recorder's time.
+
+    Attributes:
+        offset_s: how far its clock is ahead when the drive starts.
+        drift_ppm: by how much it runs fast.
+        late_ms: what everything that it sends takes longer than usual.
+        uptime_s: CLOCK_MONOTONIC, of which its lidars' and radars' stamps are, when the drive starts; None if
+            it has one clock.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
+
+    offset_s: float = 0.0
+    drift_ppm: float = 0.0
+    late_ms: float = 0.0
+    uptime_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +126,18 @@ class FaultyOptions(DriveOptions):
     every topic. The most specific name applies.
 
     Attributes:
+        traffic: what moves around the rig: "lanes" beside its own, "crossing" vehicles only, "parked" ones
+            only, or "none" at all.
+        crossings_s: when a bus, a car, a truck, ... crosses the rig's road 18 m ahead of it.
+        rocking_rad_s: rate at which the road rocks the rig, in roll and in pitch, while it drives.
+        tiles: four half-size video topics instead of one, as the device sends 4K.
+        masks: also send model/mask (classes by pixel) and model/info, one mask for each model message.
+        mask_size: width and height of a mask, which covers the whole picture.
+        splits: number of files of the recording, each of the same duration.
+        split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
+            file by its start.
+        devices: clocks by the name with which topics of ``more`` begin, before a slash; others are the
+            recorder's.
         grain: standard deviation of the camera's noise in levels of 255: pictures of the drawn world have far
             less detail than real ones, and cost less to decode and to encode.
         drop_video: share of access units (or JPEGs) lost before they are recorded.
@@ -120,8 +168,18 @@ class FaultyOptions(DriveOptions):
         drift_ppm: by how much CLOCK_MONOTONIC is slow on a mixed drive.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = EXACT
 
+    traffic: Literal["lanes", "crossing", "parked", "none"] = "lanes"
+    crossings_s: tuple[float, ...] = (2.5,)
+    rocking_rad_s: float = 0.0
+    tiles: bool = False
+    masks: bool = False
+    mask_size: tuple[int, int] = (160, 90)
+    splits: int = 1
+    split_names: Literal["rosbag2", "device"] = "rosbag2"
+    latency: Latency = Latency()
+    devices: Mapping[str, DeviceClock] = field(default_factory=dict)
     grain: float = 0.0
     drop_video: float = 0.0
     damage_video: float = 0.0
@@ -166,48 +224,64 @@ class FaultyOptions(DriveOptions):
             "boxes.center_m": (self.boxes.center_m,),
             "walkers_stand_s": (self.walkers_stand_s,),
         }
-        return DriveOptions._rules(self) | {
-            "grain must be 0 to 32": 0 <= self.grain <= 32,
-            "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,
-            "damage_video and same_stamp must be 0 to 1": 0 <= self.damage_video <= 1
-            and 0 <= self.same_stamp <= 1,
-            "lidar_organised needs lidar_missing nan or zero": not self.lidar_organised
-            or self.lidar_missing != "left out",
-            "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
-            **{f"{name}: shares must be 0 to 1": all(0 <= s <= 1 for s in of) for name, of in shares.items()},
-            **{f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of) for name, of in delays.items()},
-            **{f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of) for name, of in noise.items()},
-            "gps.drift_s must be 0.001 to 1000000": 0.001 <= self.gps.drift_s <= 1e6,
-            "silent must be spans from earlier to later": all(
-                ascending(spans) for spans in self.silent.values()
-            ),
-            "frozen must be spans from earlier to later": all(
-                ascending(spans) for spans in self.frozen.values()
-            ),
-            "black must be spans from earlier to later": ascending(self.black),
-            "brightness must be 0 to 1": 0 <= self.brightness <= 1,
-            "zero_points must be spans from earlier to later, each with a share of 0 to 1": all(
-                0 <= share <= 1 for *_, share in self.zero_points
-            )
-            and ascending([span[:2] for span in self.zero_points]),
-            "restarts must be one after the other, after 0.001 to 86400 s, within 2**31 s": all(
-                ascending([(at_s, at_s + dead_s) for at_s, dead_s, _ in each])
-                and all(0.001 <= dead_s <= 86_400 and abs(by_s) <= 2**31 for _, dead_s, by_s in each)
-                for each in self.restarts.values()
-            ),
-            "drift_ppm must be -1000 to 1000": abs(self.drift_ppm) <= 1000,
-            "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
-            or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
-            "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
-            "order topic needs splits 1": self.order == "log" or self.splits == 1,
-            **{
-                f"{part}.{name} must be one of {', '.join(get_args(kind))}": getattr(options, name)
-                in get_args(kind)
-                for part, options in (("gps", self.gps), ("imu", self.imu))
-                for name, kind in get_type_hints(type(options)).items()
-                if get_origin(kind) is Literal
-            },
-        }
+        return (
+            DriveOptions._rules(self)
+            | within(self, grain=(0, 32), splits=(1, 10_000))
+            | {
+                "tiles and jpeg exclude each other": not (self.tiles and self.jpeg),
+                "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,
+                "damage_video and same_stamp must be 0 to 1": 0 <= self.damage_video <= 1
+                and 0 <= self.same_stamp <= 1,
+                "lidar_organised needs lidar_missing nan or zero": not self.lidar_organised
+                or self.lidar_missing != "left out",
+                "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
+                **{
+                    f"{name}: shares must be 0 to 1": all(0 <= s <= 1 for s in of)
+                    for name, of in shares.items()
+                },
+                **{
+                    f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of)
+                    for name, of in delays.items()
+                },
+                **{
+                    f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of)
+                    for name, of in noise.items()
+                },
+                "gps.drift_s must be 0.001 to 1000000": 0.001 <= self.gps.drift_s <= 1e6,
+                "silent must be spans from earlier to later": all(
+                    ascending(spans) for spans in self.silent.values()
+                ),
+                "frozen must be spans from earlier to later": all(
+                    ascending(spans) for spans in self.frozen.values()
+                ),
+                "black must be spans from earlier to later": ascending(self.black),
+                "brightness must be 0 to 1": 0 <= self.brightness <= 1,
+                "zero_points must be spans from earlier to later, each with a share of 0 to 1": all(
+                    0 <= share <= 1 for *_, share in self.zero_points
+                )
+                and ascending([span[:2] for span in self.zero_points]),
+                "restarts must be one after the other, after 0.001 to 86400 s, within 2**31 s": all(
+                    ascending([(at_s, at_s + dead_s) for at_s, dead_s, _ in each])
+                    and all(0.001 <= dead_s <= 86_400 and abs(by_s) <= 2**31 for _, dead_s, by_s in each)
+                    for each in self.restarts.values()
+                ),
+                "seconds must be at least twice the splits if split_names is device": self.splits == 1
+                or self.split_names == "rosbag2"
+                or self.seconds >= 2 * self.splits,
+                "drift_ppm must be -1000 to 1000": abs(self.drift_ppm) <= 1000,
+                "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
+                or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
+                "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
+                "order topic needs splits 1": self.order == "log" or self.splits == 1,
+                **{
+                    f"{part}.{name} must be one of {', '.join(get_args(kind))}": getattr(options, name)
+                    in get_args(kind)
+                    for part, options in (("gps", self.gps), ("imu", self.imu))
+                    for name, kind in get_type_hints(type(options)).items()
+                    if get_origin(kind) is Literal
+                },
+            }
+        )
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""

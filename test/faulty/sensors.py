@@ -11,12 +11,24 @@ from edgefirst.schemas.edgefirst_msgs import DetectBox
 
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles, quaternion_of_vector
 from edgefirst_ros.simulation.detector import OWN, Detector, Place
-from edgefirst_ros.simulation.navigation import ImuReading, Quaternion, Vector, specific_force
-from edgefirst_ros.simulation.ranging import LIDAR_DTYPE, NOTHING, ROWS, Lidar, Points
+from edgefirst_ros.simulation.options import Vector
+from edgefirst_ros.simulation.sensors import (
+    LIDAR_DTYPE,
+    NOTHING,
+    ROWS,
+    ImuReading,
+    Lidar,
+    Points,
+    specific_force,
+)
 from edgefirst_ros.simulation.world import BodyState, FloatArray, World
 from faulty.options import BoxErrors, FaultyOptions, GpsErrors, ImuErrors
+from faulty.world import Tilted
 
-NOT_ORIENTED: dict[str, Quaternion] = {"identity": (0.0, 0.0, 0.0, 1.0), "zero": (0.0, 0.0, 0.0, 0.0)}
+NOT_ORIENTED: dict[str, tuple[float, float, float, float]] = {
+    "identity": (0.0, 0.0, 0.0, 1.0),
+    "zero": (0.0, 0.0, 0.0, 0.0),
+}
 _XYZI = [(name, "<f4") for name in ("x", "y", "z", "intensity")]
 LAYOUTS = {
     "maivin": LIDAR_DTYPE,
@@ -45,8 +57,7 @@ def imu_reading(
     turning, forced = state.turning_rad_s(), specific_force(state, acceleration_m_s2)
     if errors == ImuErrors():
         return ImuReading(state.quaternion_xyzw(), turning, forced)
-    roll, pitch, yaw = errors.mounting_deg
-    mounted = quaternion_of_angles(np.radians((roll, pitch, yaw)))
+    mounted = quaternion_of_angles(np.radians(errors.mounting_deg))
     R_rig_imu = matrix_of(mounted)
     noise = rng.normal(size=(3, 3))
     rate = R_rig_imu.T @ turning + errors.gyroscope_bias_rad_s
@@ -54,7 +65,8 @@ def imu_reading(
     force = R_rig_imu.T @ forced + errors.accelerometer_bias_m_s2
     force += errors.accelerometer_sigma_m_s2 * noise[1]
     error = quaternion_of_vector(errors.orientation_sigma_rad * noise[2])
-    heading = quaternion_of_angles((*state.tilt_rad, state.yaw_rad + errors.heading_error_rad))
+    roll, pitch = state.tilt_rad if isinstance(state, Tilted) else (0.0, 0.0)
+    heading = quaternion_of_angles((roll, pitch, state.yaw_rad + errors.heading_error_rad))
     x, y, z, w = product(product(heading, mounted), error).tolist()
     sigmas = (errors.orientation_sigma_rad, errors.gyroscope_sigma_rad_s, errors.accelerometer_sigma_m_s2)
     said = tuple(sigma**2 if errors.said_covariance else None for sigma in sigmas)

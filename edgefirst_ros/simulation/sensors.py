@@ -1,14 +1,19 @@
-"""What lidar and radar measure of the world: rays, and sweeps of a lidar."""
+"""What lidar, radar, IMU and GPS measure of the world."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pymap3d
 
-from edgefirst_ros.simulation.world import FloatArray, World, transform
+from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
+from edgefirst_ros.simulation.options import Vector
+from edgefirst_ros.simulation.world import BodyState, FloatArray, World, transform
 
+Points = npt.NDArray[np.void]
 NOTHING = -2
 GROUND = -1
 
@@ -50,19 +55,6 @@ def cast(
         distance[toward[first]], hit[toward[first]] = near[first], index
     return distance, hit
 
-
-def sees(
-    world: World, time_s: float, eye_m: FloatArray, points_m: FloatArray, slack_m: float = 0.02
-) -> npt.NDArray[np.bool_]:
-    """Which points (N, 3) on or in an object are not hidden from the eye (3,) by another surface."""
-    arms = points_m - eye_m
-    away = np.linalg.norm(arms, axis=1)
-    distance, _ = cast(world, time_s, eye_m, arms / away[:, None], math.inf)
-    clear: npt.NDArray[np.bool_] = distance >= away - slack_m
-    return clear
-
-
-Points = npt.NDArray[np.void]
 
 RADAR_REACH_M = 90.0
 RADAR_HALF_VIEW_RAD = math.radians(60)
@@ -128,7 +120,6 @@ def radar_cube(
     return cube.reshape(sequences, ranges, receivers, 2 * dopplers)
 
 
-REACH_M = 80.0
 ROWS = 32
 LIDAR_DTYPE = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
 
@@ -162,4 +153,54 @@ class Lidar:
         local = np.stack(axes, axis=-1).reshape(-1, 3)
         T_lidar_world = self._world.sensor(self._frame, time_s)
         directions = local @ T_lidar_world[:3, :3].T
-        return local, *cast(self._world, time_s, T_lidar_world[:3, 3], directions, REACH_M)
+        return local, *cast(self._world, time_s, T_lidar_world[:3, 3], directions, 80.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes, and variances.
+
+    Variances are per axis (rad², rad²/s², m²/s⁴); None if the message declares none.
+    """
+
+    orientation_xyzw: tuple[float, float, float, float]
+    angular_rate_rad_s: Vector
+    specific_force_m_s2: Vector
+    variances: tuple[float | None, float | None, float | None] = (None, None, None)
+
+
+def specific_force(state: BodyState, acceleration_m_s2: FloatArray | None = None) -> Vector:
+    """Specific force, m/s² in the body's axes, of what accelerates so; by default the body's origin."""
+    acceleration = state.acceleration_m_s2 if acceleration_m_s2 is None else acceleration_m_s2
+    return _vector((acceleration + np.array([0, 0, 9.80665])) @ state.rotation())
+
+
+def imu_reading(
+    state: BodyState, mounting_deg: Vector = (0.0, 0.0, 0.0), acceleration_m_s2: FloatArray | None = None
+) -> ImuReading:
+    """The reading of an IMU mounted so; by default it accelerates as the rig's origin does."""
+    turning, forced = state.turning_rad_s(), specific_force(state, acceleration_m_s2)
+    if not any(mounting_deg):
+        return ImuReading(state.quaternion_xyzw(), turning, forced)
+    mounted = quaternion_of_angles(np.radians(mounting_deg))
+    R_imu_rig = matrix_of(mounted).T
+    x, y, z, w = product(quaternion_of_angles((0.0, 0.0, state.yaw_rad)), mounted).tolist()
+    return ImuReading((x, y, z, w), _vector(R_imu_rig @ turning), _vector(R_imu_rig @ forced))
+
+
+def antenna_m(world: World, time_s: float, at_m: Vector = (0.0, 0.0, 0.0)) -> FloatArray:
+    """Where an antenna at a place in base_link is in the world."""
+    state = world.rig.state(time_s)
+    return transform(state.matrix(), np.array(at_m)) if any(at_m) else state.position_m
+
+
+def fix(world: World, position_m: FloatArray) -> Vector:
+    """Latitude, longitude (degrees) and ellipsoidal height (m) of a position in the world."""
+    origin = (world.latitude_deg, world.longitude_deg, world.altitude_m)
+    latitude, longitude, altitude = pymap3d.enu2geodetic(*position_m.tolist(), *origin)
+    return float(latitude), float(longitude), float(altitude)
+
+
+def _vector(values: FloatArray) -> Vector:
+    x, y, z = (float(value) for value in values)
+    return x, y, z
