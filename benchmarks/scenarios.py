@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults import FaultyOptions, simulate
+from faults import FaultyOptions, Truth, simulate
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import Conversion, convert
-from edgefirst_ros.simulation import Recording, Truth
+from edgefirst_ros.simulation import Recording
 
 SMALL: dict[str, Any] = {
     "fps": 15,

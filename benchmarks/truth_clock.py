@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from faults import Latency, Truth
 from PIL import Image
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
@@ -20,9 +21,8 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.simulation import Recording, Truth
-from edgefirst_ros.simulation.options import Latency
-from edgefirst_ros.simulation.ranging import Lidar
+from edgefirst_ros.simulation import Recording
+from edgefirst_ros.simulation.sensors import Lidar
 from edgefirst_ros.simulation.world import transform
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing.clock import Boundary, ClockFinder

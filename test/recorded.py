@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions
 from mcap.writer import Writer
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 SMALL: dict[str, Any] = {
@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
 
 
 def messages(**options: Any) -> list[RawMessage]:  # noqa: ANN401
-    return list(McapRecording(simulated(DriveOptions(**{**SMALL, **options})).mcap).messages())
+    return list(McapRecording(simulated(FaultyOptions(**{**SMALL, **options})).mcap).messages())
 
 
 def record(

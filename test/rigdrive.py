@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
-from faulty import FaultyOptions, ImuErrors
+from faulty import DeviceClock, FaultyOptions, ImuErrors
 from recorded import record
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DeviceClock, MoreSensor
+from edgefirst_ros.simulation import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
@@ -30,21 +30,20 @@ SECONDS = 5.0
 @cache
 def options(*, imus: bool = True, still_s: float = 0.0) -> FaultyOptions:
     """Of the drive; until ``still_s`` it stands."""
-    more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0, device="front")]
+    more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0)]
     for number, (name, (at_m, yaw_deg)) in enumerate(PLACES.items()):
         turn, (x, y, z) = (0.0, 0.0, yaw_deg), at_m
         camera, lidar, radar = (f"{name}/{each}" for each in ("camera/jpeg", "lidar/points", "radar/targets"))
         more += [
             MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 5.0, 13.0 + 17 * number, 160, 90,
-                       info=f"{name}/camera/info", device=name),
+                       info=f"{name}/camera/info"),
             MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 5.0, 22.0 + 21 * number,
-                       points=640, device=name),
-            MoreSensor("radar", radar, f"{name}_radar", (x, y, z - 1.0), turn, 18.0, 7.0 + 9 * number,
-                       device=name),
+                       points=640),
+            MoreSensor("radar", radar, f"{name}_radar", (x, y, z - 1.0), turn, 18.0, 7.0 + 9 * number),
         ]  # fmt: skip
         if imus or name == "front":
             imu = f"{name}/imu", f"{name}_imu"
-            more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number, device=name))
+            more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number))
     return FaultyOptions(
         seconds=SECONDS + still_s,
         stops=((0.0, still_s),) if still_s else (),

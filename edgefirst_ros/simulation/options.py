@@ -163,6 +163,7 @@ class DriveOptions:
     def _rules(self) -> dict[str, bool]:
         """What must hold, in words, and whether it does."""
         topics = [topic for each in self.more for topic in (each.topic, each.info, each.boxes) if topic]
+        sides = [self.width, self.height, *(side for each in self.more for side in (each.width, each.height))]
         own = within(
             self,
             seconds=(0.001, 86_400), seed=(0, 2**31), fps=(1, 240), width=(144, 8192), height=(48, 8192),
@@ -175,9 +176,7 @@ class DriveOptions:
             bounds = within(each, hz=(0.1, 240), points=(64, 1e6), width=(144, 8192), height=(48, 8192))
             own |= {f"more: {each.topic}: {rule}": holds for rule, holds in bounds.items()}
         return own | {
-            "width and height of pictures must be even": not any(
-                each.width % 2 or each.height % 2 for each in (self, *self.more)
-            ),
+            "width and height of pictures must be even": not any(side % 2 for side in sides),
             "prefix must be empty or one plain name": not self.prefix or bool(PLAIN.fullmatch(self.prefix)),
             "host must be a plain name": bool(PLAIN.fullmatch(self.host)),
             "cube_shape must be four sizes below 32768, the doppler bins even": len(self.cube_shape) == 4

@@ -74,7 +74,13 @@ class Schedule:
         return np.rint(held_ns).astype(np.int64)
 
     def stamped(
-        self, name: str, true_ns: Times, sensor: str, *, monotonic: bool = False, frozen: bool = False
+        self,
+        name: str,  # noqa: ARG002 - others date some topics and sensors otherwise
+        true_ns: Times,
+        sensor: str,  # noqa: ARG002
+        *,
+        monotonic: bool = False,
+        frozen: bool = False,
     ) -> Times:
         """Stamps of a topic's measurements.
 

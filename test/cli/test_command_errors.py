@@ -163,27 +163,13 @@ def test_formats_are_repeated_or_listed(drive: Path, tmp_path: Path) -> None:
 
 
 def test_a_drive_can_be_told_what_it_sends_and_how_it_is_written(tmp_path: Path) -> None:
-    small = ("--seconds", "1", "--size", "160x90", "--fps", "5", "--splits", "2", "--set", "lidar_points=64")
-    code, said, _ = run(
-        "simulate",
-        "-o",
-        tmp_path,
-        *small,
-        "--set",
-        "latency.gps=9e5",
-        "--set",
-        "gps_hz=5",
-        "--set",
-        "boxes3d=on",
-    )
+    small = ("--seconds", "1", "--size", "160x90", "--fps", "5", "--set", "lidar_points=64")
+    code, said, _ = run("simulate", "-o", tmp_path, *small, "--set", "gps_hz=5", "--set", "boxes3d=on")
     assert code == 0
-    *files, truth = map(Path, said.split())
-    assert [path.name[-7:] for path in files] == ["_0.mcap", "_1.mcap"]
-    data = json.loads(truth.read_text())
-    counts = data["counts"]
-    assert counts["/gps"] == 10
-    assert all(log_ns - true_ns >= 9e11 for true_ns, _, log_ns in data["messages"]["/gps"])
-    assert counts["/fusion/boxes3d"] == 5
+    recording, truth = map(Path, said.split())
+    counts = json.loads(truth.read_text())["counts"]
+    assert recording.suffix == ".mcap"
+    assert (counts["/gps"], counts["/fusion/boxes3d"]) == (10, 5)
 
 
 def test_a_damaged_dataset_has_no_sheet(drive: Path, tmp_path: Path) -> None:

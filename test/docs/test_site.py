@@ -11,12 +11,13 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from faulty import Latency
 from places import REPOSITORY, tool
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.edgefirst.read.dataset import KEYS
 from edgefirst_ros.nodes.parameters import specify
-from edgefirst_ros.simulation.options import DriveOptions, Latency
+from edgefirst_ros.simulation.options import DriveOptions
 
 DOCS = REPOSITORY / "docs"
 PAGES = [

@@ -180,7 +180,7 @@ Messages = Sequence[tuple[Message, int]]
 
 
 def _rewritten(made: Recording, options: FaultyOptions) -> Recording:
-    """The recording anew: topic by topic, in several files, or without checksums, which damage would belie."""
+    """The recording anew: topic by topic, in several files, or without checksums, as damage asks for."""
     with made.mcap.open("rb") as stream:
         reader = make_reader(stream)
         summary = reader.get_summary()

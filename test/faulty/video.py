@@ -1,4 +1,4 @@
-"""Pictures with noise, tiles and classes of pictures, videos of which units are damaged or pictures frozen."""
+"""Pictures with noise, their tiles and classes, and videos of which units are damaged or pictures frozen."""
 
 from __future__ import annotations
 

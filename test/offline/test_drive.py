@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 from PIL import Image
 from written import Written, burnt_in_number, cloud, cube_int16, exif_time_ns, xyz
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Truth
 from edgefirst_ros.simulation.world import inverse, transform
 
 MONOTONIC = ("/lidar/points", "/radar/targets", "/radar/cube", "/imu")

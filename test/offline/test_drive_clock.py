@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Truth
 from edgefirst_ros.simulation.world import transform
 
 SMALL: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
-from faulty import FaultyOptions, GpsErrors, ImuErrors
+from faulty import FaultyOptions, GpsErrors, ImuErrors, Truth
 from scipy.spatial.transform import Rotation
 from written import Written
 
@@ -16,7 +16,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import Conversion, Position, convert
-from edgefirst_ros.simulation import Truth
 
 TINY: dict[str, Any] = {
     "seconds": 10.0,

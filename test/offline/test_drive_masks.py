@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from drives import simulate
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 from PIL import Image
 from written import Written, exif_time_ns
 
@@ -20,7 +20,6 @@ from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 SIZE = (64, 36)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 from oracle import NCORE_PYTHON, assert_sound, run_ncore
 
 from edgefirst_ros.config.model import build_config
@@ -21,7 +21,6 @@ from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import Truth
 
 STORES = [("itar", "separate-sensors"), ("itar", "single"), ("directory", "single")]
 needs_official = pytest.mark.skipif(

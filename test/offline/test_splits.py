@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from drives import simulate
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.drives import find_drives, find_files
-from edgefirst_ros.simulation import Recording, Truth
+from edgefirst_ros.simulation import Recording
 from edgefirst_ros.sources.mcap import McapRecording
 
 DRIVE = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
 from written import Written
@@ -19,7 +19,6 @@ from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.samples import Pictures
-from edgefirst_ros.simulation import Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 STOP_S = (5.0, 12.0)

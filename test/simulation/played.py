@@ -11,11 +11,11 @@ import av
 import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas import edgefirst_msgs, foxglove_msgs, geometry_msgs, sensor_msgs
-from faulty import FaultyOptions
+from faulty import FaultyOptions, Truth
 from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader
 
-from edgefirst_ros.simulation import Recording, Truth
+from edgefirst_ros.simulation import Recording
 
 MODULES = {
     "edgefirst_msgs": edgefirst_msgs,

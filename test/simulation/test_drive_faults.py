@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from faulty import FaultyOptions, GpsErrors, ImuErrors
+from faulty import LABELS, FaultyOptions, GpsErrors, ImuErrors, read_number
 from played import Played
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.detection import decode_mask
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation.camera import LABELS, read_number
 
 Make = Callable[..., Played]
 GRAVITY_M_S2 = 9.80665

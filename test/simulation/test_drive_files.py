@@ -74,5 +74,5 @@ def test_options_are_read_from_plain_values() -> None:
         drive_options({"secondz": 3})
     with pytest.raises(ConfigError, match=r"gps\.sigma: no such option"):
         faulty_options({"gps": {"sigma": 3}})
-    with pytest.raises(ConfigError, match="splits must be"):
-        drive_options({"splits": 0})
+    with pytest.raises(ConfigError, match="seed is -1, must be"):
+        drive_options({"seed": -1})

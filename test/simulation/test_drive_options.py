@@ -9,15 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty import FaultyOptions, simulate
+from faulty import FaultyOptions, Latency, read_number, simulate
 from mcap.reader import make_reader
 from PIL import Image
 from played import Played, play, small
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.errors import ConfigError, OutputExists
-from edgefirst_ros.simulation import Latency
-from edgefirst_ros.simulation.camera import read_number
 
 Make = Callable[..., Played]
 MONOTONIC = {"/imu", "/lidar/points", "/radar/cube", "/radar/targets", "/radar/info"}
