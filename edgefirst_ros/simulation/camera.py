@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,8 +77,7 @@ class Renderer:
     """Draws the world by the painter's algorithm; pictures are RGB, uint8 (height, width, 3)."""
 
     def __init__(self, world: World, frame: str = "camera_optical") -> None:
-        self.world = world
-        self.frame, self.lens = frame, world.lens(frame)
+        self.world, self.frame, self.lens = world, frame, world.lens(frame)
         self._light, self._dark = _backdrops(world, frame)
         self._tiles = _checkerboard()
         self._marks = _road_marks(world)
@@ -180,12 +178,8 @@ class Tracer:
         pixels = np.where((hit == GROUND)[:, None], ground, sky)
         for index, box in enumerate(self.world.boxes):
             its = np.flatnonzero(hit == index)
-            local = transform(inverse(box.motion.state(time_s).matrix()), places[its]) - [
-                0,
-                0,
-                box.size_m[2] / 2,
-            ]
-            share = 2 * local / box.size_m
+            local = transform(inverse(box.motion.state(time_s).matrix()), places[its])
+            share = 2 * (local - [0, 0, box.size_m[2] / 2]) / box.size_m
             axis = np.abs(share).argmax(axis=1)
             ahead = np.take_along_axis(share, axis[:, None], axis=1)[:, 0] > 0
             pixels[its] = BRIGHTNESS[axis, ahead.astype(int)][:, None] * box.color
@@ -198,11 +192,8 @@ class Tracer:
         return eye, rays, *cast(self.world, time_s, eye, rays, math.inf)
 
 
-class View(Protocol):
-    """What draws the pictures of a camera."""
-
-    def picture(self, time_s: float) -> Pixels:
-        """The picture at a time."""
+View = Renderer | Tracer
+"""What draws the pictures of a camera."""
 
 
 def view(world: World, frame: str = "camera_optical") -> View:
@@ -263,12 +254,12 @@ def _backdrops(world: World, frame: str) -> tuple[Image.Image, Image.Image]:
     return shades[0], shades[1]
 
 
-def _checkerboard(tile_m: float = TILE_M, half_tiles: int = HALF_TILES) -> FloatArray:
+def _checkerboard() -> FloatArray:
     """Every other tile of the ground around the origin, (N, 4, 3) in the world."""
-    x, y = (v.ravel() for v in np.mgrid[-half_tiles:half_tiles, -half_tiles:half_tiles])
+    x, y = (v.ravel() for v in np.mgrid[-HALF_TILES:HALF_TILES, -HALF_TILES:HALF_TILES])
     start = np.stack([x, y, 0 * x], axis=1)[(x + y) % 2 == 0]
-    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) * tile_m
-    tiles: FloatArray = start[:, None] * tile_m + square
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) * TILE_M
+    tiles: FloatArray = start[:, None] * TILE_M + square
     return tiles
 
 

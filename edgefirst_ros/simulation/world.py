@@ -94,6 +94,7 @@ class Circuit:
     offset_m: float = 0.0
     stops: tuple[tuple[float, float], ...] = ()
     is_level: ClassVar[bool] = True
+    """Whether a body that moves so stays upright."""
 
     def state(self, time_s: float) -> BodyState:
         """Closed-form state, its arrays read-only; the acceleration is that of the curve without offset."""

@@ -11,7 +11,7 @@ from edgefirst.schemas import edgefirst_msgs
 from PIL import Image, ImageDraw
 
 from edgefirst_ros.simulation import wire
-from edgefirst_ros.simulation.camera import Pixels, Renderer, Tracer, View
+from edgefirst_ros.simulation.camera import Pixels, Tracer, View
 from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS
 from edgefirst_ros.simulation.video import NUMBER_BITS, EncodedPicture, Video, burn_number, number_cell_px
 from faulty.options import FaultyOptions
@@ -95,7 +95,6 @@ def classes(view: View, time_s: float) -> Pixels:
         labels = [LABELS.index(box.label) for box in view.world.boxes]
         found: Pixels = np.array([*labels, 0, 0], np.uint8)[view.seen(time_s)[-1]]
         return found.reshape(view.lens.height, view.lens.width)
-    assert isinstance(view, Renderer)
     image = Image.new("L", (view.lens.width, view.lens.height))
     canvas = ImageDraw.Draw(image)
     for box, _, face in view.faces(time_s):
