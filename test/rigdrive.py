@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
-from faulty import DeviceClock, FaultyOptions, ImuErrors
+from faulty import FaultyOptions, ImuErrors
 from recorded import record
 
 from edgefirst_ros.model.sample import RawMessage
@@ -15,7 +15,7 @@ from edgefirst_ros.simulation import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
-CLOCKS = {name: DeviceClock(uptime_s=4000.0) for name in ("front", "left", "right", "rear")}
+CLOCKS = dict.fromkeys(("front", "left", "right", "rear"), 4000.0)
 """Of devices on one network, which one server sets: what is stamped by time since the start differs."""
 PLACES = {
     "front": ((1.5, 0.0, 1.6), 0.0),
@@ -55,7 +55,7 @@ def options(*, imus: bool = True, still_s: float = 0.0) -> FaultyOptions:
         host=HOST,
         own=False,
         more=tuple(more),
-        devices=CLOCKS,
+        uptimes_s=CLOCKS,
     )
 
 

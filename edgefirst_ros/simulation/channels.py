@@ -53,8 +53,6 @@ class SimulatedDrive:
     """
 
     timetable: ClassVar[type[Schedule]] = Schedule
-    gps_sigma_m: tuple[float, float] | None = None
-    """Horizontal and vertical, according to the fixes; the device's say that it is unknown."""
 
     def __init__(self, options: DriveOptions) -> None:
         self.options = options
@@ -173,7 +171,7 @@ class SimulatedDrive:
         self._receivers[name] = Receiver(epochs_ns, true, sent)
 
         def gps(index: int, stamp_ns: int, _: float) -> bytes:
-            return wire.gps(stamp_ns, sent[index], self.gps_sigma_m, frame)
+            return wire.gps(stamp_ns, sent[index], frame)
 
         times = (epochs_ns[:, None] + np.array([0, EPOCH_GAP_NS])).ravel()
         return self._schedule.channel(name, "sensor_msgs/msg/NavSatFix", times, gps, sensor="gps")

@@ -137,17 +137,16 @@ class Lidar:
 
     def sweep(self, time_s: float, index: int = 0, stamp_ns: int = 0) -> Points:  # noqa: ARG002 - for others
         """One sweep, rays that hit nothing left out; reflect is 40 + 15·(index of the box, or -1)."""
-        local, distance, hit = self._cast(time_s, *self._angles)
+        local, distance, hit = self._cast(time_s)
         met = hit != NOTHING
         points = np.zeros(int(met.sum()), LIDAR_DTYPE)
         points["x"], points["y"], points["z"] = (local[met] * distance[met][:, None]).T
         points["reflect"] = 40 + 15 * hit[met]
         return points
 
-    def _cast(
-        self, time_s: float, elevation: FloatArray, azimuth: FloatArray
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    def _cast(self, time_s: float) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
         """Unit directions (N, 3) in the lidar frame, row by row, and what rays along them hit."""
+        elevation, azimuth = self._angles
         plane = np.cos(elevation)
         axes = [plane * np.cos(azimuth), plane * np.sin(azimuth), np.sin(elevation)]
         local = np.stack(axes, axis=-1).reshape(-1, 3)
@@ -158,15 +157,11 @@ class Lidar:
 
 @dataclass(frozen=True, slots=True)
 class ImuReading:
-    """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes, and variances.
-
-    Variances are per axis (rad², rad²/s², m²/s⁴); None if the message declares none.
-    """
+    """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes."""
 
     orientation_xyzw: tuple[float, float, float, float]
     angular_rate_rad_s: Vector
     specific_force_m_s2: Vector
-    variances: tuple[float | None, float | None, float | None] = (None, None, None)
 
 
 def specific_force(state: BodyState, acceleration_m_s2: FloatArray | None = None) -> Vector:

@@ -50,7 +50,6 @@ class FaultyDrive(SimulatedDrive):
         self._outliers: dict[str, Any] = {}
         size = options.width, options.height
         self._grain = Grain(options.grain, *size, options.seed) if options.grain else None
-        self.gps_sigma_m = options.gps.said_sigma_m
         super().__init__(options)
 
     def truth(self) -> dict[str, Any]:
@@ -92,12 +91,9 @@ class FaultyDrive(SimulatedDrive):
     def _ranger(self, sensor: MoreSensor | None) -> FaultyLidar:
         options = self.options
         if sensor is not None:
-            seed = [options.seed, 6]
-            return FaultyLidar(self.world, options, sensor.points, sensor.frame, seed, lambda: 0.0)
-        return FaultyLidar(
-            self.world, options, options.lidar_points, "lidar", [options.seed, 3],
-            lambda: options.zero_share(self._schedule.now_s),
-        )  # fmt: skip
+            return FaultyLidar(self.world, options, sensor.points, sensor.frame, lambda: 0.0)
+        share = lambda: options.zero_share(self._schedule.now_s)  # noqa: E731
+        return FaultyLidar(self.world, options, options.lidar_points, "lidar", share)
 
     def _own_pictures(self, name: str, camera: Camera) -> Iterator[Channel]:
         options = self.options

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict
 
 from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.simulation.options import EXACT, Span, ascending, drive_options, within
+from edgefirst_ros.simulation.options import EXACT, Span, drive_options
 from edgefirst_ros.simulation.schedule import LATENCY_MS
 
 Value = TypeVar("Value")
@@ -25,8 +25,6 @@ class GpsErrors:
         outlier_share: share of epochs that are ``outlier_m`` off in a random direction.
         jumps: explicit outliers: time in seconds, metres east, metres north; applied to the nearest epoch.
         outlier_messages: whether both messages of an epoch are outliers, or one of them.
-        said_sigma_m: horizontal and vertical standard deviation according to the messages; None if they
-            say that it is unknown, as the device's do.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = EXACT
@@ -38,7 +36,6 @@ class GpsErrors:
     outlier_m: float = 100.0
     jumps: tuple[tuple[float, float, float], ...] = ()
     outlier_messages: Literal["both", "first", "second"] = "both"
-    said_sigma_m: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,6 @@ class ImuErrors:
         orientation_sigma_rad: white noise about each axis.
         heading_error_rad: constant error of the orientation's heading, counter-clockwise.
         mounting_deg: roll, pitch, yaw of the sensor in the rig, applied about z, then y, then x.
-        said_covariance: messages have the variances above; otherwise covariance[0] is -1, as on the device.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = EXACT
@@ -65,7 +61,6 @@ class ImuErrors:
     orientation_sigma_rad: float = 0.0
     heading_error_rad: float = 0.0
     mounting_deg: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    said_covariance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +94,6 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceClock:
-    """How the stamps of a device differ from the recorder's time.
-
-    Attributes:
-        offset_s: how far its clock is ahead when the drive starts.
-        drift_ppm: by how much it runs fast.
-        late_ms: what everything that it sends takes longer than usual.
-        uptime_s: CLOCK_MONOTONIC, of which its lidars' and radars' stamps are, when the drive starts; None if
-            it has one clock.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = EXACT
-
-    offset_s: float = 0.0
-    drift_ppm: float = 0.0
-    late_ms: float = 0.0
-    uptime_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FaultyOptions(DriveOptions):
     """Options of one drive and of what is wrong with it; by default nothing is.
 
@@ -136,8 +111,8 @@ class FaultyOptions(DriveOptions):
         splits: number of files of the recording, each of the same duration.
         split_names: "rosbag2" makes a folder of ``_0.mcap``, ... with metadata.yaml, "device" names each
             file by its start.
-        devices: clocks by the name with which topics of ``more`` begin, before a slash; others are the
-            recorder's.
+        uptimes_s: CLOCK_MONOTONIC, of which stamps of lidars and radars are, when the drive starts;
+            by what topics of ``more`` begin with, before a slash.
         grain: standard deviation of the camera's noise in levels of 255: pictures of the drawn world have far
             less detail than real ones, and cost less to decode and to encode.
         drop_video: share of access units (or JPEGs) lost before they are recorded.
@@ -154,7 +129,6 @@ class FaultyOptions(DriveOptions):
         lidar_model: the maker whose fields the cloud has.
         lidar_missing: whether rays that hit nothing are left out, or sent as NaN or zero points.
         lidar_organised: rows and columns instead of a list; needs every ray to be sent.
-        lidar_jitter_deg: standard deviation of a ray's elevation and of a column's azimuth.
         walkers_stand_s: until when people stand, before they walk; 0 if they walk from the start.
         order: "log" by time of receipt; "topic" one topic after the other.
         footer: without it the file ends after its last chunk, as power loss leaves it.
@@ -179,7 +153,7 @@ class FaultyOptions(DriveOptions):
     splits: int = 1
     split_names: Literal["rosbag2", "device"] = "rosbag2"
     latency: Latency = Latency()
-    devices: Mapping[str, DeviceClock] = field(default_factory=dict)
+    uptimes_s: Mapping[str, float] = field(default_factory=dict)
     grain: float = 0.0
     drop_video: float = 0.0
     damage_video: float = 0.0
@@ -190,10 +164,9 @@ class FaultyOptions(DriveOptions):
     black: tuple[Span, ...] = ()
     brightness: float = 1.0
     zero_points: tuple[tuple[float, float, float], ...] = ()
-    lidar_model: Literal["maivin", "ouster", "robosense", "hesai", "velodyne"] = "maivin"
+    lidar_model: Literal["maivin", "hesai"] = "maivin"
     lidar_missing: Literal["left out", "nan", "zero"] = "left out"
     lidar_organised: bool = False
-    lidar_jitter_deg: float = 0.0
     imu: ImuErrors = ImuErrors()
     gps: GpsErrors = GpsErrors()
     walkers_stand_s: float = 0.0
@@ -206,82 +179,6 @@ class FaultyOptions(DriveOptions):
     wifi_ms: tuple[float, float, float] | None = None
     restarts: Mapping[str, tuple[tuple[float, float, float], ...]] = field(default_factory=dict)
     drift_ppm: float = 0.0
-
-    def _rules(self) -> dict[str, bool]:
-        stalled, held_ms = zip(*self.stalls.values(), strict=True) if self.stalls else ((), ())
-        shares = {
-            "gps.outlier_share": (self.gps.outlier_share,),
-            "duplicate": self.duplicate.values(),
-            "stalls": stalled,
-        }
-        delays = {"latency_ms": self.latency_ms.values(), "jitter": self.jitter.values(), "stalls": held_ms}
-        noise = {
-            "gps.sigma_m": self.gps.sigma_m,
-            "gps.drift_m": (self.gps.drift_m,),
-            "imu.gyroscope_sigma_rad_s": (self.imu.gyroscope_sigma_rad_s,),
-            "imu.accelerometer_sigma_m_s2": (self.imu.accelerometer_sigma_m_s2,),
-            "imu.orientation_sigma_rad": (self.imu.orientation_sigma_rad,),
-            "boxes.center_m": (self.boxes.center_m,),
-            "walkers_stand_s": (self.walkers_stand_s,),
-        }
-        return (
-            DriveOptions._rules(self)
-            | within(self, grain=(0, 32), splits=(1, 10_000))
-            | {
-                "tiles and jpeg exclude each other": not (self.tiles and self.jpeg),
-                "drop_video must be at least 0 and less than 1": 0 <= self.drop_video < 1,
-                "damage_video and same_stamp must be 0 to 1": 0 <= self.damage_video <= 1
-                and 0 <= self.same_stamp <= 1,
-                "lidar_organised needs lidar_missing nan or zero": not self.lidar_organised
-                or self.lidar_missing != "left out",
-                "lidar_jitter_deg must be 0 to 1": 0 <= self.lidar_jitter_deg <= 1,
-                **{
-                    f"{name}: shares must be 0 to 1": all(0 <= s <= 1 for s in of)
-                    for name, of in shares.items()
-                },
-                **{
-                    f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of)
-                    for name, of in delays.items()
-                },
-                **{
-                    f"{name} must be 0 to 1000000": all(0 <= v <= 1e6 for v in of)
-                    for name, of in noise.items()
-                },
-                "gps.drift_s must be 0.001 to 1000000": 0.001 <= self.gps.drift_s <= 1e6,
-                "silent must be spans from earlier to later": all(
-                    ascending(spans) for spans in self.silent.values()
-                ),
-                "frozen must be spans from earlier to later": all(
-                    ascending(spans) for spans in self.frozen.values()
-                ),
-                "black must be spans from earlier to later": ascending(self.black),
-                "brightness must be 0 to 1": 0 <= self.brightness <= 1,
-                "zero_points must be spans from earlier to later, each with a share of 0 to 1": all(
-                    0 <= share <= 1 for *_, share in self.zero_points
-                )
-                and ascending([span[:2] for span in self.zero_points]),
-                "restarts must be one after the other, after 0.001 to 86400 s, within 2**31 s": all(
-                    ascending([(at_s, at_s + dead_s) for at_s, dead_s, _ in each])
-                    and all(0.001 <= dead_s <= 86_400 and abs(by_s) <= 2**31 for _, dead_s, by_s in each)
-                    for each in self.restarts.values()
-                ),
-                "seconds must be at least twice the splits if split_names is device": self.splits == 1
-                or self.split_names == "rosbag2"
-                or self.seconds >= 2 * self.splits,
-                "drift_ppm must be -1000 to 1000": abs(self.drift_ppm) <= 1000,
-                "wifi_ms must be at least 0, and rise from the second to the third": self.wifi_ms is None
-                or (self.wifi_ms[0] >= 0 and 0 < self.wifi_ms[1] < self.wifi_ms[2] <= 1e6),
-                "boxes.size must be at least 0 and less than 0.2": 0 <= self.boxes.size < 0.2,
-                "order topic needs splits 1": self.order == "log" or self.splits == 1,
-                **{
-                    f"{part}.{name} must be one of {', '.join(get_args(kind))}": getattr(options, name)
-                    in get_args(kind)
-                    for part, options in (("gps", self.gps), ("imu", self.imu))
-                    for name, kind in get_type_hints(type(options)).items()
-                    if get_origin(kind) is Literal
-                },
-            }
-        )
 
     def is_silent(self, topic: str, time_s: float) -> bool:
         """Whether a topic (without prefix) sends nothing at that time."""

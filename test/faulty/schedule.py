@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.simulation.schedule import Channel, Schedule, Times
-from faulty.options import DeviceClock, FaultyOptions, of_topic
+from faulty.options import FaultyOptions, of_topic
 
 REPEATED_NS = 1_000_000
 """Delay of the second copy of a message that is recorded twice."""
-BY_UPTIME = {"lidar", "radar"}
-"""Sensors that CLOCK_MONOTONIC stamps on a device of two clocks."""
 FIX = "sensor_msgs/msg/NavSatFix"
 
 
@@ -43,24 +41,18 @@ class FaultySchedule(Schedule):
             middle, sigma = math.sqrt(low_ms * high_ms), math.log(high_ms / low_ms) / (2 * 1.96)
             added_ms = least_ms + self.random(name + " wifi").lognormal(math.log(middle), sigma, count)
             held_ns += np.rint(added_ms * 1e6).astype(np.int64)
-        return held_ns + round(self._clock(name).late_ms * 1e6)
-
-    def _clock(self, name: str) -> DeviceClock:
-        return self._options.devices.get(name.partition("/")[0], DeviceClock())
+        return held_ns
 
     def stamped(
         self, name: str, true_ns: Times, sensor: str, *, monotonic: bool = False, frozen: bool = False
     ) -> Times:
-        options, clock = self._options, self._clock(name)
+        options, uptime_s = self._options, self._options.uptimes_s.get(name.partition("/")[0])
         stamp = super().stamped(name, true_ns, sensor, monotonic=monotonic, frozen=frozen)
         if frozen:
             return stamp
         since_ns = true_ns - options.start_ns
-        if clock.uptime_s is not None and sensor in BY_UPTIME:
-            stamp -= options.start_ns - round(clock.uptime_s * 1e9)
-        else:
-            stamp += round(clock.offset_s * 1e9)
-        stamp += np.rint(since_ns * clock.drift_ppm / 1e6).astype(np.int64)
+        if uptime_s is not None and sensor in {"lidar", "radar"}:
+            stamp -= options.start_ns - round(uptime_s * 1e9)
         if monotonic and self._monotonic:
             stamp -= np.rint(since_ns * options.drift_ppm / 1e6).astype(np.int64)
         off_s = [options.stamped_off_s(name, float(time_s)) for time_s in since_ns / 1e9]

@@ -29,24 +29,12 @@ NOT_ORIENTED: dict[str, tuple[float, float, float, float]] = {
     "identity": (0.0, 0.0, 0.0, 1.0),
     "zero": (0.0, 0.0, 0.0, 0.0),
 }
-_XYZI = [(name, "<f4") for name in ("x", "y", "z", "intensity")]
 LAYOUTS = {
     "maivin": LIDAR_DTYPE,
-    # ouster_ros, "original": padded behind z and behind ring.
-    "ouster": np.dtype(
-        {
-            "names": ["x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"],
-            "formats": ["<f4", "<f4", "<f4", "<f4", "<u4", "<u2", "<u2", "<u2", "<u4"],
-            "offsets": [0, 4, 8, 16, 20, 24, 26, 28, 32],
-            "itemsize": 48,
-        }
-    ),
-    # rslidar_sdk, XYZIRT: packed.
-    "robosense": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
     # hesai_ros_driver: packed.
-    "hesai": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
-    # velodyne_pointcloud: packed, time relative to the stamp.
-    "velodyne": np.dtype([*_XYZI, ("ring", "<u2"), ("time", "<f4")]),
+    "hesai": np.dtype(
+        [(each, "<f4") for each in ("x", "y", "z", "intensity")] + [("ring", "<u2"), ("timestamp", "<f8")]
+    ),
 }
 
 
@@ -68,14 +56,8 @@ def imu_reading(
     roll, pitch = state.tilt_rad if isinstance(state, Tilted) else (0.0, 0.0)
     heading = quaternion_of_angles((roll, pitch, state.yaw_rad + errors.heading_error_rad))
     x, y, z, w = product(product(heading, mounted), error).tolist()
-    sigmas = (errors.orientation_sigma_rad, errors.gyroscope_sigma_rad_s, errors.accelerometer_sigma_m_s2)
-    said = tuple(sigma**2 if errors.said_covariance else None for sigma in sigmas)
-    return ImuReading(
-        NOT_ORIENTED.get(errors.orientation, (x, y, z, w)),
-        _vector(rate),
-        _vector(force),
-        (None if errors.orientation in NOT_ORIENTED else said[0], said[1], said[2]),
-    )
+    turned = NOT_ORIENTED.get(errors.orientation, (x, y, z, w))
+    return ImuReading(turned, _vector(rate), _vector(force))
 
 
 def _vector(values: FloatArray) -> Vector:
@@ -139,61 +121,32 @@ class FaultyDetector(Detector):
 
 
 class FaultyLidar(Lidar):
-    """A lidar of any maker, whose rays jitter or hit nothing, and some of whose points are lost at times."""
+    """A lidar of either maker, whose rays may hit nothing, and some of whose points are lost at times."""
 
-    def __init__(  # noqa: PLR0917
-        self, world: World, options: FaultyOptions, points: int, frame: str, seed: list[int],
-        zero_share: Callable[[], float],
-    ) -> None:  # fmt: skip
+    def __init__(
+        self, world: World, options: FaultyOptions, points: int, frame: str, zero_share: Callable[[], float]
+    ) -> None:
         super().__init__(world, points, frame)
-        self._options, self._seed, self._zero_share = options, seed, zero_share
+        self._options, self._zero_share = options, zero_share
         self.rows = ROWS if options.lidar_organised else 1
         self.is_dense = options.lidar_missing != "nan"
 
     def sweep(self, time_s: float, index: int = 0, stamp_ns: int = 0) -> Points:
-        elevation, azimuth = self._angles
-        if self._options.lidar_jitter_deg:
-            rng = np.random.default_rng([*self._seed, index])
-            sigma_rad = math.radians(self._options.lidar_jitter_deg)
-            elevation = elevation + rng.normal(0, sigma_rad, elevation.shape)
-            azimuth = azimuth + rng.normal(0, sigma_rad, azimuth.shape[1])
-        local, distance, hit = self._cast(time_s, elevation, azimuth)
-        met, missing = hit != NOTHING, self._options.lidar_missing
-        points = self._points(
-            local, distance, hit, stamp_ns, met if missing == "left out" else np.full(len(hit), True)
-        )
-        if missing != "left out":
-            for axis in "xyz":
-                points[axis][~met] = 0 if missing == "zero" else np.nan
-        lost = np.random.default_rng([self._options.seed, 5, index]).random(len(points)) < self._zero_share()
-        for axis in "xyz":
-            points[axis][lost] = 0.0
-        return points
-
-    def _points(
-        self,
-        local: FloatArray,
-        distance_m: FloatArray,
-        hit: npt.NDArray[np.int64],
-        stamp_ns: int,
-        kept: npt.NDArray[np.bool_],
-    ) -> Points:
-        layout = LAYOUTS[self._options.lidar_model]
+        local, distance, hit = self._cast(time_s)
+        missing = self._options.lidar_missing
+        kept = hit != NOTHING if missing == "left out" else np.full(len(hit), True)
         met = (hit != NOTHING)[kept]
-        points = np.zeros(int(kept.sum()), layout)
-        away = np.where(met, distance_m[kept], 0.0)
+        layout = LAYOUTS[self._options.lidar_model]
+        points = np.zeros(len(met), layout)
+        away = np.where(met, distance[kept], 0.0)
         points["x"], points["y"], points["z"] = (local[kept] * away[:, None]).T
         level = np.where(met, 40 + 15 * hit[kept], 0)
         ring = np.repeat(np.arange(ROWS), len(hit) // ROWS)[kept]
-        values = {
-            "reflect": level,
-            "intensity": level,
-            "reflectivity": level * 256,
-            "ambient": np.full(len(level), 300),
-            "range": np.rint(away * 1000),
-            "ring": ring,
-            "timestamp": np.full(len(level), stamp_ns / 1e9),
-        }
+        values = {"reflect": level, "intensity": level, "ring": ring, "timestamp": stamp_ns / 1e9}
         for name in values.keys() & set(layout.names or ()):
             points[name] = values[name]
+        lost = np.random.default_rng([self._options.seed, 5, index]).random(len(points)) < self._zero_share()
+        for axis in "xyz":
+            points[axis][~met] = 0 if missing == "zero" else np.nan
+            points[axis][lost] = 0.0
         return points
