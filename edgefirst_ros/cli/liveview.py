@@ -97,7 +97,7 @@ def line(status: LiveStatus, connections: int) -> str:
     )
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
-        f"{status.durable:,} durable{_at_risk(status)}",
+        f"{status.durable:,} durable",
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
@@ -118,19 +118,13 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     head = Text.from_markup(
         f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}{_at_risk(status)}  "
+        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}  "
         f"{status.bytes_written / 1e6:,.1f} MB "
         f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
     )
     foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
-    slow = [Text(each.text, style="yellow") for each in status.slow_disk]
-    return Group(head, _table(status), *shed, *slow, foot)
-
-
-def _at_risk(status: LiveStatus) -> str:
-    """What a power cut could have taken, if that is known."""
-    return "" if status.at_risk_s is None else f" (at risk at most {status.at_risk_s:.1f} s)"
+    return Group(head, _table(status), *shed, foot)
 
 
 def _table(status: LiveStatus) -> Table:

@@ -26,8 +26,9 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name
-from edgefirst_ros.pipeline.context import calibration_context
-from edgefirst_ros.pipeline.disk import Disk, Mark
+from edgefirst_ros.pipeline.commits import Mark
+from edgefirst_ros.pipeline.context import SampleContext
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.ledger import Stage
@@ -118,13 +119,11 @@ class Finished:
     def summary(self) -> str:
         """One line with the number of samples and messages."""
         totals, shed = self.report["totals"], self.report["shed"]
-        at_risk_s = self.report.get("at_risk_s")
         counts = shed_counts({name: (each["shed"], each["of"]) for name, each in shed.items()})
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
             + (f"; shed because of overload: {counts}" if counts else "")
-            + ("" if at_risk_s is None else f"; at risk of a power cut: the last {at_risk_s:.1f} s at most")
         )
 
 
@@ -294,7 +293,7 @@ class Pause:
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(Reason.PAUSED)
         known, camera = self._pipeline.calibration, self._pipeline.camera
-        self._context = calibration_context(config, camera, known)
+        self._context = SampleContext(config, camera=camera, known=known)
 
     @property
     def calibration(self) -> Calibration:

@@ -88,10 +88,6 @@ class LiveStatus:
     """
     durable: int = 0
     """Samples that the disk holds in every format, so that they survive a power cut."""
-    at_risk_s: float | None = None
-    """Seconds of writing that a power cut could have taken, at most; None with ``sync_s: off``."""
-    slow_disk: tuple[Finding, ...] = ()
-    """Whether the disk does not keep up with ``sync_s``."""
     shed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Samples shed in this session and samples in total, by format."""
     problems: tuple[str, ...] = ()
@@ -128,7 +124,6 @@ class LiveStatus:
         if self.shedding:
             shares = ", ".join(f"{name} ({share:.0%} written)" for name, share in self.shedding.items())
             yield Finding(Code.SHEDDING, f"shedding {shares}")
-        yield from self.slow_disk
 
     @property
     def lost_upstream(self) -> int:
@@ -235,7 +230,7 @@ def build_status(
     for row in found.values():
         row["shed"] = row["reasons"].get("dropped", {}).get(Reason.SHED, 0)
     waiting_only = {t: {"type": "", "received": flow.messages, "refused": 0} for t, flow in flows.items()}
-    overload, commits = job.overload, pipeline.fanout.commits
+    overload = job.overload
     shedding = {} if overload is None else {n: share for n, share in overload.shares.items() if share < 1}
     rates, bytes_per_s = meter.rates(flows, outputs)
     elapsed_s = time.monotonic() - meter.start_s
@@ -258,8 +253,6 @@ def build_status(
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
         commit_latency_ms=commit_latency_ms,
         durable=progress.durable,
-        at_risk_s=commits.at_risk_s,
-        slow_disk=commits.findings,
         paused=paused,
         problems=problems,
         shed={} if overload is None else overload.shed,

@@ -93,7 +93,6 @@ def summarise(view: CaptureView) -> Diagnostic:
         ("paused", "yes" if status.paused else "no"),
         ("samples", str(status.samples)),
         ("durable samples", str(status.durable)),
-        ("at risk at most", "unknown" if status.at_risk_s is None else f"{status.at_risk_s:.1f} s"),
         ("received", str(status.received)),
         ("dropped", str(status.dropped)),
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),

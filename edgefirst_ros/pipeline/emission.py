@@ -27,7 +27,7 @@ from edgefirst_ros.timing.align import MOST_WAITING_BYTES
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats
 
-WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS, Role.MODEL})
+WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU})
 """Roles whose messages show by what they hold whether the sensor is sound."""
 
 

@@ -29,8 +29,9 @@ from edgefirst_ros.model.errors import DecodeError, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import guarded
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
+from edgefirst_ros.pipeline.commits import GroupCommit, Mark
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result, Turn
-from edgefirst_ros.pipeline.disk import Disk, GroupCommit, Mark
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason
@@ -45,8 +46,6 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 _SHED = Written(left_out=LeftOut("dropped", Reason.SHED), items=0)
 _NO_SPACE = Written(left_out=LeftOut("dropped", Reason.CUT_OFF), items=0)
-_UNKNOWN_SHARE = 10
-"""A format that does not say what completing it takes may take this part of what it has written."""
 
 
 @dataclass(slots=True)
@@ -210,7 +209,7 @@ class FanOut:
         for number, name in enumerate(sorted(self.sample_formats, key=lambda name: -shares[name])):
             # What another format has, too, costs less.
             cheap = len(takers) > 0 if number else better or self.observes
-            if overload.takes(name, reference.time_ns, possible=possible, better=cheap):
+            if overload.takes(name, possible=possible, better=cheap):
                 takers.add(name)
         overload.counted()
         return frozenset(takers)
@@ -288,7 +287,8 @@ class FanOut:
         return sum(
             writer.finish_bytes()
             if isinstance(writer, Watched)
-            else self.outputs[writer.name].bytes // _UNKNOWN_SHARE
+            # A format that does not say what completing it takes may take this part of what it has written.
+            else self.outputs[writer.name].bytes // 10
             for writer, _ in self._left()
         )
 

@@ -21,7 +21,8 @@ from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.untrusted import PAGE, REPORT, page_path, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.pipeline.disk import Disk, Mark
+from edgefirst_ros.pipeline.commits import Mark
+from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
 from edgefirst_ros.video.decoder import require_decoder
@@ -104,13 +105,8 @@ class Job:
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
-        if self._disk is not None:  # live; what depends on the disk's speed is of no use to others
-            if self._disk.reason not in {"", head.get("ended")}:
-                report["warnings"].append(f"not everything was written: {self._disk.reason}")
-            commits = self.pipeline.fanout.commits
-            if commits.at_risk_s is not None:
-                report["at_risk_s"] = round(commits.at_risk_s, 2)
-            report["warnings"] += (each.text for each in commits.findings)
+        if self._disk is not None and self._disk.reason not in {"", head.get("ended")}:
+            report["warnings"].append(f"not everything was written: {self._disk.reason}")
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
             given_up = self.pipeline.fanout.given_up

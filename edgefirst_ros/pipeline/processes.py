@@ -411,7 +411,6 @@ class ProcessPool:
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
 """Items, and bytes of messages, under way for each group of pictures that a process decodes."""
-WAITING_THREADS = 4
 
 
 class Workers:
@@ -430,7 +429,7 @@ class Workers:
     def __init__(self, configured: int, *, processes: bool = False) -> None:
         count = self.count = worker_count(configured)
         self.processes = ProcessPool(count) if processes else None
-        self.pool = ThreadPoolExecutor(WAITING_THREADS * count if processes else count, "encode")
+        self.pool = ThreadPoolExecutor(4 * count if processes else count, "encode")
         # Enough under way to keep every core busy while one slow picture holds the order up.
         self.backlog = (
             Backlog(GROUP_ITEMS * count, GROUP_BYTES * (count + 2)) if processes else Backlog(4 * count + 8)
