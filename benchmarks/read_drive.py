@@ -1,4 +1,4 @@
-"""What read.py and read_s3.py read: a simulated drive, made once, and the keys of its samples."""
+"""What read.py reads: a simulated drive, made once, and the keys of its samples."""
 
 from __future__ import annotations
 

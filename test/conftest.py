@@ -37,6 +37,7 @@ from edgefirst_ros.formats.crashsafe import sync
 from edgefirst_ros.model.registry import LOGGER
 from edgefirst_ros.offline import survey
 from edgefirst_ros.simulation import DriveOptions
+from edgefirst_ros.timing import clock
 
 FIRST = ("test/test_quality.py", "test/torture/", "test/fuzz/", "test/fleet/", "test/live/", "test/ego/")
 """Files of few and long tests, and of some that wait: at the end they would leave processors idle."""
@@ -161,6 +162,12 @@ def s3(running_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 def bucket(s3: S3Server) -> str:
     """The URL of a bucket of the test's own, empty."""
     return s3.make_bucket(f"test-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def prompt_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks are chosen after half a second, so that a drive of 3.5 s has samples in its first half."""
+    monkeypatch.setattr(clock, "WINDOW_NS", 500_000_000)
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,7 @@ from edgefirst_ros.simulation import DriveOptions
 PARTS = {
     "the simulator": ("simulation",),
     "the report page": ("report.page",),
-    "the training reader of L5Kit": tuple(
-        f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
-    ),
+    "the training reader of L5Kit": tuple(f"formats.l5kit.read.{name}" for name in ("samples", "sampling")),
 }
 WORDS = """
 import importlib, io, json, sys

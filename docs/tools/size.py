@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 17380,
+    "formats": 14730,
     "pipeline": 5420,
     "video": 2220,
     "sources": 3960,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 290, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1091, "options": 69}
+MOST = {"modules": 281, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1040, "options": 54}
 
 
 def code_lines(path: Path) -> int:

@@ -199,7 +199,7 @@ def select(
 
       edgefirst-ros select out --where "person > 0 and speed_mps > 5" -o subset
 
-      edgefirst-ros select out/catalog.parquet --where "frame % 10 = 0 and luminance < 60" -o dark
+      edgefirst-ros select out/catalog.parquet --where "frame % 10 = 0 and luminance > 200" -o bright
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):

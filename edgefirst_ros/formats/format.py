@@ -1,13 +1,6 @@
 """What an output format is to the rest of the package: one object, listed in ``registry.FORMATS``.
 
 What the pipeline asks of a format: prepare anywhere, write in order, close once.
-
-What a check found; of many findings alike only the first few are kept.
-
-What recovery found of a dataset and did, of any format.
-
-What options are, of a format or of anything else: those that they had before are understood, since files,
-recordings and journals of an earlier version hold them, mostly all of them with their defaults.
 """
 
 from __future__ import annotations
@@ -26,14 +19,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
 from edgefirst_ros.model.untrusted import LOGGER, is_fault, reason_of, visible
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.scene import Drawable, Scenes
+    from edgefirst_ros.formats.scene import Scenes
 
 
 Prepared = TypeVar("Prepared")
@@ -474,15 +467,6 @@ def _listed(counts: Counter[str]) -> str:
 Options = TypeVar("Options", bound=BaseModel)
 
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
-
-class OptionsModel(BaseModel):
-    """Options by name, none of which is unknown."""
-
-    model_config = STRICT
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where a writer writes, and what is known before the first message.
@@ -593,14 +577,6 @@ class Format(ABC, Generic[Options]):
             EdgeFirstError: it is not there, not finished, or damaged.
         """
         return None
-
-    def drawings(self, path: Path) -> Sequence[Drawable]:  # noqa: ARG002 - for those that override it
-        """The sequences of a dataset, for a view in space, where that has more than ``scenes``.
-
-        Raises:
-            EdgeFirstError: it is not there, or damaged.
-        """
-        return ()
 
     def locks(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002 - for those that override it
         """What a process locks while it writes or recovers a dataset; ``path`` as ``find`` returns it."""

@@ -1,8 +1,8 @@
-"""Speeds of the rig that no vehicle has: ``check`` of every format reports them, its writer warns before."""
+"""Speeds of the rig that no vehicle has: the writer of every format warns of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ FASTEST_M_S = 100.0
 """360 km/h."""
 POSE_NOISE_M = 0.5
 """Poses are estimates, smoother than the fixes they come from."""
-KIND = "impossible speed"
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,19 +23,11 @@ class Motion:
 
     Args:
         noise_m: what two positions may be off by without any motion.
-        say: is called with each impossible speed, of several in a row with the first: seconds since the first
-            position, kind, detail.
         degrees: positions are latitudes and longitudes; heights change distances by a thousandth.
     """
 
-    def __init__(
-        self,
-        noise_m: float,
-        say: Callable[[float, str, str], None] = lambda *_: None,
-        *,
-        degrees: bool = False,
-    ) -> None:
-        self._noise_m, self._say, self._degrees = noise_m, say, degrees
+    def __init__(self, noise_m: float, *, degrees: bool = False) -> None:
+        self._noise_m, self._degrees = noise_m, degrees
         self._start_ns: int | None = None
         self._last: tuple[int, Floats] | None = None
         self._was_fast = False
@@ -72,7 +63,6 @@ class Motion:
             at_s = (int(times[at + 1]) - (self._start_ns or 0)) / 1e9
             self._count += 1
             self._first = self._first or f"after {at_s:.3f} s: {found}"
-            self._say(at_s, KIND, found)
         self._was_fast = bool(fast[-1]) if len(fast) else self._was_fast
         self._last = int(times[-1]), positions_m[-1]
 
@@ -82,11 +72,11 @@ class Motion:
             return ""
         times = "once, " if self._count == 1 else f"{self._count:,} times, the first "
         return (
-            f"{name}: the rig moves as no vehicle can ({KIND} {times}{self._first}), which check reports as "
-            "errors: look for wrong values or stamps of the IMU, GPS or odometry"
+            f"{name}: the rig moves as no vehicle can (impossible speed {times}{self._first}): "
+            "look for wrong values or stamps of the IMU, GPS or odometry"
         )
 
 
-def location_motion(say: Callable[[float, str, str], None] = lambda *_: None, *, single: bool) -> Motion:
+def location_motion(*, single: bool) -> Motion:
     """Judges the locations of an EdgeFirst table; in single precision degrees are up to 0.85 m apart."""
-    return Motion(4.0 if single else 2.0, say, degrees=True)  # other tools write unfiltered fixes
+    return Motion(4.0 if single else 2.0, degrees=True)  # other tools write unfiltered fixes

@@ -394,11 +394,6 @@ class PoseAccount:
             self.driven_m += chord_m
             self._left = pose
 
-    @property
-    def has_position(self) -> bool:
-        """Whether any position was known."""
-        return self._before is not None
-
     def summary(self) -> dict[str, dict[str, float]] | None:
         """Seconds by basis, for the position and the rotation; None if there was no pose."""
         if self._last is None:

@@ -207,16 +207,3 @@ def device_host(stem: str) -> str | None:
     """The host in a name of host, date and time, as the device gives to its files; None for other names."""
     found = _NAME.fullmatch(stem)
     return None if found is None else found["host"]
-
-
-def device_time_s(stem: str) -> float | None:
-    """When a file of such a name was begun, in seconds since 1970 by the device's clock; None for others."""
-    found = _NAME.fullmatch(stem)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = map(int, found["when"].split("_"))
-    try:
-        # Its time zone is the device's, which does not matter: times of one device are compared.
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
-    except ValueError:  # the 42nd of March
-        return None

@@ -141,10 +141,6 @@ class KittiScenes(Scenes):
         scene = Scene(moment, picture.read_bytes(), name=picture.stem)
         if cloud.exists():
             scene.points = np.fromfile(cloud, "<f4").reshape(-1, 4)[:, :3].astype(float)
-        words = (self.path / "oxts" / f"{picture.stem}.txt").read_text().split()
-        latitude_deg, longitude_deg, *_ = map(float, words)
-        if math.isfinite(latitude_deg):
-            scene.place = latitude_deg, longitude_deg
         return scene
 
 

@@ -130,7 +130,7 @@ def test_configurations_are_shipped() -> None:
         ({"rate_hz": -1}, "rate_hz: expected at least 0, found -1"),
         ({"class_names": {"car": 3}}, "class_names.car: expected a text, found 3; put it in quotes"),
         ({"vehicle": {"length_m": 4.5, "width_m": 2}}, "vehicle: height_m must be given, too"),
-        ({"topics": {"imu": {"tolerance_ms": 0}}}, "topics.imu.tolerance_ms: expected more than 0, found 0"),
+        ({"topics": {"imu": {"tolerance_ms": -1}}}, "topics.imu.tolerance_ms: expected at least 0, found -1"),
         ({"jpeg_quality": 101}, "jpeg_quality: expected at most 100, found 101"),
         ({"every_n": 1.5}, "every_n: expected a whole number, found 1.5"),
         ({"rate_hz": "fast"}, "rate_hz: expected a number, found 'fast'"),

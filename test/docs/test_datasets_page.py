@@ -12,14 +12,14 @@ from places import REPOSITORY
 
 from edgefirst_ros.formats.edgefirst.finish import columns
 from edgefirst_ros.formats.edgefirst.options import SchemaVersion
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, FRAME, POINT, SCENE
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, FRAME, SCENE
 from edgefirst_ros.model.sensors import Role
 
 TEXT = (REPOSITORY / "docs" / "datasets.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line[:1] == "|"
 ]
-L5KIT = {"scenes": SCENE, "frames": FRAME, "agents": AGENT, "traffic_light_faces": FACE, "points": POINT}
+L5KIT = {"scenes": SCENE, "frames": FRAME, "agents": AGENT, "traffic_light_faces": FACE}
 
 
 def in_words(kind: pl.DataType) -> str:

@@ -179,10 +179,13 @@ def test_what_no_note_knows_is_not_overwritten(bucket: str, drives: Path) -> Non
 
 
 def test_a_second_run_is_refused(bucket: str, drives: Path) -> None:
-    places = upload(drives, bucket, 3)
+    """Once the first one has renewed its lock, which takes it 10 s; until then it may have been killed."""
+    places, one = upload(drives, bucket, 3), min(drives.iterdir())
+    for number in range(20):
+        obstore.put(obstore.store.from_url(bucket), f"drives/more{number:02}.mcap", one)
     process = start("convert", places[0], "-o", places[1], "--jobs", "1", *OPTIONS)
     wait_for(lambda: notes_of(places[1]).list_keys(BEGUN))
-    outputs.RENEW_S = 10.0
+    outputs.RENEW_S = 10.0  # as in the other process
     code, _, err = run("convert", places[0], "-o", places[1], *OPTIONS)
     process.kill()
     process.communicate()

@@ -21,6 +21,8 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.sample import RawMessage
 
+pytestmark = pytest.mark.usefixtures("prompt_clocks")
+
 LOST = "is no longer there: removed, renamed or unmounted while it was written"
 Removing = Callable[[Path], None]
 

@@ -32,6 +32,8 @@ from edgefirst_ros.pipeline.overload import KEEP, Overload
 from edgefirst_ros.video.decoder import VideoDecoder
 from edgefirst_ros.video.gops import AccessUnit
 
+pytestmark = pytest.mark.usefixtures("prompt_clocks")
+
 PACE = 2.0
 """So much faster than it was received the drive is put in."""
 

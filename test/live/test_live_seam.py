@@ -39,9 +39,9 @@ COLUMNS = ("received", "refused", "skipped", "dropped")
 
 @cache
 def drive() -> tuple[RawMessage, ...]:
-    """7 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
+    """8 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
     options = DriveOptions(
-        seconds=7.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
+        seconds=8.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
         model_hz=10.0, imu_hz=50.0, gps_hz=5.0, clock="realtime", host=HOST,
     )  # fmt: skip
     return tuple(McapRecording(simulated(options).mcap).messages())
@@ -147,7 +147,7 @@ def wholes(tmp_path_factory: pytest.TempPathFactory) -> Wholes:
 
 @pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
-    ("what", "asked"), [(drive, [0.5, 0.75]), (refreshed, [0.6])], ids=["two seams", "intra refresh"]
+    ("what", "asked"), [(drive, [0.45, 0.7]), (refreshed, [0.6])], ids=["two seams", "intra refresh"]
 )
 def test_what_is_split_is_what_is_not(
     tmp_path: Path,

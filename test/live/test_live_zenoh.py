@@ -140,7 +140,7 @@ def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:
     folder = tmp_path / "live" / "edgefirst" / NAME
     growing, journal = folder / f"{NAME}.zip.part", folder / f"{NAME}.journal.part"
     with started(tmp_path / "capture", *capturing(tmp_path, endpoint, config)) as capture:
-        publish(endpoint, lambda: journal.exists() and b"camera.jpeg" in journal.read_bytes(), pause_s=0.7)
+        publish(endpoint, lambda: journal.exists() and b"camera.jpeg" in journal.read_bytes(), pause_s=3.2)
         capture.popen.kill()
         capture.wait()
     assert growing.exists()

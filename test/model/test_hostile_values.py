@@ -145,7 +145,7 @@ def everything(schema: str, found: Stamped[Datum], number: int = 0) -> Iterator[
     edgefirst, ncore, l5kit = (
         EdgeFirstOptions(),
         NCoreOptions(),
-        L5KitOptions(points="both"),
+        L5KitOptions(),
     )
     companions = {role: PLAIN[role] for role in (Role.MODEL, Role.BOXES_3D)}
     for frame_id in ("camera_optical", "base_link") if schema in ROLES else ("",):
@@ -158,7 +158,7 @@ def everything(schema: str, found: Stamped[Datum], number: int = 0) -> Iterator[
             if frame_id != "base_link":
                 yield lambda sample=sample: prepare_sample(sample, edgefirst)
             yield lambda sample=sample: prepare_frame(sample, l5kit)
-        yield lambda observation=observation: prepare(observation, ncore, ())
+        yield lambda observation=observation: prepare(observation, ncore)
 
 
 @pytest.mark.long(cases=4)

@@ -64,8 +64,8 @@ def test_a_topic_of_the_users_own_gets_parameters() -> None:
 
 
 def test_keys_with_slashes_are_keys() -> None:
-    config = back({"ncore.sensor_ids./lidar/points": "roof"})
-    assert config.ncore.sensor_ids == {"/lidar/points": "roof"}
+    config = back({"l5kit.labels.a/b": "BUS"})
+    assert config.l5kit.labels == {"a/b": "BUS"}
 
 
 @pytest.mark.parametrize(

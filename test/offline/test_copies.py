@@ -217,11 +217,11 @@ def test_commands_look_at_what_is_in_a_bucket(bucket: str, tmp_path: Path) -> No
     here, there = run("check", made), run("check", url)
     assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
     assert f"edgefirst/{NAME}" in there.stdout
-    for command, ending in (("sheet", "png"), ("report", "html")):
-        rows = ["--rows", 2] if command == "sheet" else []
+    for ending in ("png", "html"):
         local, remote = tmp_path / f"local.{ending}", tmp_path / f"remote.{ending}"
         for place, output in ((made, local), (url, remote)):
-            done = run(command, place, "-o", output, *rows)
+            picture = ["--picture", output, "--rows", 2] if ending == "png" else ["-o", output]
+            done = run("report", place, *picture)
             assert done.exit_code == 0, done.stderr
         assert remote.read_bytes() == local.read_bytes()
     missing = run("check", f"{bucket}/none")

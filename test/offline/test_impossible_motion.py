@@ -1,4 +1,4 @@
-"""What ``check`` calls an error of motion, ``convert`` says: on the terminal, in the report, when strict."""
+"""Motion that no vehicle makes, ``convert`` says: on the terminal, in the report, when strict."""
 
 from __future__ import annotations
 
@@ -66,15 +66,12 @@ def check(output: Path) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-def test_a_speed_that_no_vehicle_has_is_said_by_convert_as_by_check(tmp_path: Path) -> None:
+def test_a_speed_that_no_vehicle_has_is_said(tmp_path: Path) -> None:
     code, said, output, warnings = converted(tmp_path, driven(240.0), "--strict")
-    refused, found = check(output)
-    assert refused == 1
+    assert check(output)[0] == 0, "the datasets hold what the recording does"
     for name in ("ncore", "l5kit"):
         (warning,) = (each for each in warnings if each.startswith(f"{name}: ") and "no vehicle" in each)
         assert "the rig moves as no vehicle can (impossible speed once" in warning
-        assert f"FAIL: {name}/" in found
-    assert "OK: edgefirst/" in found, "which has no locations"
     assert code == 1
     assert "the rig moves as no vehicle can" in " ".join(said.split())
 

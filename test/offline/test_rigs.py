@@ -25,7 +25,6 @@ from wire_encoder import encode
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
-from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.registry import decode
@@ -294,9 +293,9 @@ def lidars(report: dict[str, Any]) -> dict[str, set[str]]:
 def test_each_camera_has_its_own_devices_lidar_and_never_anothers(
     rig: tuple[Path, dict[str, Any]],
 ) -> None:
-    """The rear one by its name, the left one the nearest; L5Kit's samples have the points of all."""
+    """The rear one by its name, the left one the nearest."""
     output, report = rig
-    assert lidars(report) == {"camera": {FRONT, "/rear/points"}, "left": {FRONT}, "rear": {"/rear/points"}}
+    assert lidars(report) == {"camera": {FRONT}, "left": {FRONT}, "rear": {"/rear/points"}}
     found = samples(output)
     # The ground lies 1.8 m below the lidar at the rear, and only the one in front is tilted.
     assert found[REAR][30]["lidar"]["z"].min() == pytest.approx(-1.8, abs=0.02)
@@ -427,18 +426,6 @@ def test_every_camera_has_the_points_of_all_lidars_if_they_are_merged(
         account = report["topics"][topic]
         assert account["written_to"] == {"edgefirst": account["received"], "ncore": account["received"]}
         assert account["left_out"] == {}
-
-
-def test_l5kit_has_the_points_of_all_lidars(rig: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    """Those behind the car are only seen by the one at the rear."""
-    fewer = {name: rule for name, rule in TOPICS.items() if name != "rear_lidar"}
-    alone, _ = converted(tmp_path, topics=fewer, formats=["l5kit"])
-    counts = []
-    for output in (rig[0], alone):
-        points = FORMATS["l5kit"].read(output / "l5kit" / "d.zarr").points
-        counts.append((len(points), int((points["position_cm"][:, 0] < -1000).sum())))
-    assert counts[0][0] > 1.5 * counts[1][0]
-    assert counts[0][1] > counts[1][1]
 
 
 def test_what_nvidias_reader_opens_is_sound(rig: tuple[Path, dict[str, Any]]) -> None:

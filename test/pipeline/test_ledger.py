@@ -132,7 +132,8 @@ NOT_WRITTEN = {
     "edgefirst": CLUSTERS | {Role.FUSION_RADAR, Role.FUSION_LIDAR},
     "ncore": {Role.RADAR_CUBE, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT},
     "l5kit": {Role.CAMERA, Role.RADAR_CUBE, Role.LIDAR_CLUSTERS, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT}
-    | {Role.DEPTH, Role.MASK},
+    | {Role.DEPTH, Role.MASK, Role.LIDAR_POINTS, Role.RADAR_TARGETS, Role.RADAR_CLUSTERS}
+    | {Role.FUSION_LIDAR, Role.FUSION_RADAR},
 }
 """Companions that a format has no place for, or not by default; whatever else it forgets is a failure."""
 

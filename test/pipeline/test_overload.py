@@ -310,7 +310,7 @@ def test_the_configuration_decides() -> None:
     overload = overload_of(chosen)
     assert overload is not None
     assert overload.latency_s == 3.0
-    assert overload.hold_s == pytest.approx(chosen.l5kit.track_gap_s + 0.1)
+    assert overload.hold_s == pytest.approx(0.6)
     without = overload_of(build_config({"formats": "edgefirst"}))
     assert without is not None
     assert without.hold_s == 0.0

@@ -42,7 +42,7 @@ class LiveRun:
         prompt = {"lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
         stamps = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}
         values = {"formats": [kind], "min_free_mb": min_free_mb, "topics": stamps, **prompt}
-        values["l5kit"] = {"points": "both"}
+        values["l5kit"] = {}
         config.write_text(yaml.safe_dump(values))
         endpoint = _free_endpoint()
         where: list[str | Path] = [

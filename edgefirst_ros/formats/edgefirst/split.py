@@ -71,7 +71,7 @@ def drive_of(sequences: Iterable[str]) -> str:
 
 def drive_group(drive: str, val_ratio: float) -> str:
     """The group of a whole drive."""
-    return _chosen(f"drive\0{drive}\00", val_ratio)
+    return _chosen(f"drive\0{drive}\x000", val_ratio)
 
 
 CELL_DEG = 1 / 200
@@ -84,7 +84,7 @@ def place_group(latitude_deg: float, longitude_deg: float, val_ratio: float) -> 
     # Each row has whole cells all around; at the poles a single one.
     cells = max(1, round(360.0 / CELL_DEG * math.cos(math.radians((row + 0.5) * CELL_DEG))))
     column = math.floor((longitude_deg + 180.0) / 360.0 * cells) % cells
-    return _chosen(f"place\0{row}\0{column}\00", val_ratio)
+    return _chosen(f"place\0{row}\0{column}\x000", val_ratio)
 
 
 def _chosen(text: str, val_ratio: float) -> str:

@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 from PIL import Image
-from PIL.ExifTags import GPS, IFD, Base
+from PIL.ExifTags import IFD, Base
 
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 from edgefirst_ros.model.pictures import JPEG, check_header, open_picture
 from edgefirst_ros.model.radar import Axis
-from edgefirst_ros.model.transform import FARTHEST_M
 
 _KINDS = {"F": "f", "U": "u", "I": "i"}
 _DATA = re.compile(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", re.MULTILINE)
@@ -170,27 +169,6 @@ def acquired_ns(image: Image.Image) -> int | None:
         return int(taken.timestamp()) * 10**9 + int(fraction.ljust(9, "0"))
     except (KeyError, ValueError, OverflowError):
         return None
-
-
-def taken_at(image: Image.Image) -> tuple[float, float, float] | None:
-    """Latitude, longitude in degrees and altitude in metres of an open picture's EXIF; None without."""
-    with _QUIET, warnings.catch_warnings(action="ignore"):
-        tags = image.getexif().get_ifd(IFD.GPSInfo)
-    try:
-        found = [
-            sum(float(part) / 60**n for n, part in enumerate(tags[name]))
-            * (-1 if str(tags[reference]).upper() in {"S", "W"} else 1)
-            for name, reference in (
-                (GPS.GPSLatitude, GPS.GPSLatitudeRef),
-                (GPS.GPSLongitude, GPS.GPSLongitudeRef),
-            )
-        ]
-        below = tags.get(GPS.GPSAltitudeRef, b"\0") in {b"\1", 1}
-        altitude_m = float(tags[GPS.GPSAltitude]) * (-1 if below else 1)
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        return None
-    known = abs(found[0]) <= 90 and abs(found[1]) <= 360 and abs(altitude_m) < FARTHEST_M
-    return (found[0], found[1], altitude_m) if known else None
 
 
 def rasterise(rings: Iterable[npt.ArrayLike], height: int, width: int) -> npt.NDArray[np.bool_]:

@@ -1,8 +1,8 @@
-"""What two cameras see of one object is one track of L5Kit's, against the truth of the simulation."""
+"""What two cameras see is in L5Kit's frames, against the truth of the simulation."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from drives import simulated
 from livedrive import check_sums, dataset_files
-from ncoreread import Sequence
 from oracle import assert_sound
 
 from edgefirst_ros.config.model import build_config
@@ -89,24 +88,6 @@ def seen(truth: Truth, time_s: float, frame: str) -> set[int]:
     return {index for index, (left, _, right, _) in boxes if left > 3 and right < OPTIONS.width - 3}
 
 
-def test_an_object_of_two_cameras_is_there_once_and_keeps_its_track(
-    shown: list[tuple[float, dict[int, list[int]]]], truth: Truth
-) -> None:
-    tracks: dict[int, set[int]] = defaultdict(set)
-    told: dict[int, Counter[tuple[bool, bool]]] = defaultdict(Counter)
-    for time_s, found in shown:
-        front, right = (seen(truth, time_s, name) for name in ("camera_optical", "right_optical"))
-        for index, numbers in found.items():
-            assert len(numbers) == 1, (time_s, index, numbers)
-            tracks[index] |= {*numbers}
-            told[index][index in front, index in right] += 1
-    assert {index: len(numbers) for index, numbers in tracks.items()} == dict.fromkeys(tracks, 1)
-    assert len(set.union(*tracks.values())) == len(tracks) == 7
-    # A bicycle and a person pass from one camera to the other.
-    ways = ((True, False), (True, True), (False, True))
-    assert sum(all(each[way] > 5 for way in ways) for each in told.values()) >= 2
-
-
 def test_what_only_the_second_camera_sees_is_there(
     shown: list[tuple[float, dict[int, list[int]]]], truth: Truth
 ) -> None:
@@ -150,14 +131,3 @@ def test_live_equals_convert(tmp_path: Path) -> None:
     for recording in sorted((tmp_path / "live" / "recordings").glob("*.mcap")):
         convert([recording], tmp_path / "again", build_config(values | {"record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
-
-
-def test_in_ncore_an_object_of_two_cameras_has_one_track(tmp_path: Path, truth: Truth) -> None:
-    """Of its cuboids each is where one camera saw it; a bicycle and a person are in both."""
-    convert([simulated(OPTIONS).mcap], tmp_path, build_config(VALUES | {"formats": ["ncore"]}), dataset="d")
-    found = Sequence(tmp_path / "ncore" / SEQUENCE).attributes("cuboids/default/cuboids")
-    cameras: dict[str, set[str]] = defaultdict(set)
-    for each in found["cuboid_track_observations"]:
-        cameras[each["track_id"]].add(each["reference_frame_id"])
-    assert cameras.keys() <= {box.track_id for box in truth.world.boxes}
-    assert sorted(map(len, cameras.values()))[-2:] == [2, 2]
