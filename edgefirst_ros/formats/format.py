@@ -33,7 +33,7 @@ from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, Seque
 from edgefirst_ros.model.untrusted import LOGGER, is_fault, reason_of, visible
 
 if TYPE_CHECKING:
-    from edgefirst_ros.formats.scene import Drawable, Scenes
+    from edgefirst_ros.formats.scene import Scenes
 
 
 Prepared = TypeVar("Prepared")
@@ -596,14 +596,6 @@ class Format(ABC, Generic[Options]):
             EdgeFirstError: it is not there, not finished, or damaged.
         """
         return None
-
-    def drawings(self, path: Path) -> Sequence[Drawable]:  # noqa: ARG002 - for those that override it
-        """The sequences of a dataset, for a view in space, where that has more than ``scenes``.
-
-        Raises:
-            EdgeFirstError: it is not there, or damaged.
-        """
-        return ()
 
     def locks(self, path: Path) -> tuple[Path, ...]:  # noqa: ARG002 - for those that override it
         """What a process locks while it writes or recovers a dataset; ``path`` as ``find`` returns it."""

@@ -1,58 +1,27 @@
-"""What there is to see in a dataset of any format: its samples as scenes, its sequences as drawings.
+"""What there is to see in a dataset of any format: its samples as scenes.
 
-A format says what there is; the rooms above turn it into a page, a contact sheet or a view in space.
+A format says what there is; the rooms above turn it into a page or a contact sheet.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple, Protocol
+from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.model.camera import Intrinsics
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.radar import RadarCube
-from edgefirst_ros.model.transform import Transform
 
 Points = npt.NDArray[np.float64]
-Ring = Sequence[float] | npt.NDArray[np.float32]
-"""x and y of the corners of a polygon in turn, as fractions of the picture."""
-Rotation = tuple[float, float, float, float]
-"""A unit quaternion x, y, z, w."""
-Vector = tuple[float, float, float]
 
 PICTURE_WIDTH = 960
 """Pixels across of a picture on a page."""
-
-
-class Mark(StrEnum):
-    """What a drawing consists of; of several sensors others have longer names, such as camera_left."""
-
-    CAMERA = "camera"
-    LIDAR = "lidar"
-    RADAR = "radar"
-    BOXES_3D = "boxes3d"
-    ATTITUDE = "attitude"
-    """Roll, pitch and yaw in degrees."""
-    ALTITUDE = "altitude"
-    TURN = "imu/rotation"
-    FORCE = "imu/acceleration"
-
-
-class Frame(StrEnum):
-    """Frames that every drawing has."""
-
-    DRIVE = "drive"
-    """The local one: x east, y north, z up."""
-    RIG = "rig"
-    """x forward, y left, z up."""
 
 
 class Detail(IntEnum):
@@ -62,8 +31,6 @@ class Detail(IntEnum):
     """What a page shows: the picture with boxes, the lidar's points, or what is seen from above."""
     SENSORS = 2
     """What a contact sheet shows: radar and cube, too."""
-    ALL = 3
-    """Also masks, boxes in space and where the rig is."""
 
 
 class Box2d(NamedTuple):
@@ -84,16 +51,6 @@ class Agent(NamedTuple):
     length_m: float
     width_m: float
     yaw_rad: float
-
-
-@dataclass(frozen=True, slots=True)
-class Box3d:
-    """A box: centre and extents along its own x, y and z in metres, a label, and how it is turned."""
-
-    centre_m: Vector
-    size_m: Vector
-    label: str = ""
-    rotation_xyzw: Rotation = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +84,6 @@ class Scene:
         is_unlabelled: the dataset says that no model looked at it.
         radar: points (N, 3) of the radar, and their speeds (N,) if they have any.
         cube: of the radar.
-        masks: labels, and rings on the picture; rings within are holes.
-        solids: boxes in space, forward, left and up.
-        place: latitude and longitude in degrees.
-        attitude_deg: roll, pitch and yaw.
-        position_m: in the local frame; without it the view has one by the places.
-        solids_frame: of ``solids``; None for that of the sensor.
-        points_frame: of ``points`` and ``radar``; None for those of the sensors.
-        geodetic: latitude and longitude in degrees and altitude in metres, where they are known to
-            centimetres: ``place`` may be coarser.
     """
 
     moment: Moment
@@ -147,14 +95,6 @@ class Scene:
     is_unlabelled: bool = False
     radar: tuple[Points, Points | None] | None = None
     cube: RadarCube | None = None
-    masks: list[tuple[str, list[Ring]]] = field(default_factory=list)
-    solids: list[Box3d] | None = None
-    place: tuple[float, float] | None = None
-    attitude_deg: Vector | None = None
-    position_m: Vector | None = None
-    solids_frame: str | None = None
-    points_frame: str | None = None
-    geodetic: Vector | None = None
 
 
 class Scenes(ABC):
@@ -206,76 +146,3 @@ def in_colour(picture: Image.Image) -> Image.Image:
         values -= values.min()
         picture = Image.fromarray((values * (255 / max(1.0, float(values.max())))).astype(np.uint8))
     return picture.convert("RGB")
-
-
-class Canvas(Protocol):
-    """What a sequence is drawn on; the name of a frame that no transform has stands for the rig's."""
-
-    def at(self, time_ns: int | None, sample: int | None = None) -> None:
-        """What is drawn from now on is of this time, of this sample, or both."""
-
-    def mount(self, mounts: Iterable[Transform]) -> None:
-        """Where sensors are."""
-
-    def camera(self, path: str, intrinsics: Intrinsics, frame: str) -> None:
-        """How a camera sees; its frame has z forward and x right."""
-
-    def picture(self, camera: str, data: bytes, boxes: Iterable[Box2d], size: tuple[int, int]) -> None:
-        """A camera's JPEG or PNG of that size, and what was found on it."""
-
-    def mask(self, camera: str, name: str, png: bytes) -> None:
-        """A mask of a camera's pictures, by the camera's frame: the vehicle itself is not 0."""
-
-    def cloud(
-        self,
-        path: str,
-        points: Points,
-        frame: str,
-        speed_m_s: Points | None = None,
-        times_ns: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        """Points (N, 3) in metres; a radar's by their speeds (N,) away from it; times (N,) of each."""
-
-    def boxes_3d(self, path: str, boxes: Iterable[Box3d], frame: str) -> None:
-        """Boxes in a frame; none clears those before."""
-
-    def pose(self, time_ns: int, position_m: Vector, rotation_xyzw: Rotation) -> None:
-        """Where the rig is in the local frame."""
-
-    def place(self, time_ns: int | None, latitude_deg: float, longitude_deg: float) -> None:
-        """Where the rig is on earth."""
-
-    def scalars(self, path: str, time_ns: int, values: tuple[float, ...]) -> None:
-        """A row of a time series."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """Something that can be drawn.
-
-    Attributes:
-        time_ns: nanoseconds since 1970; None if the dataset does not say.
-        draw: called with the canvas and the running number of the sample, once it is wanted.
-        is_sample: it is selected by rate; other measurements are drawn whatever the rate is.
-    """
-
-    time_ns: int | None
-    draw: Callable[[Any, int], None]
-    is_sample: bool = True
-
-
-class Drawable(Protocol):
-    """One sequence of a dataset: its times ascend, and it has a local frame of its own."""
-
-    def begin(self, canvas: Canvas) -> None:
-        """Draw what holds for all of it, such as where sensors are."""
-
-    def instants(self) -> Iterator[Instant]:
-        """All of it in order of time; what an instant needs is read when it is drawn, or just before.
-
-        Raises:
-            EdgeFirstError: it is damaged.
-        """
-
-    def __len__(self) -> int:
-        """How many instants there are."""

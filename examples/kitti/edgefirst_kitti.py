@@ -128,7 +128,7 @@ def velodyne(cloud: PointCloud) -> bytes:
 
 
 class KittiScenes(Scenes):
-    """What there is to see of a dataset: for pages of reports, contact sheets and the viewer."""
+    """What there is to see of a dataset: for pages of reports and contact sheets."""
 
     def __init__(self, path: Path, files: list[tuple[Path, Path]]) -> None:
         self.path, self.files = path, files
@@ -141,10 +141,6 @@ class KittiScenes(Scenes):
         scene = Scene(moment, picture.read_bytes(), name=picture.stem)
         if cloud.exists():
             scene.points = np.fromfile(cloud, "<f4").reshape(-1, 4)[:, :3].astype(float)
-        words = (self.path / "oxts" / f"{picture.stem}.txt").read_text().split()
-        latitude_deg, longitude_deg, *_ = map(float, words)
-        if math.isfinite(latitude_deg):
-            scene.place = latitude_deg, longitude_deg
         return scene
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -10,25 +9,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from edgefirst_ros.formats.edgefirst.finish import read_table
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
-from edgefirst_ros.formats.edgefirst.read.batches import TableFile
-from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd, taken_at
+from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
-from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.formats.scene import (
     Box2d,
-    Box3d,
     Detail,
     Moment,
     Points,
-    Ring,
     Scene,
     Scenes,
-    Vector,
     opened,
 )
 from edgefirst_ros.model.errors import DatasetError
@@ -44,21 +37,16 @@ class Annotations:
         files: of the dataset.
         columns: those to read, by default all.
 
-    Attributes:
-        types: Arrow types of the columns.
-
     Raises:
         DatasetError: the table is damaged, or has no names and frames.
     """
 
     def __init__(self, files: DatasetFiles, *columns: str) -> None:
-        self.types: Mapping[str, Any] = {}
         self._rows: dict[tuple[str, int], list[int]] = {}
         if not files.table.is_file():
             return
         self._table = read_table(files.table, *columns, files=len(files.names))
-        self.types = {field.name: field.type for field in self._table.schema}
-        if missing := {"name", "frame"} - self.types.keys():
+        if missing := {"name", "frame"} - set(self._table.column_names):
             raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
         with refusing(files.table, DatasetError, "has other names and frames than the format"):
             found = (self._table[name].to_pylist() for name in ("name", "frame"))
@@ -99,7 +87,7 @@ class EdgeFirstScenes(Scenes):
     def __init__(self, dataset: Path) -> None:
         self._files = DatasetFiles(dataset)
         self._annotations = Annotations(self._files, *SHOWN)
-        self._last: tuple[str, bytes | None, int | None, Vector | None] | None = None
+        self._last: tuple[str, bytes | None, int | None] | None = None
         names = {stem: PurePosixPath(stem).name.rpartition("_") for stem in self._files.stems()}
         self._stems = {(name, int(frame)): stem for stem, (name, _, frame) in names.items()}
 
@@ -117,8 +105,8 @@ class EdgeFirstScenes(Scenes):
         """What the sample's files and rows hold."""
         stem, read = self._stem(moment), self._files.read
         with refusing(stem, DatasetError):
-            rows = (self._all if detail is Detail.ALL else self._annotations).of(stem)
-            picture, time_ns, geodetic = self._picture(stem)
+            rows = self._annotations.of(stem)
+            picture, time_ns = self._picture(stem)
             seen = moment if picture is None else replace(moment, time_ns=time_ns)
             scene = Scene(seen, picture, boxes_of(rows), name=PurePosixPath(stem).name)
             scene.points = None if (cloud := read(stem, "lidar.pcd")) is None else _cloud(cloud)[0]
@@ -127,53 +115,23 @@ class EdgeFirstScenes(Scenes):
                 scene.is_unlabelled = "boxes2d" in unlabelled and not scene.boxes
                 scene.radar = None if (cloud := read(stem, "radar.pcd")) is None else _cloud(cloud)
                 scene.cube = None if (cube := read(stem, "radar.png")) is None else read_cube(cube)
-            if detail is Detail.ALL:
-                scene.masks = [(str(row.get("label") or ""), rings) for row in rows if (rings := _rings(row))]
-                scene.solids = [_box3d(row) for row in rows if row.get("box3d") is not None] or None
-                self._move(scene, rows[0] if rows else {})
-                scene.geodetic = geodetic
         return scene
 
     def _stem(self, moment: Moment) -> str:
         return self._stems[moment.sequence, moment.frame or 0]
 
-    def _picture(self, stem: str) -> tuple[bytes | None, int | None, Vector | None]:
-        """A sample's picture, and the time and place that it says; kept, as ``scene`` follows ``timed``."""
+    def _picture(self, stem: str) -> tuple[bytes | None, int | None]:
+        """A sample's picture, and the time that it says; kept, as ``scene`` follows ``timed``."""
         found = self._last
         if found is None or found[0] != stem:
             data = self._files.read(stem, "camera.jpeg", "camera.png")
             image = None if data is None else opened(data)[0]
-            said = (None, None) if image is None else (acquired_ns(image), taken_at(image))
-            self._last = found = stem, data, *said
+            self._last = found = stem, data, None if image is None else acquired_ns(image)
         return found[1:]
 
     @cached_property
     def _quality(self) -> Quality:
         return self._files.quality()
-
-    @cached_property
-    def _all(self) -> Annotations:
-        return Annotations(self._files)
-
-    @cached_property
-    def _orders(self) -> tuple[bool, bool]:
-        """Whether the longitude is first in a location, and the yaw in a pose."""
-        files, types = self._files, self._all.types
-        there = files.table.is_file()
-        version = TableFile(files.table_path(), len(files.names)).notes.version if there else None
-        location, pose = (
-            getattr(types.get(name), "value_type", None) == pa.float64() for name in ("location", "pose")
-        )
-        return is_longitude_first(version, is_double=location), is_yaw_first(version, is_double=pose)
-
-    def _move(self, scene: Scene, row: Row) -> None:
-        """Where the rig is, by a row of a sample, which all say the same."""
-        longitude_first, yaw_first = self._orders
-        place, pose = row.get("location"), row.get("pose")
-        if pose is not None and all(map(math.isfinite, pose)):
-            scene.attitude_deg = tuple(pose[::-1] if yaw_first else pose)
-        if place is not None and all(map(math.isfinite, place)):
-            scene.place = (place[1], place[0]) if longitude_first else (place[0], place[1])
 
 
 def _cloud(data: bytes) -> tuple[Points, Points | None]:
@@ -183,20 +141,3 @@ def _cloud(data: bytes) -> tuple[Points, Points | None]:
         return positions(found), None
     with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
         return positions(found), found["speed"].astype(float)
-
-
-def _box3d(row: Row) -> Box3d:
-    """A row's box, which points forward, left and up whatever the axes of the message's frame were."""
-    x, y, z, along_x, along_y, along_z = map(float, row["box3d"])
-    return Box3d((x, y, z), (along_x, along_y, along_z), str(row.get("label") or ""))
-
-
-def _rings(row: Mapping[str, Any]) -> list[Ring]:
-    """The rings of a row's mask: a list of lists, or in the published version one with NaN between rings."""
-    if row.get("polygon") is not None:
-        return list(row["polygon"])
-    flat = row.get("mask")
-    if not isinstance(flat, list) or not flat:
-        return []
-    values = np.array(flat, np.float32)
-    return [ring[~np.isnan(ring)] for ring in np.split(values, np.flatnonzero(np.isnan(values)))]

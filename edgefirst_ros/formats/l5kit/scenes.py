@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.store.schema import LABELS, LIDAR, RADAR
-from edgefirst_ros.formats.scene import Agent, Box3d, Detail, Frame, Moment, Points, Scene, Scenes
+from edgefirst_ros.formats.l5kit.store.schema import LIDAR, RADAR
+from edgefirst_ros.formats.scene import Agent, Detail, Moment, Points, Scene, Scenes
 from edgefirst_ros.model.errors import DatasetError
-from edgefirst_ros.model.transform import angles_of
 from edgefirst_ros.model.untrusted import refusing
 
 MOST_AGENTS, MOST_POINTS = 2000, 500_000
@@ -43,18 +42,13 @@ class L5KitScenes(Scenes):
     def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
         """A frame, for a page seen from above in the rig's frame."""
         dataset = self._dataset
-        scene = Scene(moment, points_frame=Frame.RIG, solids_frame=Frame.DRIVE)
+        scene = Scene(moment)
         with refusing(dataset.path, DatasetError, "a frame cannot be read"):
             number = self._numbers[moment]
             frame = dataset.frames[number : number + 1][0]
             rotation, position = frame["ego_rotation"].astype(float), frame["ego_translation"].astype(float)
             agents, points = _agents(dataset, frame), _points(dataset, number)
-            if detail is Detail.ALL:
-                scene.position_m = tuple(position.tolist())
-                scene.attitude_deg = tuple(np.degrees(angles_of(rotation)).tolist())
-                scene.solids = [_box(agent, float(position[2])) for agent in agents]
-            else:
-                scene.agents = [_agent(agent, rotation, position) for agent in agents]
+            scene.agents = [_agent(agent, rotation, position) for agent in agents]
             if points is not None and detail is Detail.PICTURE:
                 scene.points = _metres(points)
             elif points is not None:
@@ -86,13 +80,3 @@ def _agent(agent: Any, rotation: Points, position: Points) -> Agent:  # noqa: AN
     x, y, _ = (rotation.T @ (np.array([*agent["centroid"], position[2]]) - position)).tolist()
     length, width, _ = agent["extent"].tolist()
     return Agent(x, y, length, width, float(agent["yaw"]) - math.atan2(rotation[1, 0], rotation[0, 0]))
-
-
-def _box(agent: Any, ground_m: float) -> Box3d:  # noqa: ANN401 - a row
-    """An agent's box, standing on the ground that the rig is on: the format has no heights of agents."""
-    x, y = agent["centroid"].tolist()
-    length, width, height = agent["extent"].tolist()
-    label = LABELS[int(agent["label_probabilities"].argmax())].rpartition("_LABEL_")[2].lower()
-    half_rad = float(agent["yaw"]) / 2
-    turned = 0.0, 0.0, math.sin(half_rad), math.cos(half_rad)
-    return Box3d((x, y, ground_m + height / 2), (length, width, height), label, turned)

@@ -14,7 +14,7 @@ from edgefirst_ros.model.untrusted import safe_name
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
-    from edgefirst_ros.formats.ncore.scenes import NCoreDrawing, NCoreScenes
+    from edgefirst_ros.formats.ncore.scenes import NCoreScenes
     from edgefirst_ros.formats.ncore.store.files import FinishedStore
     from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 
@@ -79,12 +79,6 @@ class NCoreFormat(Format[NCoreOptions]):
         from edgefirst_ros.formats.ncore.scenes import NCoreScenes
 
         return NCoreScenes(path)
-
-    def drawings(self, path: Path) -> list[NCoreDrawing]:
-        """Every sensor's own frames."""
-        from edgefirst_ros.formats.ncore.scenes import NCoreDrawing
-
-        return [NCoreDrawing(path)]
 
     def locks(self, path: Path) -> tuple[Path, ...]:
         """The journal."""

@@ -172,27 +172,6 @@ def acquired_ns(image: Image.Image) -> int | None:
         return None
 
 
-def taken_at(image: Image.Image) -> tuple[float, float, float] | None:
-    """Latitude, longitude in degrees and altitude in metres of an open picture's EXIF; None without."""
-    with _QUIET, warnings.catch_warnings(action="ignore"):
-        tags = image.getexif().get_ifd(IFD.GPSInfo)
-    try:
-        found = [
-            sum(float(part) / 60**n for n, part in enumerate(tags[name]))
-            * (-1 if str(tags[reference]).upper() in {"S", "W"} else 1)
-            for name, reference in (
-                (GPS.GPSLatitude, GPS.GPSLatitudeRef),
-                (GPS.GPSLongitude, GPS.GPSLongitudeRef),
-            )
-        ]
-        below = tags.get(GPS.GPSAltitudeRef, b"\0") in {b"\1", 1}
-        altitude_m = float(tags[GPS.GPSAltitude]) * (-1 if below else 1)
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        return None
-    known = abs(found[0]) <= 90 and abs(found[1]) <= 360 and abs(altitude_m) < FARTHEST_M
-    return (found[0], found[1], altitude_m) if known else None
-
-
 def rasterise(rings: Iterable[npt.ArrayLike], height: int, width: int) -> npt.NDArray[np.bool_]:
     """The pixels of a mask (height, width): those whose centre is inside an odd number of its rings.
 
