@@ -61,6 +61,8 @@ REQUIRES = [
 EXTRAS = {
     "zenoh": ["eclipse-zenoh>=1.10,<2"],
     "cloud": ["obstore>=0.12,<0.13"],
+    # Apache-2.0, pure Python; apsw, lz4, zstandard and ruamel.yaml have wheels for x86-64 and aarch64.
+    "ros1": ["rosbags>=0.11.9,<0.12"],
 }
 """What only some commands need; without it they print the pip command that installs it."""
 CLUSTERS = {
@@ -291,8 +293,6 @@ setup(
         "test": [
             # Another reader of messages by their definitions, to compare with.
             "mcap-ros2-support>=0.5,<1",
-            # Writes bags of ROS 1 and of rosbag2, to read.
-            "rosbags>=0.11.9,<0.12",
             *ALL_EXTRAS,
             # Reads the tables that are written, and rotations to compare with.
             *TABLES["polars"],

@@ -48,9 +48,14 @@ for words in commands:
     said.append((code or 0, out.getvalue()))
 json.dump(said, sys.stdout)
 """
-ROS_OR_EXTRA = ("edgefirst_ros.nodes", "edgefirst_ros.sources.zenoh", "edgefirst_ros.__main__")
+ROS_OR_EXTRA = (
+    "edgefirst_ros.nodes",
+    "edgefirst_ros.sources.ros1bag",
+    "edgefirst_ros.sources.zenoh",
+    "edgefirst_ros.__main__",
+)
 
-ONLY_TESTS = {"polars", "pypcd4", "scipy", "mcap_ros2", "rosbags", "distributed", "playwright"}
+ONLY_TESTS = {"polars", "pypcd4", "scipy", "mcap_ros2", "distributed", "playwright"}
 """What the extra `test` has and neither a distribution of ROS nor this package needs."""
 
 

@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 18160,
+    "formats": 18040,
     "pipeline": 5990,
     "video": 2220,
-    "sources": 4090,
-    "report": 3230,
-    "cli": 2790,
-    "model": 2900,
+    "sources": 3960,
+    "report": 2700,
+    "cli": 2690,
+    "model": 2720,
     "nodes": 2500,
     "ego": 2650,
     "timing": 2190,
@@ -41,10 +41,10 @@ CEILINGS: Mapping[str, int] = {
     "live": 1790,
     "fleet": 2570,
     "offline": 1720,
-    "config": 1610,
+    "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 307, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1230, "options": 80}
+MOST = {"modules": 305, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1207, "options": 74}
 
 
 def code_lines(path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError, extra
 from edgefirst_ros.model.untrusted import open_regular
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.mcap import McapRecording
@@ -33,7 +33,8 @@ def open_recording(location: Location) -> Recording:
 
             return Rosbag2Recording(location)
         case ".bag":
-            from edgefirst_ros.sources.ros1bag import Ros1Recording  # noqa: PLC0415 - likewise
+            with extra("ros1"):
+                from edgefirst_ros.sources.ros1bag import Ros1Recording  # noqa: PLC0415 - likewise
 
             return Ros1Recording(location)
     return McapRecording(location)

@@ -1,9 +1,8 @@
-"""Reads MCAP, and whatever else is made of chunks: also cut, damaged, or without summary."""
+"""Reads MCAP: also cut, damaged, or without summary."""
 
 from __future__ import annotations
 
 import struct
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,8 +44,8 @@ FEW_CHUNKS = 4
 """A topic that is in no more chunks than this is read in all of them where its latest state is wanted."""
 
 
-class ChunkedRecording(Recording):
-    """One file of chunks, read in order of receipt.
+class McapRecording(Recording):
+    """One MCAP file, read in order of receipt: also cut, damaged, or without summary.
 
     That is the order of the file, also at steps of the wall clock, where readers that sort by log_time
     shuffle messages. Files that were written in another order are put back into it, see ``sources.order``.
@@ -74,18 +73,20 @@ class ChunkedRecording(Recording):
         with refusing(self.path, RecordingError), self._stored.open(ranges) as file:
             yield file
 
-    @abstractmethod
     def _begin(self, file: BinaryIO) -> int:
-        """See whether the file is of this kind; returns the offset of its summary, 0 if it has none."""
-
-    @abstractmethod
-    def _reader(self) -> RecordReader:
-        """A reader of its records."""
+        """See whether the file is MCAP; returns the offset of its summary, 0 if it has none."""
+        start = footer(file, self.size)
+        file.seek(0)
+        magic = MAGIC if start is not None and isinstance(self.path, Url) else file.read(len(MAGIC))
+        if magic != MAGIC:
+            found = "is empty" if not magic else f"begins with {magic!r}"
+            raise RecordingError(f"{self.path}: {found}, not with the MCAP magic; is it an MCAP recording?")
+        return start or 0
 
     @cached_property
     def summary(self) -> RecordReader:
         """What the summary says; empty without one."""
-        reader = self._reader()
+        reader = RecordReader()
         with self._opened([]) as file:
             reader.read_summary(file, self.size)
         return reader
@@ -295,6 +296,23 @@ class ChunkedRecording(Recording):
     def _reading(self, section: FileSection) -> None:
         self.position += section.bytes
 
+    @cached_property
+    def session(self) -> RecordedSession | None:
+        """The live session that this is a recording of, None if another program recorded it."""
+        return from_metadata(self._metadata(SESSION))
+
+    @cached_property
+    def goes_on(self) -> bool:
+        """Whether another session continues the one recorded here."""
+        return self._metadata(END).get("goes_on") == "true"
+
+    def _metadata(self, name: str) -> dict[str, str]:
+        with self._opened([]) as file:
+            try:
+                return metadata(file, self.size, name) or {}
+            except (struct.error, ValueError):
+                return {}  # damaged; found again when the messages are read
+
 
 class _Tally:
     """Counts messages by channel, inside and outside of a window."""
@@ -312,36 +330,3 @@ class _Tally:
                 yield message
             else:
                 self.outside[message.channel] += 1
-
-
-class McapRecording(ChunkedRecording):
-    """One MCAP file; see ``ChunkedRecording``."""
-
-    def _begin(self, file: BinaryIO) -> int:
-        start = footer(file, self.size)
-        file.seek(0)
-        magic = MAGIC if start is not None and isinstance(self.path, Url) else file.read(len(MAGIC))
-        if magic != MAGIC:
-            found = "is empty" if not magic else f"begins with {magic!r}"
-            raise RecordingError(f"{self.path}: {found}, not with the MCAP magic; is it an MCAP recording?")
-        return start or 0
-
-    def _reader(self) -> RecordReader:
-        return RecordReader()
-
-    @cached_property
-    def session(self) -> RecordedSession | None:
-        """The live session that this is a recording of, None if another program recorded it."""
-        return from_metadata(self._metadata(SESSION))
-
-    @cached_property
-    def goes_on(self) -> bool:
-        """Whether another session continues the one recorded here."""
-        return self._metadata(END).get("goes_on") == "true"
-
-    def _metadata(self, name: str) -> dict[str, str]:
-        with self._opened([]) as file:
-            try:
-                return metadata(file, self.size, name) or {}
-            except (struct.error, ValueError):
-                return {}  # damaged; found again when the messages are read

@@ -651,10 +651,6 @@ def _decompress(
         return bytes(packed)
     if compression == "lz4":
         return _decompress_lz4(packed, min(plain_size, most), most)
-    if compression == "bz2":
-        import bz2  # noqa: PLC0415 - only ROS 1 has it
-
-        return bz2.BZ2Decompressor().decompress(packed, max_length=most + 1)
     if compression == "zstd":
         import zstandard  # noqa: PLC0415 - takes a moment, and EdgeFirst's recorder uses lz4
 
@@ -668,7 +664,7 @@ def _decompress(
             return zstandard.ZstdDecompressor().decompress(packed, max_output_size=plain_size)
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
-    raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4, zstd or bz2")
+    raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4 or zstd")
 
 
 def _decompress_lz4(packed: bytes | bytearray, declared: int, most: int) -> bytes:

@@ -1,349 +1,284 @@
-"""Reads ROS 1 bags: their chunks, connections and messages.
+"""Reads ROS 1 bags through the library rosbags (extra ``ros1``), within bounds that it has not.
 
-A bag is a line of text and records of two parts, header and data; the header is a list of fields NAME=VALUE.
-Chunks hold connections and messages; after each lie its message indexes, which are not needed. Behind all
-chunks connections are repeated, and each chunk is described: that is the summary.
+The library makes code of definitions. It is given only what our parser made of them: names and numbers.
 """
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
-from typing import BinaryIO, NamedTuple
+import bz2
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import lz4.frame
+from rosbags.interfaces import Connection
+from rosbags.rosbag1 import Reader, ReaderError
+from rosbags.rosbag1.reader import Chunk
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from edgefirst_ros.model.definitions import short_name
+from edgefirst_ros.model.dynamic import CODES, MAX_DEPTH, Field, parse_definition
 from edgefirst_ros.model.errors import RecordingError
-from edgefirst_ros.model.ros1 import Ros1Type
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.untrusted import displayed
-from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.mcap import ChunkedRecording
-from edgefirst_ros.sources.recording import InFull, TimeWindow
-from edgefirst_ros.sources.records import (
-    MAX_CHANNELS,
-    MAX_CHUNK_BYTES,
-    MAX_INDEXED,
-    MAX_LISTED,
-    NOT_THERE,
-    TOO_LARGE,
-    TOO_MANY_CHANNELS,
-    TOO_MANY_CHUNKS,
-    TOO_MUCH_TEXT,
-    FileSection,
-    IndexedChunk,
-    Loaded,
-    MessageRecord,
-    RecordReader,
-    Unlisted,
-)
+from edgefirst_ros.model.untrusted import displayed, reason_of, refusing
+from edgefirst_ros.sources.location import Location, StoredFile, stored_file
+from edgefirst_ros.sources.recording import InFull, Recording, TimeWindow, TopicInfo
+from edgefirst_ros.sources.records import MAX_CHUNK_BYTES, MAX_RATIO, RecordingFault, add_fault
 
-BAG_MAGIC = b"#ROSBAG V2.0\n"
-MAX_HEADER_BYTES = 64 << 10
-"""Longest header of a record: its longest field is a topic."""
-MAX_CONNECTION_BYTES = 4 << 20
-_UINT32 = struct.Struct("<I")
-_UINT64 = struct.Struct("<Q")
-_TIME = struct.Struct("<II")
-_COUNT = struct.Struct("<II")
-_PAIR = struct.Struct("<HQ")
-_MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = b"\2", b"\3", b"\4", b"\5", b"\6", b"\7"
-_OPCODES = frozenset({_MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION})
-DAMAGED = "damaged: what should be a record is none"
-
-Header = Mapping[bytes, bytes]
+MAGIC = b"#ROSBAG V2.0\n"
+MAX_STEPS = 10_000
+"""Most fields of a type, those of its parts counted each time; the largest of common_interfaces has 100."""
+FREE_BYTES = 1 << 30
+"""A bag unpacks to so much, and to ``MAX_RATIO`` times what it has: those that overlap are unpacked again."""
+KEPT_CHUNKS, KEPT_BYTES = 64, 256 << 20
+_HEADER = "std_msgs/Header"
+_BUILT_IN = {"time": "builtin_interfaces/Time", "duration": "builtin_interfaces/Duration", "Header": _HEADER}
+_RULE = f"\n{'=' * 80}\n"
 
 
-class _Record(NamedTuple):
-    """A record: its header, and where its data are."""
+class Ros1Type:
+    """A type of ROS 1 messages, which become CDR.
 
-    header: Header
-    start: int
-    end: int
+    Attributes:
+        definition: the same type as a ``ros2msg`` schema of MCAP, see ``definitions.definition``.
 
-    @property
-    def opcode(self) -> bytes:
-        """What kind of record it is."""
-        return self.header.get(b"op", b"")
+    Raises:
+        ValueError: the text is no definition, lacks a type, or defines what no message is: types in
+            themselves, arrays of nothing, too much.
+    """
 
+    def __init__(self, schema: str, text: str) -> None:
+        layouts = parse_definition(schema, text)
+        self._layouts = {name: _as_ros2(fields, layouts) for name, fields in layouts.items()}
+        if self._layouts.get(_HEADER, ())[:1] == (Field("seq", "uint32", None),):
+            self._layouts[_HEADER] = self._layouts[_HEADER][1:]  # the library skips it in messages
+        self._steps: dict[str, int] = {}
+        self._count(schema, MAX_DEPTH)
+        texts = {name: _text(self._layouts[name]) for name in self._steps}
+        main = texts.pop(schema)
+        self.definition = main + "".join(f"{_RULE[1:]}MSG: {n}\n{each}" for n, each in texts.items())
+        self._name = schema.replace("/", "/msg/")
+        self._store = get_typestore(Stores.EMPTY)
+        for name, each in {schema: main, **texts}.items():
+            self._store.register(get_types_from_msg(each, name.replace("/", "/msg/")))
 
-class BagReader(RecordReader):
-    """Reads a ROS 1 bag; a channel is a connection, whose definition is in the words of ROS 1."""
+    def to_cdr(self, data: bytes) -> bytes:
+        """A message as little-endian CDR.
 
-    def read_summary(self, file: BinaryIO, size: int) -> None:
-        """Read connections, and the times of chunks, from behind the chunks."""
-        start = index_position(file, size)
-        self.has_summary = start > 0
-        counts: dict[int, int] = {}
-        chunks: dict[int, tuple[int, int, bytes]] = {}
-        listed, at = 0, start
-        while 0 < at < size and (record := _read_record(file, at, size)) is not None and record.end <= size:
-            at = record.end
-            if record.opcode == _CONNECTION:
-                self._connection(record.header, _data(file, record, MAX_CONNECTION_BYTES))
-            elif record.opcode == _CHUNK_INFO:
-                listed += 1
-                if listed <= MAX_INDEXED:
-                    self._chunk_info(
-                        record.header, _data(file, record, _COUNT.size * MAX_CHANNELS), chunks, counts
-                    )
-        if listed > MAX_INDEXED:
-            self._note_once(TOO_MANY_CHUNKS, start, size - start)
-            chunks.clear()
-        if chunks:
-            self.counts = counts
-            # A chunk ends before its indexes, which a reader passes over.
-            edges = pairwise([*sorted(at for at in chunks if at < start), start])
-            self.chunks = [IndexedChunk(at, end - at, *chunks[at]) for at, end in edges]
-
-    def _chunk_info(
-        self,
-        header: Header,
-        data: bytes,
-        chunks: dict[int, tuple[int, int, bytes]],
-        counts: dict[int, int],
-    ) -> None:
-        """What the summary says of a chunk: its first and last time, and its messages by connection."""
+        Raises:
+            ValueError: it is shorter or longer than its type says.
+        """
         try:
-            (at,) = _UINT64.unpack(header[b"chunk_pos"])
-            first_ns, last_ns = _time_ns(header[b"start_time"]), _time_ns(header[b"end_time"])
-        except (KeyError, struct.error):
-            return
-        known = b""
-        for connection, count in _COUNT.iter_unpack(data[: len(data) // _COUNT.size * _COUNT.size]):
-            if connection < MAX_CHANNELS:
-                counts[connection] = counts.get(connection, 0) + count
-                known += _PAIR.pack(connection, 0)
-        chunks[at] = first_ns, last_ns, known
+            return bytes(self._store.ros1_to_cdr(data, self._name))
+        except Exception as error:
+            raise ValueError(reason_of(error)) from error
 
-    def indexed(self, file: BinaryIO, size: int, chunks: Iterable[IndexedChunk]) -> Iterator[FileSection]:
-        """The sections of some of ``chunks``; what the file has in the place of a chunk is a fault."""
-        for chunk in chunks:
-            record = _read_record(file, chunk.offset, size)
-            if record is not None and record.opcode == _CHUNK and record.end <= chunk.end:
-                yield FileSection(chunk.offset, record.end - chunk.offset, is_chunk=True, whole=True)
-            else:
-                self._note(chunk.offset, chunk.length, NOT_THERE)
+    def _count(self, schema: str, depth: int) -> int:
+        """How many fields a message of a type has in all."""
+        if not depth:
+            raise ValueError("types nested without end")
+        if schema not in self._layouts:
+            raise ValueError(f"its definition lacks {schema}")
+        if schema not in self._steps:
+            # A type within itself is met again before its fields are counted, and ends by the depth.
+            fields = self._layouts[schema]
+            count = 1 + sum(self._of_field(field, depth) for field in fields)
+            if count > MAX_STEPS:
+                raise ValueError(f"its definition has more than {MAX_STEPS:,} fields")
+            self._steps[schema] = count
+        return self._steps[schema]
 
-    def walk(self, file: BinaryIO, size: int) -> Iterator[FileSection]:
-        """All chunks, from the beginning of the file to the summary; damage ends where that lists one."""
-        at, places = len(BAG_MAGIC), [chunk.offset for chunk in self.chunks]
-        while at < size:
-            record = _read_record(file, at, size)
-            if record is None:
-                following = bisect_right(places, at)
-                end = places[following] if following < len(places) else size
-                self._note(at, end - at, DAMAGED)
-                at = end
-                continue
-            if record.opcode in {_CONNECTION, _CHUNK_INFO}:
-                break
-            end = min(record.end, size)
-            if record.opcode == _CHUNK:
-                yield FileSection(at, end - at, is_chunk=True, whole=record.end <= size)
-            elif record.end > size:
-                self._note(at, size - at, "the recording ends in the middle of a record")
-            if record.end > size:
-                return
-            at = end
-        self.ended = True
-
-    def _chunk(self, file: BinaryIO, section: FileSection) -> Loaded:
-        record = _read_record(file, section.offset, section.end)
-        if record is None:
-            return self._refused(section, DAMAGED)
-        packed_bytes = section.end - record.start
-        if packed_bytes > MAX_CHUNK_BYTES:
-            return self._refused(section, TOO_LARGE)
-        file.seek(record.start)
-        packed = file.read(packed_bytes)
-        name = record.header.get(b"compression", b"").decode("ascii", "replace")
-        size = _UINT32.unpack_from(record.header.get(b"size", b"").ljust(_UINT32.size, b"\0"))[0]
-        return self._decompressed(section, "" if name == "none" else name, packed, size)
-
-    def _messages(self, plain: bytes, most: int | None = None) -> tuple[Iterable[MessageRecord], int]:
-        messages: list[MessageRecord] = []
-        is_long, count = False, 0
-        limit = len(plain) if most is None else most
-        at = 0
-        while at < len(plain) and count <= limit:
-            record = _record(plain, at)
-            if record is None or record.end > len(plain):
-                break
-            count += 1
-            at = record.end
-            if record.opcode == _CONNECTION:
-                self._connection(
-                    record.header, plain[record.start : min(at, record.start + MAX_CONNECTION_BYTES + 1)]
-                )
-            elif record.opcode == _MESSAGE and len(messages) >= MAX_LISTED:
-                is_long = True
-            elif (message := _message(record)) is not None:
-                messages.append(message)
-        if most is not None:
-            self._room_records -= count
-        return Unlisted(partial(_messages_of, plain)) if is_long else messages, at
-
-    def _connection(self, header: Header, data: bytes) -> None:
-        """What a connection says of its topic."""
-        if len(data) > MAX_CONNECTION_BYTES:
-            self._note(0, len(data), "a connection of absurd size")
-            return
-        try:
-            (number,) = _UINT32.unpack(header[b"conn"])
-            topic = header[b"topic"].decode()
-        except (KeyError, struct.error, UnicodeDecodeError) as error:
-            self._note(0, len(data), f"a damaged connection: {type(error).__name__}")
-            return
-        if not self._is_new((0, number), hash((header[b"topic"], data))):
-            return
-        if number >= MAX_CHANNELS:
-            self._note_once(TOO_MANY_CHANNELS)
-            return
-        fields = _fields(data, 0, len(data)) or {}
-        schema = displayed(ros2_name(fields.get(b"type", b"").decode("utf-8", "replace")))
-        text = fields.get(b"message_definition", b"").decode("utf-8", "replace")
-        kept = self._definitions.keep(schema, text)
-        if kept is None:
-            self._note_once(TOO_MUCH_TEXT)
-        self.channels[number] = displayed(topic), schema, kept or ""
+    def _of_field(self, field: Field, depth: int) -> int:
+        if field.type in CODES:
+            return 1
+        inside = 1 if field.type == "string" else self._count(field.type, depth - 1)
+        if field.size is not None and field.type != "string" and not self._layouts[field.type]:
+            raise ValueError(f"its field {field.name} is an array of nothing")
+        return inside * max(1, field.size or 1)
 
 
-def ros2_name(kind: str) -> str:
-    """``pkg/msg/Type`` for ``pkg/Type``."""
-    package, slash, name = kind.partition("/")
-    return f"{package}/msg/{name}" if slash and "/" not in name else kind
+def _as_ros2(fields: Sequence[Field], known: Mapping[str, object]) -> tuple[Field, ...]:
+    """The fields with the names that ROS 2 has for built-in types; a char of ROS 1 has no sign."""
+    kinds = (f.type if f.type in known else _BUILT_IN.get(f.type.rpartition("/")[2], f.type) for f in fields)
+    return tuple(
+        field._replace(type="uint8" if kind == "char" else kind)
+        for field, kind in zip(fields, kinds, strict=True)
+        if field.size != 0
+    )
 
 
-def index_position(file: BinaryIO, size: int) -> int:
-    """Where the summary is according to the first record; 0 if the recorder did not finish."""
-    record = _read_record(file, len(BAG_MAGIC), size)
-    if record is None or record.opcode != _BAG or len(value := record.header.get(b"index_pos", b"")) != 8:
-        return 0
-    at = int(_UINT64.unpack(value)[0])
-    return at if record.end <= at < size else 0
+def _text(fields: Sequence[Field]) -> str:
+    sizes = ("" if f.size is None else "[]" if f.size < 0 else f"[{f.size}]" for f in fields)
+    return "".join(f"{f.type}{size} {f.name}\n" for f, size in zip(fields, sizes, strict=True))
 
 
-def _read_record(file: BinaryIO, at: int, size: int) -> _Record | None:
-    """The record at an offset of a file, which may end before it does; None if there is none."""
-    file.seek(at)
-    head = file.read(_UINT32.size)
-    if len(head) < _UINT32.size or _UINT32.unpack(head)[0] > min(MAX_HEADER_BYTES, size - at):
-        return None
-    length = _UINT32.unpack(head)[0]
-    rest = file.read(length + _UINT32.size)
-    header = _fields(rest, 0, length) if len(rest) == length + _UINT32.size else None
-    if header is None or header.get(b"op") not in _OPCODES:
-        return None
-    start = at + _UINT32.size + len(rest)
-    return _Record(header, start, start + _UINT32.unpack_from(rest, length)[0])
+class _Place:
+    """What the library asks of a path."""
+
+    def __init__(self, stored: StoredFile) -> None:
+        self._stored = stored
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, _mode: str) -> BinaryIO:
+        return self._stored.open()
 
 
-def _record(plain: bytes, at: int) -> _Record | None:
-    """The record at an offset of a chunk; None if there is none."""
-    if at + _UINT32.size > len(plain):
-        return None
-    start = at + _UINT32.size
-    end = start + _UINT32.unpack_from(plain, at)[0]
-    if end + _UINT32.size > len(plain) or end - start > MAX_HEADER_BYTES:
-        return None
-    header = _fields(plain, start, end)
-    data = end + _UINT32.size
-    return None if header is None else _Record(header, data, data + _UINT32.unpack_from(plain, end)[0])
+class _Bag(Reader):
+    """The library's reader; what it unpacks is bounded, and kept for chunks that overlap in time."""
+
+    def __init__(self, stored: StoredFile) -> None:
+        super().__init__(cast("Path", _Place(stored)))
+        self._room = FREE_BYTES + MAX_RATIO * stored.size
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+
+    def read_chunk(self) -> Chunk:
+        chunk = super().read_chunk()
+        unpack = {bz2.decompress: _unbz2, lz4.frame.decompress: _unlz4}.get(chunk.decompressor)
+        return chunk if unpack is None else chunk._replace(decompressor=self._bounded(chunk.datapos, unpack))
+
+    def _bounded(self, at: int, unpack: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
+        def bounded(packed: bytes) -> bytes:
+            plain = self._kept.pop(at, None)
+            if plain is None:
+                plain = unpack(packed, MAX_CHUNK_BYTES + 1)
+                self._room -= len(plain)
+                if len(plain) > MAX_CHUNK_BYTES or self._room < 0:
+                    raise ReaderError("it unpacks to more than any recorder writes, and is not read")
+            self._kept[at] = plain
+            while len(self._kept) > KEPT_CHUNKS or sum(map(len, self._kept.values())) > KEPT_BYTES:
+                self._kept.popitem(last=False)
+            return plain
+
+        return bounded
 
 
-def _fields(data: bytes, at: int, end: int) -> dict[bytes, bytes] | None:
-    """The fields of a header, None if it is none."""
-    found: dict[bytes, bytes] = {}
-    while at + _UINT32.size <= end:
-        start = at + _UINT32.size
-        at = start + _UINT32.unpack_from(data, at)[0]
-        name, equals, value = data[start:at].partition(b"=")
-        if at > end or not equals:
-            return None
-        found[name] = value
-    return found if at == end else None
+def _unbz2(packed: bytes, most: int) -> bytes:
+    return bz2.BZ2Decompressor().decompress(packed, most)
 
 
-def _data(file: BinaryIO, record: _Record, most: int) -> bytes:
-    file.seek(record.start)
-    return file.read(min(record.end - record.start, most + 1))
+def _unlz4(packed: bytes, most: int) -> bytes:
+    return bytes(lz4.frame.LZ4FrameDecompressor().decompress(packed, max_length=most))
 
 
-def _message(record: _Record) -> MessageRecord | None:
-    header = record.header
-    if record.opcode != _MESSAGE or len(header.get(b"conn", b"")) != 4 or len(header.get(b"time", b"")) != 8:
-        return None
-    time_ns = _time_ns(header[b"time"])
-    return MessageRecord(time_ns, _UINT32.unpack(header[b"conn"])[0], time_ns, record.start, record.end)
+class Ros1Recording(Recording):
+    """One ``.bag`` file, whose messages are converted to CDR.
 
-
-def _messages_of(plain: bytes) -> Iterator[MessageRecord]:
-    """The messages of successive records."""
-    at = 0
-    while (record := _record(plain, at)) is not None and record.end <= len(plain):
-        at = record.end
-        if (message := _message(record)) is not None:
-            yield message
-
-
-def _time_ns(value: bytes) -> int:
-    seconds, rest = _TIME.unpack(value)
-    return int(seconds) * 1_000_000_000 + int(rest)
-
-
-class Ros1Recording(ChunkedRecording):
-    """One ``.bag`` file, whose messages are converted to CDR; see ``ChunkedRecording``."""
+    Raises:
+        RecordingError: no bag, or one without an index.
+    """
 
     def __init__(self, path: Location) -> None:
         super().__init__(path)
+        self._stored = stored_file(path)
+        self.size = self._stored.size
         self._types: dict[tuple[str, str], Ros1Type | str] = {}
-        """What converts messages, by their type and its text; else why nothing does."""
-
-    def _begin(self, file: BinaryIO) -> int:
-        magic = file.read(len(BAG_MAGIC))
-        if magic != BAG_MAGIC:
+        with refusing(path, RecordingError), self._stored.open() as file:
+            magic = file.read(len(MAGIC))
+        if magic != MAGIC:
             found = "is empty" if not magic else f"begins with {magic!r}"
-            raise RecordingError(f"{self.path}: {found}, not with {BAG_MAGIC!r}; is it a bag of ROS 1?")
-        return index_position(file, self.size)
+            raise RecordingError(f"{path}: {found}, not with {MAGIC!r}; is it a bag of ROS 1?")
+        with self._opened() as bag:
+            self._connections = {each.id: _known(each) for each in bag.connections}
+            self._counts = Counter({each.id: each.msgcount for each in bag.connections})
+            self._spans = [(c.start_time, c.end_time - 1) for c in bag.chunk_infos if c.connection_counts]
 
-    def _reader(self) -> RecordReader:
-        return BagReader()
+    @contextmanager
+    def _opened(self) -> Iterator[_Bag]:
+        with refusing(self.path, RecordingError, "cannot be read; `rosbag reindex` may mend it"):
+            bag = _Bag(self._stored)
+            bag.open()
+        try:
+            yield bag
+        finally:
+            bag.close()
 
-    def _read(
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Log times of every chunk."""
+        return self._spans
+
+    def topics(self) -> list[TopicInfo]:
+        """Every topic."""
+        return sorted({TopicInfo(topic, schema) for topic, schema, _ in self._connections.values()})
+
+    def keep(self) -> None:
+        """Keep a local copy of what is read from now on, if it is remote."""
+        self._stored.keep()
+
+    def messages(
         self,
-        arrival: int,
-        window: TimeWindow | None,
-        chunks: Sequence[IndexedChunk] | None,
+        arrival: int = 0,
+        window: TimeWindow | None = None,
         in_full: InFull | None = None,  # noqa: ARG002 - what is not in full cannot be converted
     ) -> Iterator[RawMessage]:
-        return map(self._converted, super()._read(arrival, window, chunks))
+        """All messages in order of time, or those of a window, numbered from ``arrival`` on."""
+        self.faults, self.position, self.next_arrival = [], 0, arrival
+        left = Counter(self._counts)
+        with self._opened() as bag:
+            for number, time_ns, data in self._read(bag, window):
+                left[number] -= 1
+                self.position = max(self.position, min(self.size, bag.current_chunk[0]))
+                yield self._converted(number, time_ns, data, arrival)
+                arrival = self.next_arrival = arrival + 1
+        self.outside = Counter()
+        for number, count in left.items() if window is not None and not self.faults else ():
+            self.outside[TopicInfo(*self._connections[number][:2])] += count
+        self.position = self.size
 
     def latched(self, topics: Collection[str], before_ns: int) -> Iterator[RawMessage]:
         """See ``Recording.latched``."""
-        return map(self._converted, super().latched(topics, before_ns))
+        wanted = {number for number, (topic, *_) in self._connections.items() if topic in topics}
+        with self._opened() as bag:
+            for number, time_ns, data in self._read(bag, TimeWindow(0, before_ns), wanted) if wanted else ():
+                yield self._converted(number, time_ns, data, 0)
 
-    def _converted(self, message: RawMessage) -> RawMessage:
+    def _read(
+        self, bag: _Bag, window: TimeWindow | None, wanted: Collection[int] = ()
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Connection, time and bytes of each message; where the bag is damaged they end, with a fault."""
+        limits = (None, None) if window is None else (window.begin_ns, window.end_ns)
+        found = bag.messages([each for each in bag.connections if each.id in wanted], *limits)
+        while True:
+            try:
+                connection, time_ns, data = next(found)
+            except StopIteration:
+                return
+            except Exception as error:  # noqa: BLE001 - what the library raises on foreign bytes
+                at = max(0, bag.current_chunk[0])
+                text = f"damaged: {reason_of(error)}; what follows is not read"
+                add_fault(self.faults, RecordingFault(at, self.size - at, text))
+                return
+            yield connection.id, time_ns, data
+
+    def _converted(self, number: int, time_ns: int, data: bytes, arrival: int) -> RawMessage:
         """The message in CDR; one that cannot be converted has a fault."""
-        key = message.schema, message.definition
-        kind = self._types.get(key)
+        topic, schema, text = self._connections[number]
+        kind = self._types.get((schema, text))
         if kind is None:
-            kind = self._types[key] = _ros1_type(*key)
+            kind = self._types[schema, text] = _ros1_type(schema, text)
+        definition, fault = "", ""
         if isinstance(kind, str):
-            return message._replace(definition="", fault=message.fault or kind)
-        try:
-            data, fault = kind.to_cdr(message.data), ""
-        except ValueError as error:
-            data, fault = b"", f"cannot be converted from ROS 1: {error}"
-        return message._replace(data=data, definition=kind.definition, fault=message.fault or fault)
+            fault = kind
+        else:
+            definition = kind.definition
+            try:
+                data = kind.to_cdr(data)
+            except ValueError as error:
+                data, fault = b"", f"cannot be converted from ROS 1: {error}"
+        return RawMessage(topic, schema, data, time_ns, time_ns, arrival, definition, fault)
+
+
+def _known(connection: Connection) -> tuple[str, str, str]:
+    """Topic, type and definition of a connection."""
+    return displayed(connection.topic), displayed(connection.msgtype), connection.msgdef.data
 
 
 def _ros1_type(schema: str, text: str) -> Ros1Type | str:
-    if not text:
-        return "cannot be converted from ROS 1: its definition is missing, or too long"
     try:
         return Ros1Type(short_name(schema), text)
-    except ValueError as error:
-        return f"cannot be converted from ROS 1: {displayed(str(error))}"
+    except Exception as error:  # noqa: BLE001 - what the library raises on foreign text
+        return f"cannot be converted from ROS 1: {displayed(reason_of(error))}"
