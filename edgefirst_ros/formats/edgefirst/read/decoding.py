@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 from PIL import Image
-from PIL.ExifTags import GPS, IFD, Base
+from PIL.ExifTags import IFD, Base
 
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 from edgefirst_ros.model.pictures import JPEG, check_header, open_picture
 from edgefirst_ros.model.radar import Axis
-from edgefirst_ros.model.transform import FARTHEST_M
 
 _KINDS = {"F": "f", "U": "u", "I": "i"}
 _DATA = re.compile(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", re.MULTILINE)
