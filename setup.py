@@ -271,7 +271,6 @@ setup(
         PACKAGE: [
             "py.typed",
             "config/options.json",
-            "fleet/assets/*",
             "report/page/assets/*",
             "simulation/rigs/*.yaml",
         ]

@@ -1,37 +1,19 @@
-"""A sound note of each kind that a fleet's conversion leaves in its output."""
+"""A sound note of each kind that the conversion of many drives leaves in its output."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from edgefirst_ros.fleet.keys import Key
-from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING
+from edgefirst_ros.fleet.notes import BEGUN, DONE, FAILED, Key
 
-KEY = Key("d" * 16, "a" * 16, "5" * 16)
-_ACCOUNT = {
-    **dict.fromkeys(("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written"), 3),
-    "type": "sensor_msgs/msg/PointCloud2",
-    "lost_upstream": 1,
-    "pairing_error_ms": {"p50": 0.1, "p95": 0.2, "max": 0.3},
-}
-SOUND: dict[str, dict[str, Any]] = {
+KEY = Key("d" * 12, "a" * 12, "5" * 12)
+SOUND: Mapping[str, Mapping[str, Any]] = {
     DONE: {
-        "drive": "a",
-        "key": str(KEY),
-        "recorded_s": 3600.0,
-        "seconds": 900.0,
-        "inputs": [{"uri": "s3://b/a.mcap", "size": 1000, "tag": "1"}],
-        "files": {"a.zip": 300, "a.arrow": 200},
-        "report": {
-            "dataset": "a-dataset",
-            "samples": 10,
-            "lost": {"refused": 1},
-            "faults": 0,
-            "warnings": ["something"],
-            "topics": {"lidar": _ACCOUNT},
-        },
+        "drive": "a", "dataset": "a-dataset", "grade": "good", "page": "edgefirst/a/capture_report.html",
+        "samples": 10, "bytes_read": 1000, "bytes_written": 500, "recorded_s": 3600.0, "seconds": 900.0,
+        "core_s": 1800.0, "lost": {"refused": 1}, "warnings": ["something"], "faults": 0, "note": "",
     },
-    FAILED: {"drive": "b", "key": str(KEY), "reason": "x", "inputs": [{"uri": "/b.mcap"}], "again": True},
-    RUNNING: {"drive": "d" * 16, "run": "r", "pid": 7, "unix_s": 1, "attempts": 2, "host": "h"},
-    PLAN: {"unix_s": 1, "drives": {"a": str(KEY)}},
-}
+    FAILED: {"drive": "a", "reason": "x"},
+    BEGUN: {"drive": "a", "host": "h", "pid": 7, "unix_s": 1},
+}  # fmt: skip

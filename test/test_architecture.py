@@ -48,8 +48,7 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
     "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
     "edgefirst.store format motion",
-    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store format "
-    "motion",
+    "edgefirst.check": "crashsafe edgefirst.finish edgefirst.read edgefirst.store format",
     "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store masks",
     "edgefirst.many": "edgefirst.read edgefirst.store",
     "edgefirst.catalogrows": "crashsafe edgefirst.finish edgefirst.read edgefirst.split edgefirst.store",

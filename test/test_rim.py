@@ -23,9 +23,6 @@ PARTS = {
     "the training reader of L5Kit": tuple(
         f"formats.l5kit.read.{name}" for name in ("agentmask", "raster", "samples", "sampling")
     ),
-    "the engine on one machine": ("fleet.engines.local", "fleet.engines.worker"),
-    "the engine Ray": ("fleet.engines.ray",),
-    "the engine Dask": ("fleet.engines.dask",),
 }
 WORDS = """
 import importlib, io, json, sys
@@ -126,10 +123,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
         "convert": ["convert", mcap, "-o", f"{folder / 'out'}", "--name", "d"],
         "check": ["check", f"{folder / 'out'}"],
         "picture": ["report", f"{folder / 'out'}", "--picture", f"{folder / 'x.png'}"],
-        **{
-            engine: ["convert", mcap, "-o", f"{folder / 'sets'}", "--jobs", "1", "--engine", engine]
-            for engine in ("local", "ray", "dask")
-        },
     }
     modules = [
         name
@@ -154,9 +147,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]
     [
         ("simulate", "simulation", "edgefirst_ros"),
         ("report", "report.page", "edgefirst_ros"),
-        ("local", "fleet.engines.local", "edgefirst_ros"),
-        ("ray", "fleet.engines.ray", "edgefirst_ros"),
-        ("dask", "fleet.engines.dask", "edgefirst_ros"),
     ],
 )
 def test_the_command_of_what_is_gone_says_what_brings_it(

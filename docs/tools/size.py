@@ -27,24 +27,24 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 18040,
+    "formats": 17490,
     "pipeline": 5990,
     "video": 2220,
     "sources": 3960,
     "report": 2700,
-    "cli": 2690,
+    "cli": 2440,
     "model": 2720,
     "nodes": 2500,
     "ego": 2650,
     "timing": 2190,
     "simulation": 2415,
     "live": 1790,
-    "fleet": 2570,
+    "fleet": 900,
     "offline": 1720,
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 305, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1207, "options": 74}
+MOST = {"modules": 292, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1166, "options": 74}
 
 
 def code_lines(path: Path) -> int:

@@ -89,7 +89,8 @@ def convert(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Write nothing; say what each topic would be used as, or what many drives take."
+            "--dry-run",
+            help="Write nothing; say what each topic would be used as, or which drives are converted.",
         ),
     ] = False,
     strict: Annotated[
@@ -117,43 +118,15 @@ def convert(
     ] = "",
     memory_gb: Annotated[
         float | None,
-        typer.Option("--memory", metavar="GB", min=0.1, help="Memory to allow for each job; default: 1.5."),
+        typer.Option(
+            "--memory", metavar="GB", min=0.1, help="Memory that Ray reserves for each job; default: 1.5."
+        ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="One dataset for each drive; skip those that are done.")
-    ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Also try drives again that failed in an earlier run.")
     ] = False,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first drive that fails.")
-    ] = False,
-    shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the drives."),
-    ] = None,
-    metrics: Annotated[
-        Path | None,
-        typer.Option("--metrics", metavar="FILE", help="Keep metrics for Prometheus in this file."),
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="FILE", help="Add a line of JSON to this file for each drive."),
-    ] = None,
-    patience_min: Annotated[
-        float | None,
-        typer.Option(
-            "--patience",
-            metavar="MINUTES",
-            min=0,
-            help="How long to try a drive again while the storage is at fault; default: 10.",
-        ),
-    ] = None,
-    single_run: Annotated[
-        bool,
-        typer.Option(
-            "--single-run", help="Accept a store without conditional writes: no other run writes there."
-        ),
     ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -165,10 +138,10 @@ def convert(
     sample even if it lacks a sensor; [bold]--complete[/] leaves out frames that lack one which was sending.
     The summary says how many samples are complete.
 
-    All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], [bold]--resume[/], or an
-    output URL, each drive becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be
-    converted does not stop the others, and the same command again does only what is missing or has changed;
-    [bold]--overwrite[/] converts all of them again. [bold]status[/] OUT shows the progress.
+    All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], or an output URL, each drive
+    becomes a dataset of its own, OUT/DRIVE/edgefirst/... Then a drive that cannot be converted does not stop
+    the others, and the same command again does only what is missing or has changed; [bold]--overwrite[/]
+    converts all of them again. [bold]info[/] OUT shows the progress.
 
     For a robot whose topics have other names, a configuration is made as by [bold]suggest[/] if none is
     given, for each dataset, and written beside it. [bold]--config none[/] refuses that.
@@ -183,8 +156,7 @@ def convert(
 
     [bold]--dry-run[/] reads the recordings and writes nothing. It says what each topic would be used as,
     which clock its times are taken from, what would be ignored and why, and how many samples there would be.
-    Of many drives it reads none, and says which would be converted and why, and what that takes, by what
-    complete ones took.
+    Of many drives it reads none, and says which would be converted and why.
 
     capture_report.json says what became of every message, and capture_report.html shows it as a page, which
     --no-report leaves out.
@@ -212,20 +184,7 @@ def convert(
       edgefirst-ros convert s3://bucket/drives/ -o s3://bucket/sets/ --engine ray --address auto
     """
     err = make_console(stderr=True)
-    many = FleetOptions(
-        jobs,
-        engine,
-        address,
-        memory_gb,
-        resume,
-        retry_failed,
-        fail_fast,
-        shard,
-        metrics,
-        log,
-        patience_min,
-        single_run,
-    )
+    many = FleetOptions(jobs, engine, address, memory_gb, retry_failed, fail_fast)
     is_fleet = many.wanted(output)
     folder = Path(output)
     with guarded(

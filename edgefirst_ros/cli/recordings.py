@@ -138,7 +138,7 @@ def _described(
         yield found
 
 
-_NOTES = ("_plan", "_plan.json", "_done", "_failed")
+_NOTES = ("_plan.json", "_done", "_failed")
 """What many drives that are converted leave in their output."""
 
 
@@ -150,7 +150,7 @@ def _is_output(given: str) -> bool:
     from edgefirst_ros.fleet.plan import fleet_status
     from edgefirst_ros.offline.drives import is_recording
 
-    return not is_recording(given) and any(fleet_status(open_output(given).notes).values())
+    return not is_recording(given) and any(fleet_status(open_output(given)).values())
 
 
 def _conversion(drive: RecordedDrive, config: Config, excerpt: Excerpt | None) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Many recordings to many datasets: on all cores or a cluster, to folders or object stores, resumable."""
+"""Conversion of many drives into one output: begin with ``run``."""

@@ -1,105 +1,107 @@
-"""Small JSON files beside the datasets that say what is done, failed, running and planned.
+"""Notes in the output that say which drives are done, which have failed, and which were begun.
 
-Whoever may write to the output may write notes: they are validated where they are read, all of them here.
+A note is a small JSON file, ``_done/NAME.KEY.json``. Its name alone says what a plan needs, so that planning
+50,000 drives takes a listing and reads no note. Whoever may write to the output may write notes: what is read
+of them is checked here, and a note that is damaged says nothing.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
-import os
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from edgefirst_ros.formats.crashsafe.names import refuse_links
-from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path
-from edgefirst_ros.model.untrusted import parse_json, read_regular
+from edgefirst_ros.fleet.output import Output
+from edgefirst_ros.model.untrusted import parse_json, safe_name
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: two coordinators at once go unnoticed there
-    fcntl = None  # type: ignore[assignment]
-
-DONE, FAILED, RUNNING, PLAN = "_done", "_failed", "_running", "_plan"
-"""Folders of the output: a note for each complete dataset, each failure, each claim, each planned run."""
+DONE, FAILED, BEGUN = "_done", "_failed", "_begun"
+"""Folders of the output: the datasets are complete; why they are not; a task has begun, or was killed."""
+PLAN = "_plan"
+"""All drives of the last run."""
 SUFFIX = ".json"
-MOST_NOTE_BYTES = 64 << 20
-"""A note on a million files has less."""
-MOST_TABLE_BYTES = 1 << 30
-"""Whole notes on a million drives have less, compressed."""
 _READERS = 16
-_NO_NOTE = frozenset({errno.EINVAL, errno.EFBIG, errno.EISDIR, errno.ELOOP})
-"""What is wrong with something that has a note's name and is no file, or a larger one than any note."""
+_DIGITS = 12
+_LONGEST_TEXT = 1 << 14
+_SHAPES: Mapping[str, Mapping[str, type]] = {
+    DONE: {
+        "drive": str, "dataset": str, "grade": str, "page": str, "samples": int, "bytes_read": int,
+        "bytes_written": int, "recorded_s": float, "seconds": float, "core_s": float, "lost": dict,
+        "warnings": list, "faults": int,
+    },
+    FAILED: {"drive": str, "reason": str},
+    PLAN: {},
+}  # fmt: skip
+"""What is read of the notes of each kind; they may say more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a note says, and its version, which changes whenever the note does.
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What a dataset is made from: hashes of its files' places and states, and of the settings."""
 
-    One that is damaged, or that has not the shape of its kind, says nothing: its values are empty.
-    """
+    drive: str
+    state: str
+    settings: str
 
-    values: Mapping[str, Any]
-    version: str
+    def __str__(self) -> str:
+        return f"{self.drive}-{self.state}-{self.settings}"
 
+    @classmethod
+    def parse(cls, text: str) -> Key | None:
+        """The key that ``str`` made this text of; None if it is none."""
+        parts = text.split("-")
+        return cls(*parts) if [len(part) for part in parts] == [_DIGITS] * 3 else None
 
-class Notes(Protocol):
-    """Notes by name, as ``_done/KEY``; safe to use from several threads, processes and machines.
-
-    All methods raise OSError if the storage does not answer.
-    """
-
-    def names(self, folder: str) -> list[str]:
-        """Names of all notes in a folder, without the folder, in alphabetical order."""
-
-    def states(self, folder: str) -> dict[str, str]:
-        """By name, what changes whenever a note does, as the folder's listing says without reading it."""
-
-    def read(self, name: str) -> Note | None:
-        """A note; None if there is none."""
-
-    def create(self, name: str, values: Mapping[str, Any]) -> str | None:
-        """Write a note that must not exist yet; its version, None if there is one already.
-
-        The storage holds it when this returns.
-        """
-
-    def replace(self, name: str, values: Mapping[str, Any], version: str) -> str | None:
-        """Replace a note if it still has this version; the new version, None if it was changed or removed."""
-
-    def put(self, name: str, values: Mapping[str, Any]) -> None:
-        """Write a note, in place of any that has the name."""
-
-    def remove(self, name: str) -> None:
-        """Remove a note if it exists."""
-
-    def load(self, file: str) -> bytes | None:
-        """A file beside the notes, such as a table of them; None if there is none, or none of such size."""
-
-    def store(self, file: str, data: bytes) -> None:
-        """Write a file beside the notes; it appears whole, in place of any that has the name."""
+    def changed_from(self, earlier: Key) -> str:
+        """What differs from an earlier key of the same drive, in a few words."""
+        found = ["its files"] if self.state != earlier.state else []
+        found += ["configuration or version"] if self.settings != earlier.settings else []
+        return " and ".join(found)
 
 
-def read_all(
-    notes: Notes, folder: str, names: Iterable[str] | None = None, damaged: list[str] | None = None
-) -> dict[str, Mapping[str, Any]]:
-    """What the notes of a folder say, by name.
+class Notes:
+    """The notes of an output; all methods raise OSError if its storage does not answer."""
 
-    Those that vanish meanwhile are left out, and those that are damaged, which ``damaged`` gets.
-    """
-    wanted = list(notes.names(folder) if names is None else names)
-    with ThreadPoolExecutor(_READERS) as pool:
-        found = pool.map(lambda name: notes.read(f"{folder}/{name}"), wanted)
-        by_name = {name: note.values for name, note in zip(wanted, found, strict=True) if note is not None}
-    if damaged is not None:
-        damaged += [f"{folder}/{name}{SUFFIX}" for name, values in by_name.items() if not values]
-    return {name: values for name, values in by_name.items() if values}
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def list_keys(self, kind: str) -> dict[str, list[Key]]:
+        """The keys of the notes of a kind, by name of the drive."""
+        found: dict[str, list[Key]] = {}
+        for file in self._output.list_files(kind):
+            name, _, text = file.removesuffix(SUFFIX).rpartition(".")
+            if file.endswith(SUFFIX) and name == safe_name(name) and (key := Key.parse(text)) is not None:
+                found.setdefault(name, []).append(key)
+        return found
+
+    def read_notes(self, kind: str) -> dict[str, Mapping[str, Any]]:
+        """What the notes of a kind say, by name of the drive; damaged ones are left out."""
+        named = [(name, key) for name, keys in self.list_keys(kind).items() for key in keys]
+        with ThreadPoolExecutor(_READERS) as pool:
+            texts = pool.map(lambda each: self._output.read_file(_path(kind, *each)), named)
+            values = [(name, _decoded(kind, text)) for (name, _), text in zip(named, texts, strict=True)]
+        return {name: note for name, note in values if note and note["drive"] == name}
+
+    def put_note(self, kind: str, name: str, key: Key, values: Mapping[str, Any]) -> None:
+        """Write a note; the storage holds it when this returns."""
+        self._output.put_file(_path(kind, name, key), encoded({**values, "drive": name}))
+
+    def remove_notes(self, kind: str, name: str, keys: Iterable[Key]) -> None:
+        """Remove notes, as far as they exist."""
+        self._output.remove_files([_path(kind, name, key) for key in keys])
+
+    def read_plan(self) -> Mapping[str, str]:
+        """The key of each drive of the last run, by its name."""
+        plan = _decoded(PLAN, self._output.read_file(PLAN + SUFFIX))
+        drives = plan.get("drives")
+        return {name: str(key) for name, key in drives.items()} if isinstance(drives, dict) else {}
+
+    def put_plan(self, drives: Mapping[str, Key]) -> None:
+        """Write the drives of a run."""
+        self._output.put_file(
+            PLAN + SUFFIX, encoded({"drives": {name: str(key) for name, key in drives.items()}})
+        )
 
 
 def encoded(values: Mapping[str, Any]) -> bytes:
@@ -107,242 +109,28 @@ def encoded(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=1, sort_keys=True) + "\n").encode()
 
 
-def decoded(name: str, data: bytes, version: str) -> Note:
-    """The note of this name whose bytes these are."""
+def _path(kind: str, name: str, key: Key) -> str:
+    return f"{kind}/{name}.{key}{SUFFIX}"
+
+
+def _decoded(kind: str, data: bytes | None) -> Mapping[str, Any]:
+    """What a note says; nothing if it is not there, damaged, or has not the shape of its kind."""
     try:
-        values = parse_json(data)
+        values = parse_json(data or b"")
     except ValueError:
-        return Note({}, version)
-    return Note(values if _fits(values, _SHAPES[name.partition("/")[0]]) else {}, version)
+        return {}
+    is_sound = isinstance(values, dict) and all(
+        _fits(values.get(name), shape) for name, shape in _SHAPES[kind].items()
+    )
+    return values if is_sound else {}
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**63
-
-
-def _is_real(value: object) -> bool:
-    """Whether it is a number with which one can calculate: shares and sums of it are finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return value == 0 or 1e-9 <= abs(value) <= 1e15
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_TEXT
-
-
-def _is_place(value: object) -> bool:
-    """Whether it is a latitude and a longitude in degrees."""
-    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_real, value)):
-        return False
-    return bool(abs(value[0]) <= 90 and abs(value[1]) <= 360)
-
-
-_LONGEST_TEXT = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Maybe:
-    """A value that need not be there."""
-
-    shape: Any
-
-
-_EACH = "*"
-"""The only key of a mapping's shape that is that of all its values, by whatever names."""
-COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
-_PAIRING = dict.fromkeys(("p50", "p95", "max"), _is_real)
-_ACCOUNT = {
-    "type": _is_text,
-    **dict.fromkeys(COUNTS, _is_count),
-    "pairing_error_ms": lambda value: value is None or _fits(value, _PAIRING),
-}
-_HEAD = {"drive": _is_text, "key": _is_text}
-_SHAPES: Mapping[str, Mapping[str, Any]] = {
-    DONE: {
-        **_HEAD,
-        "inputs": [{"uri": _is_text, "size": _is_count}],
-        "files": {_EACH: _is_count},
-        "recorded_s": _is_real,
-        "seconds": _is_real,
-        "core_s": _Maybe(_is_real),
-        "report": {
-            "dataset": _is_text,
-            "samples": _is_count,
-            "lost": {_EACH: _is_count},
-            "faults": _is_count,
-            "warnings": [_is_text],
-            "topics": {_EACH: _ACCOUNT},
-            "grade": _Maybe(_is_text),
-            "device": _Maybe(_is_text),
-            "start_ns": _Maybe(_is_count),
-            "track": _Maybe([_is_place]),
-        },
-    },
-    FAILED: {
-        **_HEAD,
-        "reason": _is_text,
-        "inputs": [{"uri": _is_text}],
-        "again": _Maybe(lambda value: isinstance(value, bool)),
-        "run": _Maybe(_is_text),
-        "unix_s": _Maybe(_is_count),
-    },
-    RUNNING: {
-        **{name: _Maybe(_is_text) for name in ("run", "key", "drive", "host", "machine", "started")},
-        **{name: _Maybe(_is_count) for name in ("attempts", "beat", "unix_s", "pid")},
-        "released": _Maybe(lambda value: isinstance(value, bool)),
-    },
-    PLAN: {"unix_s": _is_count, "drives": {_EACH: _is_text}},
-}
-"""What is read of the notes of each folder; they may say more."""
-
-
-def _fits(value: Any, shape: Any) -> bool:  # noqa: ANN401 - JSON
-    if callable(shape):
-        return bool(shape(value))
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_fits(each, shape[0]) for each in value)
-    if not isinstance(value, dict):
-        return False
-    if _EACH in shape:
-        return all(_is_text(name) and _fits(each, shape[_EACH]) for name, each in value.items())
-    return _has_parts(value, shape)
-
-
-def _has_parts(value: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:
-    for name, part in shape.items():  # most of the time that a report of many drives takes
-        is_optional = isinstance(part, _Maybe)
-        if name not in value:
-            if not is_optional:
-                return False
-        elif not _fits(value[name], part.shape if is_optional else part):
-            return False
-    return True
-
-
-class LocalNotes:
-    """Notes in a folder of a file system; a note appears whole, and survives a power cut."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def names(self, folder: str) -> list[str]:
-        """Names of all notes in a folder."""
-        return sorted(self.states(folder))
-
-    def states(self, folder: str) -> dict[str, str]:
-        """By name, when and where a note's file was written."""
-        refuse_links(self._root, self._root / folder)
-        found = {}
-        try:
-            with os.scandir(self._root / folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
-                        with suppress(FileNotFoundError):
-                            s = entry.stat(follow_symlinks=False)
-                            name = entry.name.removesuffix(SUFFIX)
-                            found[name] = f"{s.st_mtime_ns}-{s.st_size}-{s.st_ino}"
-        except FileNotFoundError:
-            return {}
-        return found
-
-    def read(self, name: str) -> Note | None:
-        """A note; its version is a hash of its bytes."""
-        path = self._path(name)
-        try:
-            data = read_regular(path, MOST_NOTE_BYTES, follow=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno not in _NO_NOTE:
-                raise
-            data = b""
-        return decoded(name, data, _digest(data))
-
-    def create(self, name: str, values: Mapping[str, Any]) -> str | None:
-        """Write a note that must not exist yet."""
-        path, data = self._path(name), encoded(values)
-        new = self._written(path, data)
-        try:
-            # Fails if the name is taken, unlike a rename, and shows nothing half-written, unlike O_EXCL.
-            os.link(new, path)
-        except FileExistsError:
-            return None
-        finally:
-            new.unlink(missing_ok=True)
-        sync_path(path.parent)
-        return _digest(data)
-
-    def replace(self, name: str, values: Mapping[str, Any], version: str) -> str | None:
-        """Replace a note if it still has this version."""
-        path, data = self._path(name), encoded(values)
-        with locked(path.parent):
-            found = self.read(name)
-            if found is None or found.version != version:
-                return None
-            self._written(path, data).replace(path)
-        return _digest(data)
-
-    def put(self, name: str, values: Mapping[str, Any]) -> None:
-        """Write a note."""
-        path = self._path(name)
-        self._written(path, encoded(values)).replace(path)
-        sync_path(path.parent)
-
-    def remove(self, name: str) -> None:
-        """Remove a note if it exists."""
-        path = self._path(name)
-        with suppress(FileNotFoundError), locked(path.parent):
-            path.unlink()
-            sync_path(path.parent)
-
-    def load(self, file: str) -> bytes | None:
-        """A file beside the notes."""
-        path = self._root / file
-        refuse_links(self._root, path.parent)
-        try:
-            return read_regular(path, MOST_TABLE_BYTES, follow=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno not in _NO_NOTE:
-                raise
-            return None
-
-    def store(self, file: str, data: bytes) -> None:
-        """Write a file beside the notes."""
-        path = self._root / file
-        refuse_links(self._root, path.parent)
-        self._written(path, data).replace(path)
-
-    def _path(self, name: str) -> Path:
-        path = self._root / f"{name}{SUFFIX}"
-        refuse_links(self._root, path.parent)
-        return path
-
-    def _written(self, path: Path, data: bytes) -> Path:
-        """A file beside ``path`` that holds the data."""
-        make_folder(path.parent)
-        new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        with new.open("xb") as file:
-            file.write(data)
-            file.flush()
-            sync_file(file.fileno())
-        return new
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Others wait meanwhile; where the file system has no locks, nobody does."""
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        if fcntl is not None:
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _fits(value: object, shape: type) -> bool:
+    """Whether a value is of a type: numbers are counts or lengths, and lists and mappings are of such."""
+    if shape in {int, float}:
+        return isinstance(value, int | shape) and not isinstance(value, bool) and 0 <= value < 2**60
+    if isinstance(value, str):
+        return shape is str and len(value) <= _LONGEST_TEXT
+    if isinstance(value, dict):
+        return shape is dict and all(_fits(each, int) for each in value.values())
+    return isinstance(value, list) and shape is list and all(_fits(each, str) for each in value)

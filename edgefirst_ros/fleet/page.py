@@ -1,151 +1,113 @@
-"""The fleet's report as one page that loads nothing: drives to sort and search, a map, a timeline, trends."""
+"""What all datasets of an output hold, as JSON and as a page: one table of the drives."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from itertools import pairwise
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
+from urllib.parse import quote
 
-from edgefirst_ros.model.untrusted import visible
+from edgefirst_ros.fleet.notes import DONE, FAILED, Notes
+from edgefirst_ros.fleet.output import Output
+from edgefirst_ros.model.errors import DatasetNotFound, EdgeFirstError
+from edgefirst_ros.offline.cataloguing import catalog
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
-GRADES = ("good", "fair", "poor", "empty", "unknown")
-MOST_TEXT = 200
-"""Characters of the warnings of one drive that can be searched."""
-MOST_TRACK_BYTES = 2_000_000
-"""Of the tracks of all drives: a page of 5 MB is slow to open."""
-_BYTES_A_PLACE = 8
+NAME, CATALOG = "fleet_report", "catalog.parquet"
+_SUMS = ("recorded_s", "seconds", "core_s", "samples", "bytes_read", "bytes_written")
+_KEPT = ("drive", "dataset", "grade", "page", "lost", "faults", "warnings", *_SUMS)
+_STYLE = """
+:root { color-scheme: light dark; } body { margin: 1.25rem; font: 15px/1.5 system-ui, sans-serif; }
+section { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #8884; text-align: right; }
+th:first-child, td:first-child, .text { text-align: left; } .text { overflow-wrap: anywhere; min-width: 9em; }
+"""
 
 
-@cache
-def _asset(name: str) -> str:
-    return (files("edgefirst_ros.fleet") / "assets" / name).read_text(encoding="utf-8")
+def put_report(output: Output, warn: Callable[[str], None]) -> tuple[dict[str, Any], list[str]]:
+    """Write what all datasets of an output hold, and bring their catalogue up to date.
+
+    Args:
+        output: where all is.
+        warn: is called with what the catalogue lacks; no drive is less done for it.
+
+    Returns:
+        The report as plain values, and where the files are.
+
+    Raises:
+        OSError: the storage does not answer.
+    """
+    notes = Notes(output)
+    report = fleet_report(notes.read_notes(DONE).values(), notes.read_notes(FAILED).values())
+    output.put_file(f"{NAME}.json", (json.dumps(report, indent=1) + "\n").encode())
+    output.put_file(f"{NAME}.html", page_of(report).encode())
+    files, faults = [f"{NAME}.json", f"{NAME}.html", CATALOG], list[str]()
+    try:
+        faults = catalog(output.shown, f"{output.shown}/{CATALOG}").faults
+    except (EdgeFirstError, OSError) as error:
+        files.remove(CATALOG)
+        # Of other formats than EdgeFirst there is none.
+        faults = [] if isinstance(error, DatasetNotFound) else [str(error)]
+    for fault in faults:
+        warn(f"not in {CATALOG}: {fault}")
+    return report, [f"{output.shown}/{file}" for file in files]
 
 
-def page(report: Mapping[str, Any]) -> str:
-    """The page of a report as ``fleet_report`` returns it."""
+def fleet_report(done: Iterable[Mapping[str, Any]], failed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The report of drives by their notes, as plain values."""
+    drives = sorted(({name: note[name] for name in _KEPT} for note in done), key=itemgetter("drive"))
+    broken = sorted(({n: note[n] for n in ("drive", "reason")} for note in failed), key=itemgetter("drive"))
+    lost = Counter[str]()
+    for drive in drives:
+        lost.update({what: count for what, count in drive["lost"].items() if isinstance(count, int)})
+    totals = {"drives": len(drives), "failed": len(broken)}
+    totals |= {name: round(sum(drive[name] for drive in drives), 3) for name in _SUMS}
+    return {"totals": {**totals, "lost": dict(sorted(lost.items()))}, "drives": drives, "failed": broken}
+
+
+def lost_text(drive: Mapping[str, Any]) -> str:
+    """What a drive lost, in words; empty if nothing."""
+    return ", ".join(f"{count:,} {what}" for what, count in drive["lost"].items())
+
+
+def page_of(report: Mapping[str, Any]) -> str:
+    """The report as a page that runs nothing and loads nothing."""
     totals = report["totals"]
-    lost = "; ".join(f"{count:,} {what}" for what, count in totals["lost"].items()) or "nothing"
-    figures = {
-        "drives": f"{totals['drives']:,}",
-        "failed": f"{totals['failed']:,}",
-        "hours of driving": f"{totals['hours']:,.2f}",
-        "samples": f"{totals['samples']:,}",
-        "read": _size(totals["bytes_read"]),
-        "written": _size(totals["bytes_written"]),
-        "core hours of conversion": f"{totals['core_hours']:,.2f}",
-        "lost": lost,
-    }
-    shown = (tag("div", tag("dt", name), tag("dd", value)) for name, value in figures.items())
-    parts = [tag("h1", "Fleet report"), tag("dl", *shown)]
+    hours, core_hours = totals["recorded_s"] / 3600, totals["core_s"] / 3600
+    counts = f"{totals['drives']:,} drives, {totals['failed']:,} failed; {totals['samples']:,} samples"
+    lost = lost_text(totals) or "nothing"
+    sums = f"{counts}; {hours:,.2f} hours, converted in {core_hours:,.2f} core hours; lost: {lost}"
+    parts = [tag("h1", "Drives"), tag("p", sums)]
     if report["failed"]:
-        rows = [(each["drive"], each["reason"]) for each in report["failed"]]
-        parts.append(section("failed", "Failed", _table(("drive", "reason"), rows, text={1})))
-    more = tag("button", "", id="more-trends", class_="more", type="button", hidden=True)
-    changing = [tag("div", "", id="sensors-by-day"), more, tag("p", "", id="from-to", class_="note")]
-    parts += [
-        section("trends", "What begins to fail", *changing),
-        section("map", "Where", tag("canvas", "", id="places"), tag("output", ""), _HINT),
-        section("timeline", "When", tag("canvas", "", id="times"), tag("output", ""), _HINT),
-        section(
-            "drives",
-            "Drives",
-            tag(
-                "div",
-                tag("input", id="words", type="search", placeholder="search names, devices, dates, warnings"),
-                tag("span", "", id="grades"),
-                tag("span", "", id="count", class_="note"),
-                class_="tools",
-            ),
-            tag("div", "", id="rows"),
-            tag("button", "", id="more", class_="more", type="button", hidden=True),
-        ),
-    ]
-    sensors = report["sensors"]
-    if sensors:
-        columns = [*next(iter(sensors.values()))]
-        rows = [(topic, *(counts[name] for name in columns)) for topic, counts in sensors.items()]
-        parts.append(section("sensors", "Messages by sensor", _table(("topic", *columns), rows)))
-    if report["worst_pairing"]:
-        columns = ["drive", "topic", "p50", "p95", "max"]
-        rows = [tuple(each[name] for name in columns) for each in report["worst_pairing"]]
-        parts.append(section("pairing", "Worst pairing errors, ms", _table(columns, rows, text={1})))
-    return whole(
-        "Fleet report",
-        joined(*parts),
-        styles=[_asset("fleet.css")],
-        scripts=[_asset("fleet.js")],
-        data=_data(report),
+        rows: list[Sequence[Child]] = [(each["drive"], each["reason"]) for each in report["failed"]]
+        parts.append(section("failed", "Failed", _table(("drive", "reason"), rows)))
+    columns = ("drive", "grade", "s", "× real time", "samples", "MB read", "MB written", "lost", "warnings")
+    parts.append(section("drives", "Done", _table(columns, map(_row, report["drives"]))))
+    return whole("Drives", joined(*parts), styles=[_STYLE])
+
+
+def _row(drive: Mapping[str, Any]) -> Sequence[Child]:
+    # A path from here, whatever a note says: not a scheme, and not out of the drive's folder.
+    parts = [part for part in str(drive["page"]).split("/") if part not in {"", ".", ".."}]
+    link = "./" + quote("/".join([str(drive["drive"]), *parts]), errors="replace")
+    speed = f"{drive['recorded_s'] / drive['seconds']:.1f}" if drive["seconds"] else ""
+    sizes = (f"{drive[name] / 1e6:,.1f}" for name in ("bytes_read", "bytes_written"))
+    return (
+        tag("a", drive["drive"], href=link) if parts else drive["drive"],
+        drive["grade"], f"{drive['recorded_s']:,.0f}", speed, f"{drive['samples']:,}", *sizes,
+        lost_text(drive), "; ".join(drive["warnings"]),
+    )  # fmt: skip
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[Child]]) -> Html:
+    texts = {"reason", "lost", "warnings"}
+    body = (
+        tag(
+            "tr",
+            *(tag("td", v, class_="text" if n in texts else None) for n, v in zip(names, row, strict=True)),
+        )
+        for row in rows
     )
-
-
-_HINT = tag(
-    "p", "Ctrl and wheel: zoom; drag: move; double click: all; click: this drive below.", class_="note"
-)
-
-
-def _data(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script shows: a list of values for each drive, in its order of columns."""
-    drives = report["drives"]
-    places = max(2, MOST_TRACK_BYTES // (_BYTES_A_PLACE * max(1, len(drives))))
-    warnings = {
-        number: "; ".join(each["warnings"])[:MOST_TEXT]
-        for number, each in enumerate(drives)
-        if each["warnings"]
-    }
-    return {
-        "drives": [_columns(each) for each in drives],
-        "tracks": [_steps(each["track"], places) for each in drives],
-        "warnings": warnings,
-        "trends": [
-            {**row, "device": visible(row["device"]), "sensor": visible(row["sensor"])}
-            for row in report["trends"]
-        ],
-    }
-
-
-def _columns(drive: Mapping[str, Any]) -> list[Any]:
-    return [
-        visible(drive["drive"]),
-        drive["page"],
-        drive["grade"] if drive["grade"] in GRADES else "unknown",
-        visible(drive["device"]),
-        drive["start_ns"] // 10**9,
-        round(drive["recorded_s"]),
-        drive["samples"],
-        drive["speed"],
-        drive["bytes_read"],
-        drive["bytes_written"],
-        sum(drive["lost"].values()),
-        drive["worst_pairing_ms"],
-        len(drive["warnings"]),
-        visible("; ".join(f"{count:,} {what}" for what, count in drive["lost"].items())),
-    ]
-
-
-def _steps(track: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Differences of positions in 1e-4 degrees, latitude and longitude in turn: few digits each."""
-    chosen = track[:: max(1, -(-len(track) // most))]
-    rounded = [(0, 0), *((round(1e4 * latitude), round(1e4 * longitude)) for latitude, longitude in chosen)]
-    return [step for (a, b), (c, d) in pairwise(rounded) for step in (c - a, d - b)]
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], text: Collection[int] = ()) -> Html:
-    def cells(kind: str, values: Sequence[Child]) -> Html:
-        several = enumerate(values)
-        made = (tag(kind, value, class_="text" if number in text else None) for number, value in several)
-        return tag("tr", *made)
-
-    head = tag("thead", cells("th", [name.replace("_", " ") for name in names]))
-    body = tag("tbody", *(cells("td", [_shown(value) for value in row]) for row in rows))
-    return tag("div", tag("table", head, body))
-
-
-def _shown(value: Any) -> Child:  # noqa: ANN401 - of the report
-    return f"{value:,}" if isinstance(value, int | float) else value
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:,.2f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+    return tag("table", tag("thead", tag("tr", *(tag("th", name) for name in names))), tag("tbody", *body))

@@ -1,283 +1,211 @@
-"""What a run has to do, and how far it is: drives that are done, running, failed, left or changed since."""
+"""What a run has to do: drives × the settings of their conversion, less those that notes say are done."""
 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from edgefirst_ros.fleet.claims import LEASE_S, describe, is_dead
-from edgefirst_ros.fleet.keys import FleetDrive, Key, Settings, Shard, key_of, settings_hash, unique_names
-from edgefirst_ros.fleet.notes import FAILED, PLAN, RUNNING, Notes, read_all
-from edgefirst_ros.fleet.table import Done, read_done
-from edgefirst_ros.model.untrusted import safe_name
+from edgefirst_ros.config.model import Config, chosen_config
+from edgefirst_ros.fleet.notes import BEGUN, DONE, FAILED, Key, Notes
+from edgefirst_ros.fleet.output import Output
+from edgefirst_ros.model.untrusted import readable, safe_name
+from edgefirst_ros.offline.drives import NUMBERED
+from edgefirst_ros.offline.inputs import DriveFiles, find_drive_files
+from edgefirst_ros.offline.naming import top_of
+from edgefirst_ros.sources.location import Location, Url, location_of
+from edgefirst_ros.sources.recording import Excerpt, device_host
 
-ANY = "?"
-"""A run of an earlier version, whose failures do not name it."""
-_MOST_INPUTS = 1000
+_UNUSED_FOR_OUTPUT = {"workers", "queue_mb", "min_free_mb", "sync_s", "record", "decoder"}
+"""Settings on which the bytes of a dataset do not depend."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A drive that is to be converted.
+class Settings:
+    """How drives are converted, as plain values that can be sent to other machines.
 
     Attributes:
-        drive: its files, and the name of its output.
-        key: what its datasets are to be made from.
-        earlier: keys with which it was done or failed before.
-        failed: the run that has failed at this key before, empty if none has; another one's later failure
-            is respected.
+        values: of the configuration file; None without one, then a recorded session's own settings are used.
+        chosen: single settings that win over ``values``; None means not given.
+        version: of this package, which all workers must have.
+        excerpt: the part of every drive that is converted; None for all.
+        page: make the page of every report; not part of the key.
     """
 
-    drive: FleetDrive
+    values: Mapping[str, Any] | None
+    chosen: Mapping[str, Any]
+    version: str
+    excerpt: Excerpt | None = None
+    page: bool = True
+
+    def config(self, recorded: Mapping[str, Any] | None = None) -> Config:
+        """The configuration; ``recorded`` are the settings of a live session.
+
+        Raises:
+            ConfigError: with one sentence for every fault.
+        """
+        values = recorded or {} if self.values is None else self.values
+        return chosen_config(values, self.chosen)
+
+    @property
+    def hash(self) -> str:
+        """Of everything that decides what is written for given files."""
+        config = self.config().model_dump(mode="json", exclude=_UNUSED_FOR_OUTPUT)
+        part = None if self.excerpt is None else asdict(self.excerpt)
+        return _hash([self.values is None, self.version, part, config])
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """A drive of a plan.
+
+    Attributes:
+        name: of the folder with its datasets.
+        key: what they are made from.
+        places: its files, as paths or URLs.
+        size: bytes of all files.
+        earlier: keys of other notes on it, which a conversion replaces.
+    """
+
+    name: str
     key: Key
-    earlier: tuple[str, ...] = ()
-    failed: str = ""
+    places: tuple[str, ...]
+    size: int
+    earlier: tuple[Key, ...] = ()
 
     @property
     def change(self) -> str:
         """Why it is converted again, in a few words; empty if it never was."""
-        found = [key for text in self.earlier if (key := Key.parse(text)) is not None]
-        return self.key.changed(found[-1]) if found else ""
+        return self.key.changed_from(self.earlier[-1]) if self.earlier else ""
 
 
 @dataclass(slots=True)
 class Plan:
-    """The drives of a run by what has to be done; ``done`` and ``failed`` hold what is noted of them.
+    """The drives of a run by what has to be done, and notes on what was left out.
 
-    ``known`` is what is noted of all complete drives of the output, by key.
+    ``refused`` are those whose folder holds something that no note knows.
     """
 
-    work: list[Work] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
-    failed: list[tuple[FleetDrive, Mapping[str, Any]]] = field(default_factory=list)
-    known: Mapping[str, Done] = field(default_factory=dict)
+    work: list[Drive] = field(default_factory=list)
+    done: list[Drive] = field(default_factory=list)
+    failed: list[Drive] = field(default_factory=list)
+    refused: list[Drive] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
-    def drives(self) -> int:
-        """How many there are."""
-        return len(self.work) + len(self.done) + len(self.failed)
+    def drives(self) -> list[Drive]:
+        """All of them."""
+        return [*self.work, *self.done, *self.failed, *self.refused]
 
 
 def make_plan(
-    drives: Sequence[FleetDrive],
+    inputs: Sequence[str | Location],
     settings: Settings,
-    notes: Notes,
+    output: Output,
     *,
     retry_failed: bool = False,
     redo: bool = False,
-    shard: Shard | None = None,
 ) -> Plan:
-    """Compare drives with the notes of an output.
+    """Compare the drives in files, folders and URLs with the notes of an output.
+
+    A drive is named by its place below the input, as ``monday-bag``; of several files by what their names
+    have in common. It keeps a name that notes give it; if two have one, their hash is added.
 
     Args:
-        drives: all of the run.
+        inputs: paths, URLs and patterns.
         settings: how they are to be converted.
-        notes: of the output.
+        output: where to.
         retry_failed: drives that failed before are tried again.
-        redo: all are converted, done or not.
-        shard: only the drives of this part.
+        redo: all are converted, whatever is there.
 
     Raises:
-        ConfigError: the settings are invalid.
-        OSError: the storage does not answer.
+        RecordingNotFound: an input does not exist, or holds no recordings.
+        RecordingError: a store cannot be listed.
+        ConfigError: a URL that cannot be read, or settings that are invalid.
+        OSError: the storage of the output does not answer.
     """
-    done, failed = read_done(notes), read_all(notes, FAILED)
-    hashed = settings_hash(settings)
-    plan, left = Plan(known=done), list[tuple[FleetDrive, Key]]()
-    for drive in drives:
-        key = key_of(drive, hashed)
-        found = None if redo else done.get(str(key))
-        if shard is not None and not shard.has(key):
-            continue
-        if found is not None:
-            plan.done.append(found)
+    places = [place if isinstance(place, Url) else place.absolute() for place in map(location_of, inputs)]
+    found, hashed, notes = find_drive_files(places), settings.hash, Notes(output)
+    done, failed, begun = (notes.list_keys(kind) for kind in (DONE, FAILED, BEGUN))
+    known: dict[str, list[Key]] = {}
+    for each in (failed, begun, done):
+        for name, keys in each.items():
+            known.setdefault(name, []).extend(keys)
+    there = output.list_drives()
+    plan = Plan(notes=[found.note] if found.note else [])
+    for name, key, files in _named(found.drives, hashed, places, known):
+        earlier = tuple(dict.fromkeys(each for each in known.get(name, ()) if each != key))
+        drive = Drive(name, key, tuple(str(part.path) for part in files.parts), files.size, earlier)
+        if key in done.get(name, ()) and not redo:
+            plan.done.append(drive)
+        elif key in failed.get(name, ()) and not (redo or retry_failed):
+            plan.failed.append(drive)
+        elif name in there and name not in known and not redo:
+            plan.refused.append(drive)
         else:
-            left.append((drive, key))
-    before = _Before({key.drive for _, key in left}, done, failed, notes)
-    for (drive, key), name in zip(left, unique_names(left, drives, before.names, before.taken), strict=True):
-        named, note = replace(drive, name=name), failed.get(str(key))
-        if note is not None and not (retry_failed or redo or note.get("again")):
-            plan.failed.append((named, note))
-        else:
-            by = "" if note is None else str(note.get("run", ANY))
-            plan.work.append(Work(named, key, tuple(before.keys.get(key.drive, ())), by))
+            plan.work.append(drive)
     return plan
 
 
-class _Before:
-    """What notes say of earlier conversions.
-
-    Attributes:
-        keys: of each drive that is left, by ``Key.drive``.
-        names: that these drives have.
-        taken: names that any drive has.
-    """
-
-    def __init__(
-        self, left: Collection[str], done: Mapping[str, Done], failed: Mapping[str, Any], notes: Notes
-    ) -> None:
-        self.keys: dict[str, list[str]] = {}
-        self.names: dict[str, str] = {}
-        self.taken: set[str] = set()
-        if not left:
-            return
-        known = chain(
-            ((text, str(note["drive"])) for text, note in failed.items()),
-            ((text, each.drive) for text, each in done.items()),
-        )
-        for text, name in known:
-            if Key.parse(text) is None:
-                continue
-            self.taken.add(name)
-            if (drive := text.partition("-")[0]) in left:
-                self.keys.setdefault(drive, []).append(text)
-                if name == safe_name(name):
-                    self.names[drive] = name
-        for name, values in read_all(notes, RUNNING).items():
-            if name == safe_name(name) and name not in self.taken:
-                self.taken.add(name)
-                self.names.setdefault(str(values.get("drive")), name)
+def _named(
+    drives: Sequence[DriveFiles], settings: str, places: Sequence[Location], known: Mapping[str, list[Key]]
+) -> list[tuple[str, Key, DriveFiles]]:
+    """The drives with their keys, and with names that no other one has, in this run or in notes."""
+    tops = list(dict.fromkeys(map(top_of, places)))
+    wished = [safe_name(readable(_place(drive, tops)), "drive") for drive in drives]
+    count = Counter(wished)
+    own = {key.drive: name for name, keys in known.items() for key in keys}
+    named = []
+    for wish, drive in zip(wished, drives, strict=True):
+        uris, states = zip(*((str(p.path), (p.size, p.version)) for p in drive.parts), strict=True)
+        key = Key(_hash(uris), _hash(states), settings)
+        name = wish if count[wish] == 1 and wish not in known else f"{wish}-{key.drive[:8]}"
+        named.append((own.get(key.drive, name), key, drive))
+    return named
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a plan's work takes by what complete drives took; hours are None where none is known.
-
-    Attributes:
-        bytes: of all drives to be converted.
-        hours: of driving in them.
-        known_hours: of these, what earlier notes on the same files say.
-        core_hours: of processors.
-        drives: how many complete ones say so.
-    """
-
-    bytes: int
-    hours: float | None
-    known_hours: float
-    core_hours: float | None
-    drives: int
+def _place(drive: DriveFiles, tops: Sequence[Location]) -> str:
+    """The place of a drive below one of the inputs, without endings."""
+    first = drive.parts[0].path
+    name = first.stem
+    if len(drive.parts) > 1 and device_host(name) is None and (numbered := NUMBERED.fullmatch(name)):
+        name = numbered["drive"]
+    folders = max((_below(first.parent, top) for top in tops), key=len)
+    return "/".join(folders if folders and folders[-1] == name else [*folders, name])
 
 
-def estimate(plan: Plan) -> Estimate:
-    """What a plan's work takes if its bytes are like those of what is done, with its settings if any is."""
-    work = {work.key.settings for work in plan.work}
-    same = [done for text, done in plan.known.items() if text.rpartition("-")[2] in work]
-    measured = same or list(plan.known.values())
-    size, recorded_s, core_s = (
-        sum(getattr(each, name) for each in measured) for name in ("bytes", "recorded_s", "core_s")
-    )
-    known_s = unknown = 0.0
-    total = 0
-    for each in plan.work:
-        total += each.drive.size
-        of_files = f"{each.key.drive}-{each.key.state}-"
-        before = [
-            plan.known[text] for text in each.earlier if text.startswith(of_files) and text in plan.known
-        ]
-        known_s += before[-1].recorded_s if before else 0.0
-        unknown += 0 if before else each.drive.size
-    is_measured = size > 0
-    hours = (known_s + unknown * recorded_s / size) / 3600 if is_measured else None
-    core_hours = total * core_s / size / 3600 if is_measured else None
-    return Estimate(total, hours, known_s / 3600, core_hours, len(measured))
+def _below(folder: Location, top: Location) -> list[str]:
+    """The names of the folders from ``top`` down to this one; none if it is elsewhere."""
+    if isinstance(folder, Path):
+        is_below = isinstance(top, Path) and folder.is_relative_to(top)
+        return list(folder.relative_to(top).parts) if is_below else []  # type: ignore[arg-type]
+    head = f"{top}/"
+    return str(folder)[len(head) :].split("/") if str(folder).startswith(head) else []
 
 
-def put_plan(plan: Plan, inputs: Sequence[str], notes: Notes, shard: Shard | None = None) -> None:
-    """Put a note on all drives of a run, from which ``info`` knows what is left.
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
-    A later run of the same inputs, and the same part of them, replaces it.
+
+def fleet_status(output: Output) -> dict[str, Any]:
+    """How far an output is, by its notes: which drives are done, begun, failed (and why) or left.
+
+    A drive that was begun is being converted, or its process was killed.
 
     Raises:
         OSError: the storage does not answer.
     """
-    whole = [*inputs, *([] if shard is None else [f"--shard {shard}"])]
-    name = hashlib.sha256("\n".join(whole).encode(errors="surrogateescape")).hexdigest()[:16]
-    drives = {work.drive.name: str(work.key) for work in plan.work}
-    drives |= {done.drive: done.key for done in plan.done}
-    drives |= {drive.name: str(values["key"]) for drive, values in plan.failed}
-    shown = list(inputs[:_MOST_INPUTS])  # a list may name each of many thousands, which the drives say again
-    notes.put(f"{PLAN}/{name}", {"unix_s": round(time.time()), "inputs": shown, "drives": drives})
-
-
-def fleet_status(notes: Notes) -> dict[str, Any]:
-    """What the notes say, as plain values.
-
-    Returns:
-        ``done``: names of complete drives; ``running``: drive, by whom, seconds since the last heartbeat by
-        this machine's clock, and whether it is abandoned; ``failed``: drive and reason; ``left``: names of
-        planned drives that nobody has begun, or that have to be done again; ``damaged``: names of notes that
-        cannot be understood.
-
-    Raises:
-        OSError: the storage does not answer.
-    """
-    damaged: list[str] = []
-    done = read_done(notes, damaged)
-    failed, plans, claims = (read_all(notes, folder, damaged=damaged) for folder in (FAILED, PLAN, RUNNING))
-    planned = _planned(plans.values())
-    running = [
-        _running(name, claim)
-        for name, claim in claims.items()
-        if not claim.get("released") and not (is_dead(claim) and claim.get("key") in done)
-    ]
-    under_way = {each["drive"] for each in running}
+    notes = Notes(output)
+    planned, done, begun = notes.read_plan(), notes.list_keys(DONE), notes.list_keys(BEGUN)
+    failed = notes.read_notes(FAILED)
+    complete = {name for name, keys in done.items() if planned.get(name, str(keys[0])) in map(str, keys)}
     return {
-        "done": sorted(each.drive for each in done.values()),
-        "running": running,
-        "failed": [
-            {"drive": note["drive"], "reason": note["reason"]}
-            for note in current_failures(failed, done, planned)
-            if note["drive"] not in under_way
-        ],
-        "left": sorted(
-            name
-            for name, key in planned.items()
-            if key not in done and key not in failed and name not in under_way
-        ),
-        "damaged": damaged,
-    }
-
-
-def _planned(plans: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The key of each drive that a run has planned, by its name, as the latest run has it."""
-    planned: dict[str, str] = {}
-    for plan in sorted(plans, key=lambda plan: int(plan["unix_s"])):
-        planned |= plan["drives"]
-    return planned
-
-
-def failures(notes: Notes, done: Iterable[str]) -> list[Mapping[str, Any]]:
-    """The notes of drives that have failed, one of each drive; ``done`` are the keys of complete ones.
-
-    Raises:
-        OSError: the storage does not answer.
-    """
-    return current_failures(read_all(notes, FAILED), done, _planned(read_all(notes, PLAN).values()))
-
-
-def current_failures(
-    failed: Mapping[str, Mapping[str, Any]], done: Iterable[str], planned: Mapping[str, str]
-) -> list[Mapping[str, Any]]:
-    """Of each drive the note of its last failure, unless it is done, or planned with another key since."""
-    newest = {text.partition("-")[0]: text for text in planned.values()}
-    complete = {drive for text in done if newest.get(drive := text.partition("-")[0], text) == text}
-    last: dict[str, Mapping[str, Any]] = {}
-    for text, note in sorted(failed.items(), key=lambda item: (int(item[1].get("unix_s", 0)), item[0])):
-        drive = text.partition("-")[0]
-        if drive not in complete and newest.get(drive, text) == text:
-            last[drive] = note
-    return sorted(last.values(), key=lambda note: str(note["drive"]))
-
-
-def _running(name: str, claim: Mapping[str, Any]) -> dict[str, Any]:
-    silent_s = max(0, round(time.time()) - int(claim.get("unix_s", 0)))
-    return {
-        "drive": name,
-        "by": describe(claim),
-        "silent_s": silent_s,
-        "abandoned": is_dead(claim) or silent_s > LEASE_S,
+        "done": sorted(complete),
+        "begun": sorted(begun.keys() - complete),
+        "failed": [{"drive": name, "reason": failed[name]["reason"]} for name in sorted(failed)],
+        "left": sorted(planned.keys() - complete - begun.keys() - failed.keys()),
     }

@@ -1,298 +1,178 @@
-"""The coordinator: gives drives to an engine until all are done, whatever becomes of single ones."""
+"""The coordinator of a run: gives drives to an engine until all are done, whatever becomes of single ones.
+
+How the modules go together: ``plan`` says what is to be done, by the ``notes`` in an ``output``. A ``Run``
+gives each drive to one of the ``engines``, where a ``task`` converts and publishes it. ``page`` shows what
+all datasets hold.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-import uuid
-from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
 from typing import Any, Literal
 
-from edgefirst_ros.fleet.claims import Watch, is_over, revoke
-from edgefirst_ros.fleet.engines.engine import Engine, WorkerDied
-from edgefirst_ros.fleet.health import PATIENCE_S, Health
-from edgefirst_ros.fleet.keys import FleetDrive, Settings
-from edgefirst_ros.fleet.notes import RUNNING
+from edgefirst_ros.fleet.engines import Engine
+from edgefirst_ros.fleet.notes import BEGUN, FAILED, Notes
 from edgefirst_ros.fleet.output import Output
-from edgefirst_ros.fleet.plan import Plan, Work
-from edgefirst_ros.fleet.task import PACKAGE, Ended, Task, failed, run_task, settled, unfit
-from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.fleet.plan import Drive, Plan, Settings
+from edgefirst_ros.fleet.task import Ended, Task, ended_by, run_task
 
-LOOK_S = 5.0
-"""How often claims of other runs, and the engine's slots, are looked at."""
-_WAKE_S = 0.5
-MOST_PATIENCE_S = 30.0
-"""In a worker: its claim is lost after 70 s, and a drive that waits in the queue costs no worker."""
-
-
-class StorageGone(WriteError):
-    """The storage was at fault for longer than a drive is to wait."""
-
-
-def needed(plan: Plan, settings: Settings, output: Output) -> dict[str, str]:
-    """The distributions that workers must have, each in this version; empty: in any."""
-    places = [output.shown, *(file.uri for work in plan.work for file in work.drive.files)]
-    return {PACKAGE: settings.version} | ({"obstore": ""} if any("://" in p for p in places) else {})
+_LOOK_S = 0.5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 60.0
+MOST_PAUSES = 9
+"""With no drive done in between: after some six minutes an outage is for a person."""
+MOST_TRIES = 4
+"""Of one drive, while others are done."""
+UNKNOWN = "is there already, and no note says what it is of; --overwrite replaces it"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a user wants to know at once.
+    """What became of a drive; ``note`` as of ``Ended``, ``left_s``: how long the others will take."""
 
-    Attributes:
-        what: ``done``, ``failed``, ``earlier`` (another run completed it), ``again`` (it is converted again
-            because something changed), ``waiting`` (another run has it), ``resting`` (it is tried again after
-            a while), ``quarantined`` (a worker that failed it gets no more drives).
-        drive: which.
-        note: what was noted of it, or ``{"reason": …}``.
-        bytes_done: of all inputs that are done with, for the progress.
-    """
-
-    what: Literal["done", "failed", "earlier", "again", "waiting", "resting", "quarantined"]
-    drive: FleetDrive
+    what: Literal["done", "failed", "later"]
+    drive: Drive
     note: Mapping[str, Any]
-    bytes_done: int = 0
+    bytes_done: int
+    left_s: float | None
+    """None until a drive is done."""
 
 
 @dataclass(slots=True)
-class FleetOutcome:
-    """The notes of what a run did, and of what had failed before; whether it was stopped before its end."""
+class Outcome:
+    """Why drives have failed, in this run or before, or are left; empty where the run only came to an end."""
 
-    done: list[Mapping[str, Any]] = field(default_factory=list)
-    failed: list[Mapping[str, Any]] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    quarantined: Mapping[str, str] = field(default_factory=dict)
-    """Workers that got no more drives, and why."""
+    failed: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    is_interrupted: bool = False
 
 
-class Fleet:
-    """One run over the drives of a plan; call ``convert`` once.
+def time_left_s(
+    pace: float, waiting: Iterable[int], running: Iterable[tuple[int, float]], slots: int
+) -> float:
+    """How long a run will still take, if each drive takes its bytes times the pace so far.
 
     Args:
+        pace: seconds for a byte.
+        waiting: bytes of drives that wait, in their order.
+        running: of those that are converted, and since how many seconds.
+        slots: how many are converted at a time.
+    """
+    ends_s = [max(0.0, size * pace - since_s) for size, since_s in running]
+    ends_s += [0.0] * (max(1, slots) - len(ends_s))
+    heapify(ends_s)
+    for size in waiting:
+        heapreplace(ends_s, ends_s[0] + size * pace)
+    return max(ends_s)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run over the drives of a plan; call ``convert`` once.
+
+    Attributes:
         plan: what is to be done.
         settings: how.
-        output: where to.
+        output: where to; the caller holds it.
         engine: converts them.
         fail_fast: stop at the first failure.
-        redo: convert drives although they are done.
-        single: see ``open_output``.
-        patience_s: for so long in all a drive is tried again while the storage, or a worker, is at fault.
-        stop: when set, running drives are stopped, and no others begin.
+        stop: when set, no further drives begin, and ``convert`` returns.
         on_event: called from the calling thread.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        settings: Settings,
-        output: Output,
-        engine: Engine,
-        *,
-        fail_fast: bool = False,
-        redo: bool = False,
-        single: bool = False,
-        patience_s: float = PATIENCE_S,
-        stop: threading.Event | None = None,
-        on_event: Callable[[Event], None] = lambda _: None,
-    ) -> None:
-        self._plan, self._settings, self._output, self._engine = plan, settings, output, engine
-        self._fail_fast, self._redo, self._single = fail_fast, redo, single
-        self._patience_s = patience_s
-        self._health = Health(patience_s)
-        self._stop = stop or threading.Event()
-        self._on_event = on_event
-        self._run = uuid.uuid4().hex
-        self._queue = deque((work, "") for work in plan.work)
-        if self._queue and not fail_fast:
-            # Runs at once begin at different drives; who wants the first failure wants it in order.
-            self._queue.rotate(int(self._run, 16) % len(self._queue))
-        self._others = False
-        self._running: dict[Future[Ended], Work] = {}
-        self._held: list[tuple[Work, Watch]] = []
-        self._resting: list[tuple[Work, float]] = []
-        self._needed = needed(plan, settings, output)
-        self._looked_s = 0.0
-        self._slots = 0
-        self._bytes = 0
-        self._outcome = FleetOutcome(failed=[note for _, note in plan.failed])
+    plan: Plan
+    settings: Settings
+    output: Output
+    engine: Engine
+    fail_fast: bool
+    stop: threading.Event
+    on_event: Callable[[Event], None]
+    _waiting: deque[Drive] = field(default_factory=deque)
+    _running: dict[Future[Ended], tuple[Drive, float]] = field(default_factory=dict)
+    _outcome: Outcome = field(default_factory=Outcome)
+    _has_failed: bool = False
+    _tries: Counter[str] = field(default_factory=Counter)
+    _reasons: dict[str, str] = field(default_factory=dict)
+    _pauses: int = 0
+    _resume_s: float = 0.0
+    _bytes: int = 0
+    _converted: int = 0
+    _seconds: float = 0.0
 
-    def convert(self) -> FleetOutcome:
+    def convert(self) -> Outcome:
         """Convert all drives.
 
         Raises:
             OSError: the output's storage does not answer.
         """
-        for work in self._plan.work:
-            if work.change:
-                self._tell("again", work, {"reason": work.change})
-        try:
-            while self._is_open() and not self._ends():
-                self._look()
-                self._wake()
-                while self._queue and len(self._running) < self._slots:
-                    self._submit(*self._queue.popleft())
-                ended, _ = wait(self._running, _WAKE_S, FIRST_COMPLETED)
-                if not self._running:
-                    time.sleep(_WAKE_S)
-                for future in ended:
-                    self._take(self._running.pop(future), future)
-        finally:
-            self._finish()
+        notes, plan = Notes(self.output), self.plan
+        notes.put_plan({drive.name: drive.key for drive in plan.drives})
+        known = notes.read_notes(FAILED) if plan.failed else {}
+        before = {each.name: str(known.get(each.name, {}).get("reason", "?")) for each in plan.failed}
+        self._outcome.failed |= before | {each.name: UNKNOWN for each in plan.refused}
+        self._waiting.extend(plan.work)
+        while (self._waiting or self._running) and not self._ends():
+            self._submit()
+            ended, _ = wait(self._running, _LOOK_S, FIRST_COMPLETED)
+            if not self._running:
+                self.stop.wait(_LOOK_S)
+            for future in ended:
+                self._take(*self._running.pop(future), future)
+        self._outcome.is_interrupted = self.stop.is_set()
+        for drive in (*self._waiting, *(drive for drive, _ in self._running.values())):
+            self._outcome.left[drive.name] = self._reasons.get(drive.name, "")
         return self._outcome
 
-    def _is_open(self) -> bool:
-        return bool(self._queue or self._running or self._held or self._resting)
-
     def _ends(self) -> bool:
-        is_alone = bool(self._health.quarantined) and not self._slots and not self._running
-        return self._stop.is_set() or is_alone or bool(self._fail_fast and self._outcome.failed)
+        return self.stop.is_set() or self._pauses > MOST_PAUSES or (self.fail_fast and self._has_failed)
 
-    def _submit(self, work: Work, abandoned: str) -> None:
-        task = self._task(work, abandoned)
-        if (ended := self._elsewhere(task)) is not None:
-            self._settle(work, ended)
-            return
-        self._running[self._engine.submit(run_task, task)] = work
+    def _submit(self) -> None:
+        while self._waiting and len(self._running) < self.engine.slots and time.monotonic() >= self._resume_s:
+            drive = self._waiting.popleft()
+            task = Task(drive, self.settings, self.output.shown, self.engine.workers)
+            self._running[self.engine.submit(run_task, task)] = drive, time.monotonic()
 
-    def _task(self, work: Work, abandoned: str) -> Task:
-        return Task(
-            work.drive,
-            work.key,
-            self._settings,
-            self._output.shown,
-            self._run,
-            self._engine.workers,
-            abandoned,
-            work.earlier,
-            self._redo,
-            min(self._patience_s, MOST_PATIENCE_S),
-            self._single,
-            work.failed,
-        )
-
-    def _elsewhere(self, task: Task) -> Ended | None:
-        """What another run has done with a drive, or that it has it: no process need begin for that."""
-        if not self._others:
-            return None
-        with suppress(OSError):  # the task says what is wrong
-            claim = self._output.notes.read(f"{RUNNING}/{task.drive.name}")
-            if claim is not None and claim.version != task.abandoned and not is_over(claim.values):
-                return Ended("busy")
-            return settled(task, self._output.notes)
-        return None
-
-    def _take(self, work: Work, future: Future[Ended]) -> None:
-        """See how a task ended."""
-        try:
-            ended = future.result()
-        except WorkerDied as error:
-            if self._ends():
-                self._outcome.left.append(work.drive.name)
-                return
-            ended = self._died(work, error)
-        except CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - it was not the task that raised it
-            # A worker to which the task means nothing, or the engine: nothing is known of the drive.
-            ended = unfit(f"{type(error).__name__}: {error}")
-        if ended.how in {"storage", "unfit"}:
-            self._rest(work, ended)
-            return
-        self._health.praise(ended.worker)
-        self._settle(work, ended)
-
-    def _settle(self, work: Work, ended: Ended) -> None:
-        if ended.how == "busy":
-            self._held.append((work, Watch(self._output.notes, work.drive.name)))
-            # Two runs that have come to the same place would meet at each of the following drives, too.
-            self._queue.rotate(len(self._queue) // 2)
-            self._tell("waiting", work, {"reason": "another run is converting it"})
-            return
-        self._bytes += work.drive.size
-        (self._outcome.failed if ended.how == "failed" else self._outcome.done).append(ended.note)
-        self._tell(ended.how, work, ended.note)
-
-    def _rest(self, work: Work, ended: Ended) -> None:
-        """Have a drive tried again after a while, and see what that says of the worker."""
-        reason = str(ended.note["reason"])
-        if ended.how == "unfit":
-            several = len({w.drive.name for w, _ in (*self._queue, *self._resting)} | {work.drive.name})
-            most = 1 if ended.note.get("all") else several + len(self._running)
-            if ended.worker and self._health.blame(ended.worker, work.drive.name, reason, most):
-                self._quarantine(ended.worker, work)
-                self._queue.append((work, ""))
-                return
-        pause_s = self._health.pause_s(work.drive.name)
-        if pause_s is not None:
-            self._resting.append((work, time.monotonic() + pause_s))
-            self._tell("resting", work, {"reason": reason, "pause_s": pause_s})
-        elif ended.how == "unfit":
-            self._outcome.left.append(work.drive.name)
+    def _take(self, drive: Drive, since_s: float, future: Future[Ended]) -> None:
+        """See how a task ended: its drive is done, has failed, or is tried again after a pause."""
+        error = future.exception()
+        ended = future.result() if error is None else ended_by(error)
+        if ended.how == "later":
+            self._postpone(drive, str(ended.note["reason"]))
         else:
-            self._bytes += work.drive.size
-            note = failed(self._task(work, ""), self._output, StorageGone(reason)).note
-            self._outcome.failed.append(note)
-            self._tell("failed", work, note)
+            self._pauses, self._resume_s = 0, 0.0
+            self._bytes += drive.size
+        if ended.how == "done":
+            self._converted += drive.size
+            self._seconds += time.monotonic() - since_s
+        elif ended.how == "failed":
+            self._has_failed = True
+            self._outcome.failed[drive.name] = str(ended.note["reason"])
+            note = {"inputs": drive.places, "unix_s": round(time.time()), **ended.note}
+            notes = Notes(self.output)
+            notes.put_note(FAILED, drive.name, drive.key, note)
+            notes.remove_notes(BEGUN, drive.name, [*drive.earlier, drive.key])
+        self.on_event(Event(ended.how, drive, ended.note, self._bytes, self._left_s()))
 
-    def _quarantine(self, worker: str, work: Work) -> None:
-        self._engine.avoid(worker)
-        self._slots = self._engine.slots
-        self._tell("quarantined", work, {"worker": worker, "reason": self._health.quarantined[worker]})
+    def _postpone(self, drive: Drive, reason: str) -> None:
+        """Have all wait before a drive is tried again: what is away is away for the others, too."""
+        self._tries[drive.name] += 1
+        self._reasons[drive.name] = reason
+        if time.monotonic() >= self._resume_s:  # those that fail at one time are one fault
+            self._resume_s = time.monotonic() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._pauses)
+            self._pauses += 1
+        if self._tries[drive.name] < MOST_TRIES or self._pauses > 1:
+            self._waiting.append(drive)
+        else:
+            self._outcome.left[drive.name] = reason
 
-    def _wake(self) -> None:
-        """Put what has rested into the queue."""
-        now_s = time.monotonic()
-        self._queue.extend((work, "") for work, until_s in self._resting if until_s <= now_s)
-        self._resting = [each for each in self._resting if each[1] > now_s]
-
-    def _died(self, work: Work, error: WorkerDied) -> Ended:
-        revoke(self._output.notes, work.drive.name, self._run)
-        return failed(self._task(work, ""), self._output, error)
-
-    def _look(self) -> None:
-        """Now and then: how large the cluster is, and what became of drives that other runs have."""
-        if self._slots and time.monotonic() - self._looked_s < LOOK_S:
-            return
-        self._looked_s = time.monotonic()
-        for worker, reason in self._engine.find_unfit(self._needed).items():
-            if self._health.blame(worker, "", reason, 1):
-                self._quarantine(worker, self._plan.work[0])
-        self._slots = self._engine.slots
-        if not self._others:
-            own = {work.drive.name for work in self._running.values()}
-            with suppress(OSError):
-                self._others = bool(set(self._output.notes.names(RUNNING)) - own)
-        for each in [*self._held]:
-            work, watch = each
-            if (version := watch.look()) is None:
-                continue
-            self._held.remove(each)
-            self._queue.append((work, version))
-
-    def _tell(self, what: Any, work: Work, note: Mapping[str, Any]) -> None:  # noqa: ANN401 - a Literal
-        self._on_event(Event(what, work.drive, note, self._bytes))
-
-    def _finish(self) -> None:
-        """Stop what is running, and give up its claims, so that another run need not wait for them."""
-        self._outcome.quarantined = self._health.quarantined
-        if not self._is_open():
-            return
-        self._outcome.interrupted = self._stop.is_set()
-        self._engine.stop()
-        ended, _ = wait(self._running, LOOK_S)
-        for future, work in self._running.items():
-            with suppress(Exception, CancelledError):
-                if future in ended and future.result().how in {"done", "earlier"}:
-                    self._outcome.done.append(future.result().note)
-                    self._tell("done", work, future.result().note)
-                    continue
-            self._outcome.left.append(work.drive.name)
-            with suppress(OSError):
-                revoke(self._output.notes, work.drive.name, self._run)
-        waiting = (*self._queue, *self._held, *self._resting)
-        self._outcome.left += [work.drive.name for work, _ in waiting]
+    def _left_s(self) -> float | None:
+        if not self._converted:
+            return None
+        now_s, waiting = time.monotonic(), [drive.size for drive in self._waiting]
+        running = [(drive.size, now_s - since_s) for drive, since_s in self._running.values()]
+        return time_left_s(self._seconds / self._converted, waiting, running, self.engine.slots)

@@ -26,13 +26,16 @@ ADVICE = "set TMPDIR to a folder with more room, or lower --jobs: each job needs
 class Scratch:
     """An empty folder of this process, which goes with the object.
 
+    Args:
+        within: the folder that it is made in; None for local scratch.
+
     Attributes:
         path: of the folder.
     """
 
-    def __init__(self) -> None:
-        sweep()
-        self.path, lock = _locked_folder()
+    def __init__(self, within: Path | None = None) -> None:
+        sweep(within)
+        self.path, lock = _locked_folder(within)
         self._finalizer = weakref.finalize(self, _remove, self.path, lock)
         _HERE.add(self)
 
@@ -42,9 +45,9 @@ class Scratch:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """An empty folder for a block, which goes with it."""
-    scratch = Scratch()
+def scratch_folder(within: Path | None = None) -> Iterator[Path]:
+    """An empty folder for a block, which goes with it; ``within`` as for ``Scratch``."""
+    scratch = Scratch(within)
     try:
         yield scratch.path
     finally:
@@ -60,10 +63,10 @@ def remove_all() -> None:
         each.remove()
 
 
-def sweep() -> tuple[int, int]:
+def sweep(within: Path | None = None) -> tuple[int, int]:
     """Remove what processes of this user left that were killed; how many folders, and their bytes."""
     count = size = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for folder in (within or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             lock = _lock(folder)
             if lock is None:
@@ -75,9 +78,9 @@ def sweep() -> tuple[int, int]:
     return count, size
 
 
-def _locked_folder() -> tuple[Path, int]:
+def _locked_folder(within: Path | None) -> tuple[Path, int]:
     while True:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
         # Another process's sweep may have come between; then this folder is gone, or is about to be.
         if fcntl is None:
             return path, os.open(os.devnull, os.O_RDONLY)

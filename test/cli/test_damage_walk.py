@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from notes_made import SOUND
+from notes_made import KEY, SOUND
 from PIL import Image
 from recorded import messages
 from rosbags_made import write_bag, write_db3
@@ -68,7 +68,7 @@ def _datasets(path: Path, **options: object) -> None:
 def _fleet(path: Path) -> None:
     for kind, values in SOUND.items():
         (path / kind).mkdir(parents=True)
-        (path / kind / f"{values.get('key', 'name')}.json").write_text(json.dumps(values))
+        (path / kind / f"a.{KEY}.json").write_text(json.dumps(values))
 
 
 def _picture(path: Path) -> None:

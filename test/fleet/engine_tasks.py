@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
-
-from edgefirst_ros.model.errors import RecordingError
 
 
 def doubled(number: int) -> int:
@@ -17,20 +14,6 @@ def doubled(number: int) -> int:
 
 def environment(_: int) -> tuple[str, int]:
     return os.environ["POLARS_MAX_THREADS"], os.getsid(0)
-
-
-def refused(name: str) -> None:
-    raise RecordingError(f"{name}: is broken")
-
-
-class Unsendable(Exception):
-    def __init__(self) -> None:
-        super().__init__("cannot be sent")
-        self.lock = threading.Lock()
-
-
-def unsendable(_: int) -> None:
-    raise Unsendable
 
 
 def killed(folder: Path) -> None:
@@ -45,15 +28,9 @@ def killed_once(folder: Path) -> str:
 
 
 def exiting(_: int) -> None:
-    os.write(2, b"out of luck\n")
     os._exit(7)
 
 
 def sleeping(folder: Path) -> None:
     (folder / str(os.getpid())).touch()
     time.sleep(600)
-
-
-def stubborn(folder: Path) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sleeping(folder)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from fleets import contents, run
+from fleets import datasets, run
 from recorded import record
 from robots import ROBOTS
 
 from edgefirst_ros.cli.fleet import fleet_settings
-from edgefirst_ros.fleet.keys import discover, key_of, settings_hash
+from edgefirst_ros.fleet.output import open_output
+from edgefirst_ros.fleet.plan import make_plan
 from edgefirst_ros.fleet.task import Task, run_task
 
 NAMES = ("autoware", "drone")
@@ -35,9 +36,9 @@ def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path:
         assert "; no configuration was given, and the names are not those of one device; used: camera" in line
         kept = yaml.safe_load((tmp_path / "fleet" / name / f"{name}-dataset.yaml").read_text())
         assert kept == yaml.safe_load((alone / f"{name}-dataset.yaml").read_text())
-    assert contents(tmp_path / "fleet") == contents(tmp_path / "alone")
+    assert datasets(tmp_path / "fleet") == datasets(tmp_path / "alone")
     # Of what a drive was before, only what it still is stays.
-    again = run("convert", folder, "-o", tmp_path / "fleet", "--format", "edgefirst", "--resume")
+    again = run("convert", folder, "-o", tmp_path / "fleet", "--format", "edgefirst", "--jobs", "1")
     assert again[0] == 0
     assert {path.name for path in (tmp_path / "fleet" / "drone").iterdir()} == {
         "edgefirst",
@@ -47,10 +48,10 @@ def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path:
 
 def test_none_refuses_suggestions(tmp_path: Path) -> None:
     place = record(tmp_path / "drone.mcap", ROBOTS["drone"]().content)
-    (found,), _ = discover([str(place)])
     settings = fleet_settings(Path("none"), {"formats": ["edgefirst"]}, None, page=False, notes=[])
     out = tmp_path / "fleet"
-    ended = run_task(Task(found, key_of(found, settings_hash(settings)), settings, str(out), "run", 1))
+    (found,) = make_plan([place], settings, open_output(str(out))).work
+    ended = run_task(Task(found, settings, str(out), 1))
     assert ended.how == "failed"
     assert "edgefirst-ros suggest makes a configuration" in ended.note["reason"]
     assert not list(out.rglob("*.yaml"))

@@ -13,7 +13,7 @@ import simplejpeg
 from fuzzing import Target, mutate_bytes
 from PIL import Image
 
-from edgefirst_ros.formats.edgefirst.check.headers import check_picture
+from edgefirst_ros.formats.edgefirst.check.files import check_files
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, insert_exif
 from edgefirst_ros.formats.format import Findings
 from edgefirst_ros.model.camera import CompressedImage, RawImage
@@ -33,7 +33,7 @@ from edgefirst_ros.video.pictures import picture_of
 from edgefirst_ros.video.stills import passthrough, still_size
 
 RVL = struct.pack("<iff", 0, 1.0, 0.5)
-KINDS = ("camera.png", "depth.png", "radar.png", "lidar.png", "mask.png")
+KINDS = ("camera.png", "depth.png", "radar.png", "lidar.png")
 _HEAD = struct.Struct(">II")
 
 
@@ -112,8 +112,8 @@ def run(data: bytes, folder: Path) -> str:
     kind = "jpeg" if data[:2] == b"\xff\xd8" else "png"
     image = CompressedImage("jpeg" if kind == "jpeg" else "png", data)
     still_size(image)
-    for name in KINDS if kind == "png" else ("camera.jpeg",):
-        check_picture(name, data, "here", Findings())
+    kinds = KINDS if kind == "png" else ("camera.jpeg",)
+    check_files(((f"s/s_001.{name}", data) for name in kinds), "here", Findings())
     said = "refused"
     if kind == "png":
         said = _deep(data, said)
@@ -122,7 +122,7 @@ def run(data: bytes, folder: Path) -> str:
         tagged = insert_exif(taken, _exif())
     except DecodeError:
         return said
-    check_picture(f"camera.{kind}", tagged, "here", Findings())
+    check_files([(f"s/s_001.camera.{kind}", tagged)], "here", Findings())
     return "taken"
 
 

@@ -9,6 +9,7 @@ import random
 import struct
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,16 +22,15 @@ from fuzz_recordings import SMALL, messages_of, recording_of
 from fuzzing import Target, UnexpectedError
 from hostile_files import changed_json
 from mcap.reader import make_reader
+from notes_made import KEY, SOUND
 from valid_messages import VALUES
 from wire_encoder import encode
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.fleet.claims import Watch
-from edgefirst_ros.fleet.keys import Key, Settings, discover, key_of, settings_hash
-from edgefirst_ros.fleet.notes import DONE, FAILED, PLAN, RUNNING, encoded
+from edgefirst_ros.fleet.notes import DONE, PLAN, Notes, encoded
 from edgefirst_ros.fleet.output import open_output
-from edgefirst_ros.fleet.plan import make_plan, put_plan
-from edgefirst_ros.fleet.report import put_report
+from edgefirst_ros.fleet.page import put_report
+from edgefirst_ros.fleet.plan import Settings, make_plan
 from edgefirst_ros.fleet.task import Task, run_task
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.registry import decoder
@@ -60,53 +60,30 @@ def _report() -> bytes:
 
 
 def fleets() -> list[bytes]:
-    """Outputs with notes of every kind: all done; one failed; one claimed, by a process that has ended."""
-    (drive,), _ = discover([_drive()])
-    key, report = key_of(drive, settings_hash(SETTINGS)), json.loads(_report())
-    kept = ("dataset", "samples", "warnings", "topics")
-    done = {
-        "key": str(key),
-        "drive": "host",
-        "inputs": drive.described,
-        "recorded_s": 0.7,
-        "seconds": 0.5,
-        "files": {"edgefirst/ds/ds.zip": 1000},
-        "report": {**{name: report[name] for name in kept}, "faults": 0, "lost": {}},
+    """Outputs with notes of every kind: done with other files; done; failed; begun."""
+    with tempfile.TemporaryDirectory() as folder:
+        (drive,) = make_plan([_drive()], SETTINGS, open_output(folder)).work
+    before = replace(drive.key, state="0" * 12)
+    plan = {"drives": {drive.name: str(drive.key), "other": "x"}}
+    names = {
+        kind: {f"{kind}/{drive.name}.{drive.key}": {**SOUND[kind], "drive": drive.name}} for kind in SOUND
     }
-    for account in done["report"]["topics"].values():  # type: ignore[index]
-        account.setdefault("pairing_error_ms", {"p50": 1.0, "p95": 2.0, "max": 3.0})
-    head = {name: done[name] for name in ("key", "drive", "inputs")}
-    claim = {
-        "run": "r",
-        "drive": key.drive,
-        "key": str(key),
-        "attempts": 1,
-        "beat": 2,
-        "unix_s": 1_700_000_000,
-        "host": "h",
-        "machine": "m",
-        "pid": 1,
-        "started": "1",
+    changed = {
+        f"{DONE}/{drive.name}.{before}": {**SOUND[DONE], "drive": drive.name, "page": f"../{ELSEWHERE}"}
     }
-    plan = {"unix_s": 1, "inputs": ["x"], "drives": {"host": str(key), "other": str(key).replace("0", "1")}}
-    # Of other files than there are now, so that it is converted again, in place of what that note lists.
-    before = Key(key.drive, "0" * 16, key.settings)
-    changed = {**done, "key": str(before), "files": {"lnk/file": 1, f"../{ELSEWHERE}/file": 1}}
     return [
-        _output({f"{DONE}/{before}": changed}),
-        _output({f"{DONE}/{key}": done, f"{PLAN}/0123456789abcdef": plan}),
-        _output({f"{FAILED}/{key}": {**head, "reason": "why", "again": False}, f"{PLAN}/0": plan}),
-        _output({f"{RUNNING}/host": claim, f"{PLAN}/0": plan, f"{DONE}/{key}": done}),
+        _output(drive.name, changed),
+        *(_output(drive.name, {**notes, PLAN: plan}) for notes in names.values()),
     ]
 
 
-def _output(notes: dict[str, dict[str, Any]]) -> bytes:
+def _output(drive: str, notes: dict[str, dict[str, Any]]) -> bytes:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "out"
         (Path(name) / ELSEWHERE).mkdir()
         (Path(name) / ELSEWHERE / "file").write_bytes(b"untouched")
-        (folder / "host").mkdir(parents=True)
-        (folder / "host" / "lnk").symlink_to(f"../../{ELSEWHERE}")
+        (folder / drive).mkdir(parents=True)
+        (folder / drive / "lnk").symlink_to(f"../../{ELSEWHERE}")
         for note, values in notes.items():
             path = folder / f"{note}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,9 +104,7 @@ def mutate_notes(rng: random.Random, data: bytes) -> bytes:
             if way < 0.8:
                 path.write_bytes(changed_json(rng, path.read_bytes()))
             elif way < 0.86:
-                path.rename(
-                    path.with_name(rng.choice(("x.json", ".json", f"{'a' * 16}-b-c.json", "\udcff.json")))
-                )
+                path.rename(path.with_name(rng.choice(("x.json", ".json", f"a.{KEY}.json", "\udcff.json"))))
             else:
                 path.unlink()
                 _no_file(rng, path)
@@ -151,17 +126,13 @@ def run_notes(data: bytes, folder: Path) -> str:
     output = folder / "out"
     said = [str(command("info", output)), str(command("info", output, "--json"))]
     to = open_output(str(output))
-    drives, _ = discover([_drive()])
-    with suppress(EdgeFirstError, OSError):
-        plan = make_plan(drives, SETTINGS, to.notes)
-        put_plan(plan, ["x"], to.notes)
-        for work in plan.work:
-            Watch(to.notes, work.drive.name).look()
-            task = Task(work.drive, work.key, SETTINGS, to.shown, "run", 1, earlier=work.earlier)
-            said.append(run_task(task).how)
+    with suppress(EdgeFirstError, OSError), to.hold(lambda: None):
+        plan = make_plan([_drive()], SETTINGS, to)
+        Notes(to).put_plan({drive.name: drive.key for drive in plan.drives})
+        said += [run_task(Task(drive, SETTINGS, to.shown, 1)).how for drive in plan.work]
         said.append("planned")
     with suppress(EdgeFirstError, OSError):
-        put_report(to)
+        put_report(to, said.append)
         said.append("reported")
         if MARKUP in (output / "fleet_report.html").read_text():
             raise UnexpectedError("markup of a note is in the page as it is")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,7 @@ from test_report_page import HOSTILE, hostile
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.fleet.notes import DONE
-from edgefirst_ros.fleet.page import page as fleet_page
-from edgefirst_ros.fleet.report import fleet_report
+from edgefirst_ros.fleet.page import fleet_report, page_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.page.make import document, make_page
@@ -156,76 +154,9 @@ def test_a_picture_is_enlarged(browser: Any, page: Path) -> None:  # noqa: ANN40
     assert not tab.is_visible("#large")
 
 
-def fleet(tmp_path: Path, count: int = 300) -> Path:
-    """The page of a fleet whose drives have hostile names, tracks and days."""
-    notes = []
-    for n in range(count):
-        made = copy.deepcopy(SOUND[DONE])
-        made |= {"drive": f"d{n:03}{HOSTILE}", "files": {"edgefirst/x/capture_report.html": 9}}
-        made["report"] |= {
-            "grade": ("good", "fair", "poor")[n % 3],
-            "device": f"m{n % 2}",
-            "start_ns": (20_000 * 86_400 + 9000 * n) * 10**9,
-            "track": [[45.0 + n / 500, 8.0], [45.01 + n / 500, 8.01]],
-            "samples": 1000 - n,
-        }
-        notes.append(made)
-    path = tmp_path / "fleet.html"
-    path.write_text(fleet_page(fleet_report(notes, [])), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_drives_of_a_fleet_are_sorted_searched_and_chosen(
-    browser: Any,  # noqa: ANN401
-    tmp_path: Path,
-    scheme: str,
-    width: int,
-) -> None:
-    shown = Shown(browser, fleet(tmp_path), scheme, width)
-    tab = shown.tab
-    for name in ("trends", "map", "timeline", "drives", "sensors", "pairing"):
-        assert tab.is_visible(f"#{name} h2"), name
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-
-    def first() -> str:
-        return str(tab.inner_text("#rows tbody tr td"))[:4]
-
-    assert first() == "d000"
-    tab.click("#rows th >> text=samples")
-    assert first() == "d000", "most samples first"
-    tab.click("#rows th >> text=samples")
-    assert first() == "d299"
-    tab.click("#grades >> text=poor")
-    assert tab.inner_text("#count") == "100 of 300 drives"
-    tab.fill("#words", "d29 m1")
-    tab.wait_for_selector("#count >> text=2 of 300")
-    link = tab.get_attribute("#rows tbody a", "href")
-    assert link.startswith("./d29")
-    assert link.endswith("/edgefirst/x/capture_report.html")
-    assert tab.evaluate("document.querySelector('#rows tbody a').origin") in {"file://", "null"}
-    tab.fill("#words", "")
-    tab.wait_for_selector("#count >> text=100 of 300")
-    blank = "c => new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size"
-    assert all(tab.evaluate(f"({blank})(document.querySelector('{c}'))") > 5 for c in ("#places", "#times"))
-    assert shown.faults == []
-    assert [url for url in shown.requests if not url.startswith(("file:", "data:"))] == []
-
-
-def test_a_click_in_the_map_finds_the_drive(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    tab = Shown(browser, fleet(tmp_path, 3)).tab
-    tab.locator("#times").scroll_into_view_if_needed()
-    box = tab.locator("#times").bounding_box()
-    for step in range(100):
-        tab.mouse.click(box["x"] + box["width"] * (0.1 + step / 112), box["y"] + 10)
-        if tab.inner_text("#count") == "1 of 3 drives":
-            return
-    pytest.fail("no drive was found in the timeline")
-
-
 def test_the_fleets_page_is_styled_and_runs_nothing_else(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    failed = [{"drive": HOSTILE, "reason": HOSTILE, "inputs": []}]
-    text = fleet_page(fleet_report([], failed))
+    hostile_note = {**SOUND[DONE], "drive": HOSTILE, "warnings": [HOSTILE]}
+    text = page_of(fleet_report([hostile_note], [{"drive": HOSTILE, "reason": HOSTILE}]))
     path = tmp_path / "fleet.html"
     # As if markup had got into it.
     path.write_text(text.replace("</table>", "</table><script>document.title = 'run'</script>"))
@@ -233,7 +164,7 @@ def test_the_fleets_page_is_styled_and_runs_nothing_else(browser: Any, tmp_path:
     refused: list[str] = []
     tab.on("console", lambda message: refused.append(message.text))
     tab.goto(path.as_uri())
-    assert tab.title() == "Fleet report"
+    assert tab.title() == "Drives"
     assert any("Content Security Policy" in each for each in refused)
     assert tab.evaluate("getComputedStyle(document.querySelector('table')).borderCollapse") == "collapse"
     assert HOSTILE.partition("\u202e")[0] in tab.inner_text("#failed")

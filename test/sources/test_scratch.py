@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from s3server import S3Server
 
-from edgefirst_ros.fleet.engines.local import LocalEngine
-from edgefirst_ros.fleet.output import open_output
-from edgefirst_ros.model.errors import RecordingError, WriteError
+from edgefirst_ros.fleet.engines import LocalEngine
+from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.sources import scratch
 from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Url, location_of
@@ -82,7 +82,7 @@ kept: list[Scratch] = []
 
 
 def test_a_worker_leaves_nothing() -> None:
-    with LocalEngine(1, 1) as engine:
+    with closing(LocalEngine(1, 1)) as engine:
         assert not Path(engine.submit(leave_a_folder, 0).result()).exists()
 
 
@@ -102,9 +102,6 @@ def test_a_full_disk_says_what_helps(
     obstore = pytest.importorskip("obstore")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     helps = "set TMPDIR to a folder with more room, or lower --jobs"
-    with pytest.raises(WriteError, match=helps), open_output(f"{bucket}/sets").place("a"):
-        raise WriteError("a: cannot be written") from full
-    assert [*place.iterdir()] == []
 
     def refuse(*_: object) -> None:
         raise full

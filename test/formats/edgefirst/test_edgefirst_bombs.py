@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from edgefirst_bombs import BOMBS, SOUND, sound
-from edgefirst_ros.corpus.coco import export_coco
 
 import edgefirst_ros
+from edgefirst_ros import export_coco
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.report.drawing import contact_sheet

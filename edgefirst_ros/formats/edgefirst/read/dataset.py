@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
@@ -13,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.decoding import DECODERS
-from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
+from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order, split
 from edgefirst_ros.formats.edgefirst.read.rows import AnnotationTable, Facts, Row
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, extra
@@ -190,7 +192,7 @@ class EdgeFirstDataset:
     def sequences(self) -> list[Span]:
         """Its sequences, whose samples follow one another, in order."""
         found, start = [], 0
-        for name, group in groupby(range(len(self)), lambda number: self._entry(number).sequence):
+        for name, group in groupby(range(len(self)), lambda number: self.entry(number).sequence):
             stop = start + sum(1 for _ in group)
             found.append(Span(name, start, stop))
             start = stop
@@ -210,11 +212,16 @@ class EdgeFirstDataset:
 
     def at(self, chosen: Iterable[int]) -> Self:
         """These of its samples, in this order."""
-        return self._with(_entries=[self._entry(number) for number in chosen], _is_part=True)
+        return self._with(_entries=[self.entry(number) for number in chosen], _is_part=True)
 
     def sequence_of(self, index: int) -> str:
         """The sequence of a sample."""
-        return self._entry(index).sequence
+        return self.entry(index).sequence
+
+    def kinds(self, index: int) -> Counter[str]:
+        """How many files of each kind a sample has."""
+        stems = self._stems.get(self.entry(index).key, ())
+        return Counter(kind for stem in stems for kind in self._kinds.get(stem, ()))
 
     def with_labels(self, labels: Iterable[str]) -> Self:
         """The same samples, with the numbers that classes have in ``labels``.
@@ -240,7 +247,7 @@ class EdgeFirstDataset:
             IndexError: there are fewer samples.
             DatasetError: the file is damaged, gone or replaced.
         """
-        name = self._find(self._entry(index), kinds)
+        name = self._find(self.entry(index), kinds)
         return None if name is None else self._files.read_path(name)
 
     def to_polars(self) -> pl.DataFrame:
@@ -270,7 +277,7 @@ class EdgeFirstDataset:
         return table if self._group is None else table.filter(pl.col("group").cast(pl.String) == self._group)
 
     def _sample(self, index: int) -> Sample:
-        return self._read(self._entry(index))
+        return self._read(self.entry(index))
 
     def _part(self, chosen: slice) -> Self:
         return self._with(_entries=self._entries[chosen], _is_part=True)
@@ -289,7 +296,12 @@ class EdgeFirstDataset:
         vars(other).update(changed)
         return other
 
-    def _entry(self, index: int) -> Entry:
+    def entry(self, index: int) -> Entry:
+        """What a sample is.
+
+        Raises:
+            IndexError: there are fewer.
+        """
         number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
@@ -299,6 +311,15 @@ class EdgeFirstDataset:
         """The path of the first of these kinds of files that a sample has."""
         stems = self._stems.get(entry.key, ())
         return next((name for stem in stems if (name := self._files.find(stem, *kinds)) is not None), None)
+
+    @cached_property
+    def _kinds(self) -> dict[str, list[str]]:
+        """The kinds of files of each stem."""
+        found: dict[str, list[str]] = {}
+        for name in self._files.names:
+            for stem, kind in split(name):
+                found.setdefault(stem, []).append(kind.lower())
+        return found
 
     @property
     def _quality(self) -> Quality:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import zipfile
@@ -12,19 +11,14 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from drives import simulate
 from edgefirst_samples import SEQUENCE, full_sample
 from places import contents
 
-from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.datasets import find
 from edgefirst_ros.formats.edgefirst.check.dataset import check
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.format import Check
-from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions
 
 NAME = SEQUENCE.name
 FRAMES = 6
@@ -208,53 +202,3 @@ def test_the_manifest_is_the_one_that_was_written(
     assert not found.ok
     assert "error ds.manifest: " in said(found)
     assert "delete ds.manifest" in said(found)
-
-
-@pytest.fixture(scope="module")
-def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset with the report of its run, and without a manifest, as earlier versions wrote it."""
-    folder = tmp_path_factory.mktemp("driven")
-    options = DriveOptions(
-        seconds=3, fps=10, width=160, height=90, lidar_points=64, cube_shape=(1, 20, 2, 8), cube_hz=2
-    )
-    config = build_config({"edgefirst": {"container": "folder"}, "formats": ["edgefirst", "l5kit"]})
-    convert([simulate(folder, options).mcap], folder / "out", config, dataset="d")
-    (folder / "out" / "edgefirst" / "d" / "d.manifest").unlink()
-    return folder / "out" / "edgefirst" / "d"
-
-
-def test_a_dataset_without_a_manifest_is_said_to_have_none(driven: Path) -> None:
-    found = check(driven)
-    assert found.ok
-    assert f"note d: {NO_MANIFEST}" in said(found)
-
-
-@pytest.mark.parametrize("most", [1, 1000])
-@pytest.mark.parametrize("kind", ["lidar.pcd", "radar.pcd", "radar.png"])
-def test_without_a_manifest_files_are_as_many_as_the_report_counts(
-    driven: Path, tmp_path: Path, kind: str, most: int
-) -> None:
-    dataset = Path(shutil.copytree(driven, tmp_path / "d"))
-    files = sorted(dataset.rglob(f"*.{kind}"))
-    for path in files[:most]:
-        path.unlink()
-    found = check(dataset)
-    text = f"{len(files)} by the report, {max(0, len(files) - most)} in the dataset"
-    assert f"error capture_report.json: number of {kind} differs: {text}" in said(found)
-
-
-def test_a_report_that_does_not_say_how_many_samples_have_a_file_says_the_least(
-    driven: Path, tmp_path: Path
-) -> None:
-    """A message that was refused in part may have no file, and other formats have samples of their own."""
-    dataset = Path(shutil.copytree(driven, tmp_path / "d"))
-    report = json.loads((dataset / "capture_report.json").read_text())
-    report["topics"]["/lidar/points"]["refused_parts"] = {"some": 1}
-    (dataset / "capture_report.json").write_text(json.dumps(report))
-    first, *others = sorted(dataset.rglob("*.lidar.pcd"))
-    written = report["topics"]["/lidar/points"]["written_to"]["edgefirst"]
-    first.unlink()
-    assert check(dataset).ok == (len(others) >= written)
-    for path in others:
-        path.unlink()
-    assert f"number of lidar.pcd differs: {written} or more by the report, 0 in" in said(check(dataset))

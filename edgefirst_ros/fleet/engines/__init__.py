@@ -1,1 +1,0 @@
-"""Where the drives of a fleet are converted: behind one seam, processes of this machine, Ray or Dask."""
