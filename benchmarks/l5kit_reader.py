@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from edgefirst_ros.formats.l5kit import AgentDataset, ChunkedDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, POINT, POINT_SPAN, SceneNote
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, SceneNote
 
 FRAMES, AGENTS, POINTS = 1000, 20, 2000
 START_NS = 1_777_626_000_000_000_000
@@ -61,24 +61,13 @@ def slicing(path: Path) -> None:
 def sampling(path: Path, count: int) -> None:
     """Samples a second, history of 10 frames, future of 50, in random order."""
     rng = np.random.default_rng(0)
-    for map_type in ("stub_debug", "py_box", "lidar"):
-        config = {
-            "model_params": {"history_num_frames": 10, "future_num_frames": 50},
-            "raster_params": {**RASTER, "map_type": map_type},
-        }
-        dataset = ChunkedDataset(path).open()
-        everybody = np.ones(len(dataset.agents), bool)
-        kinds: dict[str, Callable[[], EgoDataset]] = {
-            "EgoDataset": lambda config=config, dataset=dataset: EgoDataset(config, dataset),  # type: ignore[misc]
-            "AgentDataset": lambda config=config, dataset=dataset, mask=everybody: AgentDataset(  # type: ignore[misc]
-                config, dataset, agents_mask=mask
-            ),
-        }
-        for name, build in kinds.items():
-            samples = build()
-            with timed(f"{name:12} {map_type:10}", count):
-                for index in rng.integers(len(samples), size=count):
-                    samples[int(index)]
+    config = {"model_params": {"history_num_frames": 10, "future_num_frames": 50}}
+    dataset = ChunkedDataset(path).open()
+    everybody = np.ones(len(dataset.agents), bool)
+    for samples in (EgoDataset(config, dataset), AgentDataset(config, dataset, agents_mask=everybody)):
+        with timed(f"{type(samples).__name__:12}", count):
+            for index in rng.integers(len(samples), size=count):
+                samples[int(index)]
 
 
 @contextmanager
@@ -96,18 +85,16 @@ def make(path: Path) -> Path:
     growing.begin_scene("bench", START_NS, SceneNote("bench"))
     place, velocity = rng.uniform(-40, 40, (AGENTS, 2)), rng.normal(0, 5, (AGENTS, 2))
     for number in range(FRAMES):
-        agents, points = np.zeros(AGENTS, AGENT), np.zeros(POINTS, POINT)
+        agents = np.zeros(AGENTS, AGENT)
         agents["centroid"] = place + velocity * number / 10
         agents["velocity"], agents["yaw"] = velocity, np.arctan2(velocity[:, 1], velocity[:, 0])
         agents["extent"], agents["track_id"] = (4.5, 1.8, 1.5), np.arange(AGENTS) + 1
         agents["label_probabilities"][:, 3] = 1.0
-        points["position_cm"] = rng.normal(0, 2000, (POINTS, 3))
-        frame, span = np.zeros(1, FRAME), np.zeros(1, POINT_SPAN)
+        frame = np.zeros(1, FRAME)
         frame["timestamp"], frame["ego_rotation"] = START_NS + number * 100_000_000, np.eye(3)
         frame["ego_translation"] = number, 0, 0
         frame["agent_index_interval"] = number * AGENTS, (number + 1) * AGENTS
-        span["point_index_interval"] = number * POINTS, (number + 1) * POINTS
-        for name, rows in (("points", points), ("point_spans", span), ("agents", agents), ("frames", frame)):
+        for name, rows in (("agents", agents), ("frames", frame)):
             growing.append(name, rows)
     growing.end_scene(START_NS + (FRAMES - 1) * 100_000_000)
     growing.finish()

@@ -139,7 +139,7 @@ def driven(minutes: float) -> Iterator[Observation | EgoPose]:
 
 def measure(name: str, kind: StoreType, source: Iterator[Observation | EgoPose], folder: Path) -> None:
     """Write everything, finish, and print a row."""
-    writer = NCoreWriter(folder, NCoreOptions(store=kind, split_s=1e9))
+    writer = NCoreWriter(folder, NCoreOptions(store=kind), split_us=1 << 62)
     writer.begin(made.SEQUENCE)
     SPENT.clear()
     writing_s = 0.0

@@ -17,7 +17,7 @@ from PIL import Image
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions, Recording, Truth
@@ -30,7 +30,6 @@ from edgefirst_ros.timing.finding import MessageTimes
 
 RARE = {"cube_hz": 0.0, "gps_hz": 2.0, "model_hz": 5.0}
 MASKS = {"masks": True, "mask_size": (96, 54), "lidar_hz": 0.0, "radar_hz": 0.0, "gps_hz": 1.0, "fps": 30}
-LABELS = {"ncore": {"at_picture_size": []}}
 
 
 def stored(folder: Path, what: str) -> dict[str, bytes]:
@@ -126,7 +125,7 @@ def masks(folder: Path) -> Iterator[Figure]:
     }
     for name, options in cases.items():
         small = {**MASKS, "width": 192, "height": 108}
-        done, truth = driven(folder / name, ("ncore",), LABELS, seconds=end_s, **(small | options))
+        done, truth = driven(folder / name, ("ncore",), seconds=end_s, **(small | options))
         ious = list(mask_ious(folder / name / "out", truth))
         yield at_least(f"{name}: least IoU", min(ious, default=0.0), 1.0)
         yield at_least(f"{name}: written", len(ious) / done.report["topics"]["/model/mask"]["received"], 0.9)

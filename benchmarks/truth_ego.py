@@ -32,7 +32,7 @@ from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.files import Reading
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.simulation import Truth
 from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 

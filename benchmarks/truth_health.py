@@ -15,7 +15,7 @@ from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 BEGIN_S, END_S = 7.0, 19.0
 """Of a fault within a drive of 24 s: half of it."""
-CONTENT = frozenset({Code.FROZEN, Code.BLACK, Code.BLANK, Code.ZERO_POINTS, Code.EMPTY_SECTORS, Code.DARK})
+CONTENT = frozenset({Code.FROZEN, Code.BLACK, Code.BLANK, Code.ZERO_POINTS, Code.EMPTY_SECTORS})
 QUICK: dict[str, Any] = {"fps": 10, "width": 320, "height": 180, "lidar_points": 1500, "imu_hz": 50}
 NOISE = ImuErrors(gyroscope_sigma_rad_s=0.01, accelerometer_sigma_m_s2=0.05)
 FIXES = GpsErrors(sigma_m=(0.3, 0.5))

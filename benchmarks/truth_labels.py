@@ -33,7 +33,7 @@ from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.ncore.store.files import FinishedTar
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS
 from edgefirst_ros.formats.tracks.solver import Heading
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.simulation import BoxErrors, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 

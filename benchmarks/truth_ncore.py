@@ -1,4 +1,4 @@
-"""NCore: boxes in their pictures, tiles in their camera's place, one row model a lidar, what is assumed."""
+"""NCore: boxes in their pictures, tiles in their camera's place, what is assumed."""
 
 from __future__ import annotations
 
@@ -79,33 +79,6 @@ def tiles(folder: Path) -> Iterator[Figure]:
     yield at_most("principal point", off_px, 1e-3, "px")
     yield at_most("focal length", np.abs(arrays["focal_length"] - camera.focal_px).max(), 1e-3, "px")
     yield exactly("assumptions warned of", said(done, "no transform", "are assumed"), 0)
-
-
-@scenario("ncore-lidar", "99 % of the sweeps of a spinning lidar with missing returns have model elements")
-def lidar(folder: Path) -> Iterator[Figure]:
-    """Organised clouds with NaN or zeros where nothing returned, and a wobble of every ray and column."""
-    for missing in ("nan", "zero"):
-        done, truth = driven(
-            folder / missing,
-            ["ncore"],
-            seconds=seconds(8.0),
-            lidar_model="ouster",
-            lidar_missing=missing,
-            lidar_organised=True,
-            lidar_jitter_deg=0.05,
-        )
-        arrays = places(done, folder)
-        count = len(arrays["lidar_times_us"])
-        worst = [0.0]
-        for index in range(count):
-            element = arrays[f"lidar_element_{index}"]
-            if len(element):
-                x, y, z = arrays[f"lidar_local_{index}"].T
-                above = np.arctan2(z, np.hypot(x, y)) - arrays["row_elevations_rad"][element[:, 0]]
-                worst.append(float(np.degrees(np.sqrt((above**2).mean()))))
-        share = 100 * (len(worst) - 1) / truth.data["counts"]["/lidar/points"]
-        yield at_least(f"{missing}: sweeps with elements", share, 99.0, "%")
-        yield at_most(f"{missing}: elevation of a sweep's rays, worst RMS", max(worst), 0.1, "deg")
 
 
 @scenario("ncore-assumed", "whatever is assumed of a sensor's place or intrinsics is a warning")

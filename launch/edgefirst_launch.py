@@ -136,11 +136,12 @@ def rviz(context: LaunchContext, node: str) -> list[object]:
         return [LogInfo(msg=f"rviz2 is not installed on this machine; on another one: {there}")]
     namespace = LaunchConfiguration("namespace").perform(context).strip("/")
     own = f"/{namespace}/{node}" if namespace else f"/{node}"
+    shown = [(f"/capture/preview/{each}", f"{own}/preview/{each}") for each in PREVIEWS]
     return [
         Node(
             package="rviz2",
             executable="rviz2",
             arguments=["-d", str(SHIPPED / "edgefirst.rviz")],
-            remappings=[(f"/capture/preview/{each}", f"{own}/preview/{each}") for each in PREVIEWS],
+            remappings=[*shown, ("/tf_static", f"{own}/preview/tf_static")],
         )
     ]

@@ -34,13 +34,14 @@ MAY_IMPORT = {
 """Package or plain module, and which others it may import."""
 FORMATS_MAY_IMPORT = {
     "format": "scene",
+    "options": "",
     "motion": "",
     "pace": "",
     "registry": "format",
     "crashsafe": "",
     "zarr2": "",
     "tracks": "",
-    "edgefirst.options": "format",
+    "edgefirst.options": "options",
     "edgefirst.store": "crashsafe edgefirst.options",
     "edgefirst.prepare": "edgefirst.options edgefirst.store format masks",
     "edgefirst.split": "",
@@ -58,17 +59,16 @@ FORMATS_MAY_IMPORT = {
     "edgefirst.export": "crashsafe edgefirst.many edgefirst.read",
     "edgefirst.format": "crashsafe edgefirst.check edgefirst.finish edgefirst.options edgefirst.recover "
     "edgefirst.scenes edgefirst.store edgefirst.writer format",
-    "l5kit.geometry": "",
     "l5kit.store": "crashsafe zarr2",
-    "l5kit.options": "format l5kit.store tracks",
-    "l5kit.write": "crashsafe format l5kit.geometry l5kit.options l5kit.store motion tracks",
-    "l5kit.read": "crashsafe l5kit.geometry l5kit.store zarr2",
+    "l5kit.options": "l5kit.store options tracks",
+    "l5kit.write": "crashsafe format l5kit.options l5kit.store motion tracks",
+    "l5kit.read": "crashsafe l5kit.store tracks zarr2",
     "l5kit.recover": "crashsafe format l5kit.store zarr2",
-    "l5kit.check": "crashsafe format l5kit.read l5kit.store motion zarr2",
-    "l5kit": "l5kit.options l5kit.read l5kit.store l5kit.write scene",
+    "l5kit.check": "crashsafe format l5kit.store zarr2",
+    "l5kit": "l5kit.options l5kit.read l5kit.write scene",
     "l5kit.format": "crashsafe format l5kit l5kit.check l5kit.options l5kit.read l5kit.recover l5kit.store "
     "l5kit.write",
-    "ncore.options": "format",
+    "ncore.options": "options",
     "ncore.store": "crashsafe ncore.options pace zarr2",
     "ncore.poses": "",
     "ncore.prepare": "format ncore.options ncore.store tracks zarr2",
@@ -76,13 +76,13 @@ FORMATS_MAY_IMPORT = {
     "ncore.write": "crashsafe format ncore.finish ncore.options ncore.poses ncore.prepare ncore.store pace "
     "zarr2",
     "ncore.recover": "crashsafe format ncore.finish ncore.options ncore.store ncore.write",
-    "ncore.check": "format motion ncore.finish ncore.poses ncore.store zarr2",
+    "ncore.check": "format ncore.finish ncore.poses ncore.store zarr2",
     "ncore.format": "crashsafe format ncore.check ncore.options ncore.recover ncore.scenes "
     "ncore.store ncore.write",
     "datasets": "crashsafe format registry",
     "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
     "masks": "",
-    "ncore.scenes": "ncore.poses ncore.store scene zarr2",
+    "ncore.scenes": "ncore.store scene zarr2",
     "scene": "",
 }
 """The same within ``formats``."""

@@ -55,15 +55,15 @@ topics:
   camera: {topic: /front/image_raw/compressed}
   lidar_points: {tolerance_ms: 60.0}
 ncore:
-  split_s: 600.0
+  camera_readout_ms: 16.0
 ```
 
-An option with a dot is one of a block: `ncore.split_s` is `split_s` in the block `ncore`. Files to begin with
+An option with a dot is one of a block: `ncore.store` is `store` in the block `ncore`. Files to begin with
 are [maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
 [generic.yaml](../config/generic.yaml).
 
 In ROS, an empty text or list, or `.nan`, stands for "not set", and
-`ros2 param describe /capture ncore.split_s` prints what this page says.
+`ros2 param describe /capture ncore.store` prints what this page says.
 """
 TOPICS = """\
 Each entry of `topics` says how one topic is used. The entries below exist already: what you write changes

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgefirst_ros.cli.terminal import clock, roles_text
-from edgefirst_ros.live.status import WINDOW_S, LiveStatus
+from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.reasons import Code
 from edgefirst_ros.report.finding import Expected, silent_for_s
 
@@ -149,7 +149,7 @@ def _table(status: LiveStatus) -> Table:
             *(f"{count:,}" if count else "·" for count in counts),
         )
         table.add_row(
-            escape(topic), *cells, style="yellow" if silent_for_s(row, Expected(WINDOW_S), math.inf) else None
+            escape(topic), *cells, style="yellow" if silent_for_s(row, Expected(), math.inf) else None
         )
     return table
 

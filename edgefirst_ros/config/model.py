@@ -25,7 +25,8 @@ from pydantic import (
 
 from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format, OptionsModel
+from edgefirst_ros.formats.format import Format
+from edgefirst_ros.formats.options import OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
@@ -65,7 +66,7 @@ NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
         *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
-        *("autostart", "start_paused", "tf_topic", "bond_heartbeat_period"),
+        *("autostart", "start_paused", "bond_heartbeat_period"),
         *("bag", "overwrite", "rate"),
     }
 )
@@ -396,18 +397,6 @@ class EgoOptions(OptionsModel):
         "only from what arrives within wait_s, as a live capture does; auto: whole for conversions, else "
         "lag. Set lag to read a recording once, or to get what a live capture would have written.",
     )
-    max_position_sigma_m: float = Field(
-        3.0,
-        gt=0,
-        description="A dead-reckoned position with a larger standard deviation than this is unknown. Lower "
-        "it if your use needs better positions than none.",
-    )
-    fix_sigma_m: float = Field(
-        0.0,
-        ge=0,
-        description="Horizontal standard deviation of fixes that declare none; 0: estimate it from the "
-        "drive. Set it if your receiver's data sheet says it, for drives too short to learn it.",
-    )
     non_holonomic: bool = Field(
         True,
         description="The rig moves only in the direction it points, as a car does. Set false if it may move "
@@ -480,11 +469,6 @@ class OverloadOptions(OptionsModel):
         description="Live: longest time from a sample's stamp until it is on disk. If that cannot be kept, "
         "samples are shed evenly. 0: never shed; messages are dropped when the queue is full. Raise it where "
         "short loads are to pass without loss and memory is plenty.",
-    )
-    shed_first: FormatNames = Field(
-        (),
-        description="Live: formats that shed samples first, in this order; the others follow, the one whose "
-        "samples take longest first. Name the formats that you can most easily make later from a recording.",
     )
 
 
@@ -571,19 +555,6 @@ class Settings(OptionsModel):
         le=30,
         description="How far messages may be late or out of order and still be paired correctly. Raise it if "
         "the report counts messages that came too late.",
-    )
-    alive_s: float = Field(
-        5.0,
-        gt=0,
-        description="A topic that has been silent for longer than this is no longer required. Raise it for a "
-        "required sensor that pauses, such as a detector that sends only what it sees.",
-    )
-    clock_window_s: float = Field(
-        3.0,
-        ge=0.5,
-        le=30,
-        description="How long the clocks of topics are observed before one is chosen. Lower it if a live "
-        "session must show samples sooner; raise it for a network that delays messages for seconds.",
     )
     picture_format: Literal["jpeg", "png"] = Field(
         "jpeg",

@@ -108,12 +108,10 @@ class Vehicle:
 
     Attributes:
         rolls: it moves only where it points, neither sideways nor up.
-        fix_sigma_m: standard deviation of fixes that have none; 0 means that it is learnt.
         antenna_m: where its receiver's antenna is in the rig; imu_m likewise its IMU.
     """
 
     rolls: bool = True
-    fix_sigma_m: float = 0.0
     antenna_m: Vector = (0.0, 0.0, 0.0)
     imu_m: Vector = (0.0, 0.0, 0.0)
 

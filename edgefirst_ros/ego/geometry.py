@@ -1,6 +1,6 @@
 """Positions on the earth, through pymap3d, and rotations, through GTSAM: quaternions and angles.
 
-Rows of numbers by time: interpolation, and what an interpolated value is based on.
+Rows of numbers by time: interpolation, what an interpolated value is based on, and slopes of one by another.
 
 There may be as many rows as a day of driving has: what exceeds a few megabytes lies in a temporary file.
 """
@@ -15,6 +15,7 @@ import weakref
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import gtsam
@@ -270,3 +271,47 @@ def nearest_ns(times_ns: Sequence[int], time_ns: int) -> int | None:
     after = bisect_left(times_ns, time_ns)
     around = times_ns[max(0, after - 1) : after + 1]
     return min(around, key=lambda each: abs(each - time_ns), default=None)
+
+
+LEAST, SURE = 10, 5.0
+"""So many pairs tell a slope, and one differs by so many standard deviations."""
+SAME = 0.3
+"""A slope this near to the expected one agrees: slip and filters change slopes by less."""
+
+
+@dataclass(slots=True)
+class Slope:
+    """How much one turn is for each radian of another, by least squares."""
+
+    count: int = 0
+    squares: float = 0.0
+    products: float = 0.0
+    others: float = 0.0
+
+    def add(self, turned: float, other: float) -> None:
+        """Take one of each."""
+        self.count += 1
+        self.squares += turned * turned
+        self.products += turned * other
+        self.others += other * other
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The slope and its standard deviation, None if too little turned; infinite if only the other."""
+        if self.count < LEAST or self.squares + self.others <= 0:
+            return None
+        if self.squares <= 1e-6 * self.others:
+            return math.inf, 0.0
+        slope = self.products / self.squares
+        rest = max(0.0, self.others - slope * self.products)
+        return slope, math.sqrt(rest / (self.count - 1) / self.squares)
+
+    def is_near(self, expected: float) -> bool:
+        """Whether it is the expected one, for sure."""
+        slope, sigma = self.found or (math.nan, math.inf)
+        return abs(slope / expected - 1) < SAME and 2 * SURE * sigma < expected
+
+    def is_off(self, share: float, least: float) -> bool:
+        """Whether it differs from one by more than a share, for sure; squares below the least are noise."""
+        slope, sigma = self.found or (1.0, 0.0)
+        return abs(slope - 1) > share + SURE * sigma and self.squares + self.others > least

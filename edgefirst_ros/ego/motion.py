@@ -14,7 +14,6 @@ import numpy as np
 
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, carry, headed, placed, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
-from edgefirst_ros.ego.gauge import Gauge
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
     ANY_RAD,
@@ -33,6 +32,7 @@ from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, Point, rows_of
 from edgefirst_ros.ego.receiver import Receiver
+from edgefirst_ros.ego.units import Units
 from edgefirst_ros.model.navigation import NavSatFix
 from edgefirst_ros.model.sample import GeoPoint
 
@@ -57,8 +57,6 @@ STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
 ASTRAY_M = 8.0
 """Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less."""
-TURNED_DEG = 45.0
-"""Mirrored axes look turned by half a turn or a quarter."""
 BACKWARDS_RAD = 0.35
 """Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
@@ -105,7 +103,7 @@ class Motion:
         oriented: whether the IMU has orientations.
         odometer: what odometry there is.
         refusals: why fixes were refused, by the running number of their message.
-        gauge: of the IMU: given for a drive that is over, else it learns as messages arrive.
+        units: of the IMU: given for a drive that is over, else it learns as messages arrive.
     """
 
     def __init__(
@@ -113,10 +111,11 @@ class Motion:
         vehicle: Vehicle | None = None,
         rig_from_imu_xyzw: Quaternion | None = None,
         pace: Pace = WHOLE,
-        gauge: Gauge | None = None,
+        units: Units | None = None,
     ) -> None:
         vehicle = vehicle or Vehicle()
-        self._learns, self.gauge, self._learnt = gauge is None, gauge or Gauge(rig_from_imu_xyzw), 0
+        self._learns, self.units = units is None, units or Units(rig_from_imu_xyzw)
+        self._learnt: list[str] = []
         self.oriented = False
         self.refusals: dict[int, str] = {}
         self.origin: GeoPoint | None = None
@@ -150,9 +149,9 @@ class Motion:
     def add_samples(self, times_ns: Sequence[int], samples: Floats) -> None:
         """Add IMU samples (n, 10) as ``inertia.sample_row`` gives them; of one time the first counts."""
         if self._learns:
-            self.gauge.add_samples(times_ns, samples)
+            self.units.add_samples(times_ns, samples)
             self._relearn()
-        samples = self.gauge.scaled(samples)
+        samples = self.units.scaled(samples)
         start = bisect_right(times_ns, self._times[-1]) if self._times else 0
         while start < len(times_ns):
             due_ns = self._nodes[-1].time_ns + NODE_NS if self._nodes else times_ns[start]
@@ -167,9 +166,9 @@ class Motion:
     def add_fix(self, time_ns: int, arrival: int, fix: NavSatFix) -> None:
         """Add a fix by the running number of its message; ``judged`` returns the result."""
         if self._learns:
-            self.gauge.add_fix(time_ns, arrival, fix)
+            self.units.add_fix(time_ns, arrival, fix)
             self._relearn()
-        taken = self._receiver.take(time_ns, arrival, fix, mirrored=not self.gauge.placed)
+        taken = self._receiver.take(time_ns, arrival, fix)
         if taken is not None:
             if self._receiver.datum is None:
                 self._gravity = gravity_m_s2(taken.point)
@@ -244,29 +243,22 @@ class Motion:
     @property
     def mounting(self) -> Mounting | None:
         """How the IMU is rotated against its configuration, None if it may be as configured."""
-        found, felt = self._courses.mounting(self._mount), self.gauge.felt
-        if found is not None and felt is not None and found.whole_deg > TURNED_DEG and felt.hand < -1:
-            return None  # which tells of mirrored axes, that no rotation mends
-        return found
+        return self._courses.mounting(self._mount)
 
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes poses wrong."""
-        hidden = self.mounting is None and self._courses.mounting(self._mount) is not None
-        mirrored = (
-            "the IMU seems turned, but two of its axes may be exchanged: what it feels in bends is mirrored"
-        )
         slow_m = self._receiver.slow_m
         astray = (
             f"fixes are up to {2 * slow_m:,.0f} m beside the estimated way for long, as no receiver is: IMU, "
             "fixes or odometry are wrong"
         )
-        return [*self.gauge.doubts, *([mirrored] if hidden else []), *([astray] if slow_m > ASTRAY_M else [])]
+        return [astray] if slow_m > ASTRAY_M else []
 
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        found = [*self.gauge.notes, *self._receiver.notes]
+        found = [*self.units.notes, *self._receiver.notes]
         if not self._given_up_ns:
             return found
         seconds = self._given_up_ns / 1e9
@@ -401,9 +393,9 @@ class Motion:
 
     def _relearn(self) -> None:
         """Begin again where the IMU is found to measure something else, which has led the estimate astray."""
-        if self._learnt == len(self.gauge.notes):
+        if self._learnt == self.units.notes:
             return
-        self._learnt = len(self.gauge.notes)
+        self._learnt = self.units.notes
         if self._nodes:
             self._receiver.tell()
             self._receiver.drop(self._nodes[-1].time_ns)
@@ -577,13 +569,13 @@ def solve(
         rig_from_imu_xyzw: rotates from the IMU's axes to the rig's.
         proceed: called now and then; False stops, and the result is then no estimate.
     """
-    gauge = Gauge(rig_from_imu_xyzw)
-    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, gauge)
+    units = Units(rig_from_imu_xyzw)
+    motion = Motion(vehicle, rig_from_imu_xyzw, WHOLE, units)
     # What the drive tells of its IMU is known before anything is estimated.
     motion.oriented, motion.odometer = log.oriented, log.odometer
-    for learner in (gauge, motion):
-        motion.oriented = motion.oriented and gauge.oriented
-        for part in log.measured(oriented=learner is gauge or motion.oriented):
+    for learner in (units, motion):
+        motion.oriented = motion.oriented and units.oriented
+        for part in log.measured(oriented=learner is units or motion.oriented):
             if len(part) == 3:
                 learner.add_fix(*part)
             else:

@@ -13,10 +13,21 @@ from collections.abc import Iterator
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.gauge import LEAST, SAME, WINDOW_NS, Slope
-from edgefirst_ros.ego.geometry import BLOCK, Floats, Series, basis, nearest_ns, quaternion, rot3
+from edgefirst_ros.ego.geometry import (
+    BLOCK,
+    LEAST,
+    SAME,
+    Floats,
+    Series,
+    Slope,
+    basis,
+    nearest_ns,
+    quaternion,
+    rot3,
+)
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, sample_row
+from edgefirst_ros.ego.units import WINDOW_NS
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.sample import PoseBasis
 

@@ -82,10 +82,6 @@ class Receiver:
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
         self.white_m, self._wander, self._factor = np.array(WHITE_M), WANDER, 1.0
-        self._learns = not vehicle.fix_sigma_m
-        if not self._learns:
-            self.white_m = vehicle.fix_sigma_m * np.array((1.0, 1.0, 2.0)) * DECLARED_WHITE
-            self._wander = DECLARED_WANDER / DECLARED_WHITE
         self._recover_ns = recover_ns
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
@@ -97,9 +93,9 @@ class Receiver:
         self._worst: tuple[float, float] = (0.0, math.nan)
         self._outliers = self._restarts = 0
 
-    def take(self, time_ns: int, arrival: int, fix: NavSatFix, *, mirrored: bool = False) -> Fix | None:
+    def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
         """The fix if it may hold; None if it is refused, or agrees with the last of its epoch."""
-        taken = Reason.OUTLYING_FIX if mirrored else judged(time_ns, arrival, fix, self._altitude_m)
+        taken = judged(time_ns, arrival, fix, self._altitude_m)
         if isinstance(taken, str):
             self._judged.append((arrival, taken))
             return None
@@ -304,7 +300,7 @@ class Receiver:
         told = [each for each in known if each.fix.sigma_m is not None]
         silent = [each for each in known if each.fix.sigma_m is None]
         changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
-        if self._learns and len(silent) >= LEAST_FIXES:
+        if len(silent) >= LEAST_FIXES:
             east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
             level = math.sqrt(0.5 * (east**2 + north**2))
             found = np.clip((level, level, up), FLOOR_M, CEILING_M)

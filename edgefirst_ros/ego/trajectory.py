@@ -35,8 +35,9 @@ HEADED_RAD = 0.6
 """A heading less certain than this is unknown, unless there is a gyroscope."""
 MOST_GAP_NS = 5_000_000_000
 """Poses are interpolated over gaps up to this, and dead-reckoned in longer ones: a car may have turned."""
-RECKON_NS = 20_000_000_000
-"""How far from a fix a position is dead-reckoned: without one nothing checks the estimate of its error."""
+RECKON_NS, RECKON_M = 20_000_000_000, 3.0
+"""How far from a fix, and up to which standard deviation, a position is dead-reckoned: without a fix nothing
+checks the estimate of its error."""
 HOLD_NS = 2_000_000_000
 """How long odometry is extrapolated, and a heading without a gyroscope: a turn takes longer."""
 NO_ORIENTATION: Quaternion = (0.0, 0.0, 0.0, 1.0)
@@ -56,7 +57,6 @@ class Trajectory:
     Args:
         motion: of the whole drive, if it is known beforehand; otherwise it is estimated as messages arrive.
         vehicle: what the configuration says of it.
-        reckon_m: a dead-reckoned position with a larger standard deviation is unknown.
         wait_ns: how much later than its time a pose is usually asked for, reordering included.
         memory_ns: what is this much older than the latest message is dropped.
         rig_from_imu_xyzw: rotates vectors from the IMU's axes to the rig's (x forward, y left, z up).
@@ -68,7 +68,6 @@ class Trajectory:
         motion: Motion | None = None,
         *,
         vehicle: Vehicle | None = None,
-        reckon_m: float = 3.0,
         wait_ns: int = 2_000_000_000,
         memory_ns: int = 120_000_000_000,
         rig_from_imu_xyzw: Quaternion | None = None,
@@ -77,7 +76,6 @@ class Trajectory:
         self._vehicle = vehicle or Vehicle()
         self._known = motion is not None
         self._motion = motion or Motion(self._vehicle, rig_from_imu_xyzw, lagging(wait_ns))
-        self._reckon_m = reckon_m
         self._memory_ns = memory_ns
         self._imu_from_rig = None if rig_from_imu_xyzw is None else inverse(rig_from_imu_xyzw)
         self._has_odometry = odometry
@@ -100,10 +98,13 @@ class Trajectory:
         imu = self._sound(imu)
         if not self._known:
             self._motion.add_samples((time_ns,), np.array([sample_row(imu)]))
-        rotation = imu.orientation_xyzw
-        if not self._motion.gauge.oriented:
+        rotation, units = imu.orientation_xyzw, self._motion.units
+        if not units.oriented:
             self._orientation.forget(time_ns)
         elif rotation is not None:
+            if units.is_down:
+                x, y, z, w = units.rotation(np.array(rotation)).tolist()
+                rotation = x, y, z, w
             if self._imu_from_rig is not None:
                 rotation = after(rotation, self._imu_from_rig)
             self._orientation.add(time_ns, canonical(rotation))
@@ -216,7 +217,7 @@ class Trajectory:
         if point is None:
             return PoseBasis.ASSUMED
         found = basis(fixes_ns, time_ns, MOST_GAP_NS)
-        near = _is_near(fixes_ns, time_ns, RECKON_NS) and max(point.position_sigma_m[:2]) <= self._reckon_m
+        near = _is_near(fixes_ns, time_ns, RECKON_NS) and max(point.position_sigma_m[:2]) <= RECKON_M
         return found if near or found is not PoseBasis.DEAD_RECKONED else PoseBasis.ASSUMED
 
     def _rotation(self, fixes_ns: Sequence[int], time_ns: int, point: Point | None) -> _Rotation:

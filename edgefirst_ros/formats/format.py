@@ -1,13 +1,6 @@
 """What an output format is to the rest of the package: one object, listed in ``registry.FORMATS``.
 
 What the pipeline asks of a format: prepare anywhere, write in order, close once.
-
-What a check found; of many findings alike only the first few are kept.
-
-What recovery found of a dataset and did, of any format.
-
-What options are, of a format or of anything else: those that they had before are understood, since files,
-recordings and journals of an earlier version hold them, mostly all of them with their defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
@@ -474,15 +467,6 @@ def _listed(counts: Counter[str]) -> str:
 Options = TypeVar("Options", bound=BaseModel)
 
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
-
-class OptionsModel(BaseModel):
-    """Options by name, none of which is unknown."""
-
-    model_config = STRICT
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where a writer writes, and what is known before the first message.
@@ -519,8 +503,6 @@ class Format(ABC, Generic[Options]):
             it; in an object store they appear last. Without any, the report alone says that all is there.
         users: programs whose demands ``check`` can look at, by the names that ``Look.user`` takes.
         presets: settings that make datasets for a program, by its name, as in a configuration file.
-        receding: the option that says whether radars' speeds are positive for what recedes; empty if they are
-            written as sent.
         follows_mounts: whether its datasets say, or heed, where sensors on mounts that move were.
     """
 
@@ -532,7 +514,6 @@ class Format(ABC, Generic[Options]):
     visible_by: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    receding: str = ""
     follows_mounts = False
 
     @abstractmethod

@@ -414,8 +414,7 @@ class LiveCapture:
 
     def _look_around(self, job: Job) -> None:
         job.pipeline.around = tuple(self.other_topics())
-        for topic, publishers in self.publishers().items():
-            job.pipeline.announced(topic, publishers)
+        job.publishers.update(self.publishers())
 
     def _complete_split(self, session: SplitSession) -> None:
         self._look_around(session.job)

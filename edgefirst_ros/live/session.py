@@ -32,6 +32,7 @@ from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.overload import Overload
+from edgefirst_ros.report.finding import publishers_finding
 from edgefirst_ros.sources.session import Seam
 
 
@@ -160,7 +161,6 @@ def overload_of(config: Config, before: Overload | None = None) -> Overload | No
         latency_s=options.latency_s,
         wait_s=wait_s,
         hold_s=max(each.hold_s(config.options(each)) for each in config.chosen_formats),
-        first=options.shed_first,
     )
     if before is not None:
         overload.go_on(before)
@@ -259,6 +259,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     head["shed"] = {} if job.overload is None else job.overload.report()
     if job.overload is not None:
         warnings += shed_warnings(job.overload, config)
+    warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
     given_up = job.pipeline.fanout.given_up
     warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
     recording = recorded.result()

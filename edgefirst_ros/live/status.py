@@ -15,6 +15,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
 from edgefirst_ros.model.reasons import Code, Finding, Reason
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.fanout import Output
@@ -22,8 +23,7 @@ from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.report import accounts
 from edgefirst_ros.report.content import content_now
-from edgefirst_ros.report.finding import disk_findings, publisher_finding, refused_whole
-from edgefirst_ros.report.models import Publishers
+from edgefirst_ros.report.finding import disk_findings, publishers_finding, refused_whole
 from edgefirst_ros.timing.gaps import StreamStats
 
 WINDOW_S = 5.0
@@ -252,7 +252,7 @@ def build_status(
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=elapsed_s,
-        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > disk.config.alive_s else (),
+        absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > ALIVE_S else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
         outputs={name: OutputStatus(o.items, o.bytes, bytes_per_s[name]) for name, o in outputs.items()},
@@ -267,7 +267,7 @@ def build_status(
         help=advice(overload, disk.config) if overload is not None and shedding else "",
         findings={
             **content_now({topic: each.current() for topic, each in pipeline.contents.items()}),
-            **{t: publisher_finding(t, Publishers(**of)) for t, of in pipeline.publishers.items()},
+            **{topic: publishers_finding(topic, nodes) for topic, nodes in sorted(job.publishers.items())},
             **meter.refusing(found),
         },
     )

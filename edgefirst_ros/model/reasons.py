@@ -64,8 +64,6 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     FROZEN_FIX = "frozen (repeats the last position while the rig moves)"
     OUTLYING_FIX = "outlier (contradicts the motion)"
 
-    OTHER_PUBLISHER = "sent by another publisher of the topic"
-
     OUTSIDE = "outside --start/--end", Kind.UNWANTED
     PAUSED = "paused", Kind.UNWANTED
     NOT_SELECTED = "not selected"
@@ -124,19 +122,15 @@ class Code(StrEnum):
     POSE_UNKNOWN = "pose_unknown"
     POSE_DEAD_RECKONED = "pose_dead_reckoned"
     IMU_ROTATED = "imu_rotated"
-    CONTRADICTS_MOTION = "contradicts_motion"
     POSES_DOUBTED = "poses_doubted"
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"
-    CAMERA_INFO = "camera_info"
     RECORDING_DAMAGED = "recording_damaged"
     FROZEN = "frozen"
     BLACK = "black"
     BLANK = "blank"
-    DARK = "dark"
     ZERO_POINTS = "zero_points"
     EMPTY_SECTORS = "empty_sectors"
-    OFF_PICTURE = "off_picture"
     PUBLISHERS = "publishers"
     # Of topics that are configured and did not come.
     NO_REFERENCE = "no_reference"

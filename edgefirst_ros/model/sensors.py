@@ -8,6 +8,9 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Self
 
+ALIVE_S = 5.0
+"""A topic that has been silent for longer is not waited for any more."""
+
 
 class SensorKind(Enum):
     """How the measurements of a sensor are used."""

@@ -120,7 +120,6 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             simulated_ns=self._simulated_ns,
             depth=self._options.depth,
             unlisted=self._options.unlisted,
-            preview_topic=lambda: "" if self._preview is None else self._preview.tf_topic,
             record=self._record if self._config.record else None,
         )
         plan = subscriptions.update()
@@ -316,9 +315,6 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             preview.show(sample)
 
     def _update(self) -> None:
-        if self._preview is not None:
-            # First, so that it withdraws its transforms before the capture subscribes to another node's.
-            self._preview.update_transforms()
         if self._topics is not None:
             self._topics.update()
 
@@ -326,7 +322,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         """Create or close the preview: it exists while it is asked for and the node is active."""
         wanted = self._topics is not None and bool(self.get_parameter("preview").value)
         if wanted and self._preview is None:
-            self._preview = Preview(self, str(self.get_parameter("tf_topic").value))
+            self._preview = Preview(self)
         elif not wanted and self._preview is not None:
             self._preview.close()
             self._preview = None

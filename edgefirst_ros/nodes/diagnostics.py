@@ -168,7 +168,6 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
     promised_hz, documented_hz = _promised_hz(view, found.entry)
     may_be_late = found.latched and is_flowing
     return Expected(
-        view.config.alive_s,
         promised_hz,
         documented_hz,
         is_sent_once=not rule.expected_hz and (may_be_late or rule.role in CONTEXT_ROLES),

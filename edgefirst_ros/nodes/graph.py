@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,23 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rosidl_runtime_py import get_interface_path
 from rosidl_runtime_py.utilities import get_message
 
-from edgefirst_ros.config.topics import TF
 from edgefirst_ros.live.recordingfile import qos_text
 from edgefirst_ros.model.definitions import definition, short_name
 from edgefirst_ros.nodes.discovery import Offer
-from edgefirst_ros.nodes.preview import TF_NODE_SUFFIX, UNKNOWN_NODE
 
 _SEPARATOR = "=" * 80
 _BUILT_IN = re.compile(r"(bool|byte|char|float32|float64|u?int(8|16|32|64)|w?string)\b")
 
 
 class RosGraph:
-    """Queries the graph for a node, leaving out publishers of previews, which must not be captured again.
+    """Queries the graph for a node.
 
     Args:
         node: whose view of the graph this is.
-        preview_topic: returns the topic that the node publishes its own preview transforms on, empty if none.
     """
 
-    def __init__(self, node: Node, preview_topic: Callable[[], str]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._preview_topic = preview_topic
         self._classes: dict[str, Any] = {}
 
     def topics(self) -> list[tuple[str, list[str]]]:
@@ -42,23 +38,22 @@ class RosGraph:
         return found
 
     def publishers(self, topic: str) -> list[Any]:
-        """Rclpy's TopicEndpointInfo of every publisher, those of previews included."""
+        """Rclpy's TopicEndpointInfo of every publisher."""
         found: list[Any] = self._node.get_publishers_info_by_topic(topic)
         return found
 
     def offers(self, topic: str) -> list[Offer]:
         """What the publishers of a topic offer."""
-        return [_offer(info) for info in self.publishers(topic) if not self._is_preview(topic, info)]
+        return [_offer(info) for info in self.publishers(topic)]
 
     def foreign_offers(self, topic: str) -> list[Offer]:
         """What the publishers of a topic offer, without those of this node."""
         own = self._node.get_name(), self._node.get_namespace()
-        infos = (i for i in self.publishers(topic) if (i.node_name, i.node_namespace) != own)
-        return [_offer(info) for info in infos if not self._is_preview(topic, info)]
+        return [_offer(i) for i in self.publishers(topic) if (i.node_name, i.node_namespace) != own]
 
     def senders(self, topic: str) -> tuple[list[str], set[str]]:
         """Full names of the nodes that publish a topic, in order, each as often as it does; and the types."""
-        infos = [info for info in self.publishers(topic) if not self._is_preview(topic, info)]
+        infos = self.publishers(topic)
         names = sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
         return names, {info.topic_type for info in infos}
 
@@ -90,11 +85,6 @@ class RosGraph:
     def is_installed(self, kind: str) -> bool:
         """Whether a message type is available on this machine."""
         return self.message_class(kind) is not None
-
-    def _is_preview(self, topic: str, info: Any) -> bool:  # noqa: ANN401 - rclpy's endpoint, untyped
-        # A new publisher's node has no name at first.
-        unknown = info.node_name == UNKNOWN_NODE and (info.topic_type, topic) == (TF, self._preview_topic())
-        return unknown or str(info.node_name).endswith(TF_NODE_SUFFIX)
 
 
 def receiving_qos(depth: int, *, latched: bool) -> QoSProfile:

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, specify
 
-TOPIC = re.compile(r"(~?/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 """A topic name: absolute, relative to the node's namespace, or private."""
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
-def _tf_topic(name: str) -> str:
-    if name and not TOPIC.fullmatch(name):
-        raise ValueError(f"{name!r} is not a topic name; expected one such as /tf_static, or an empty string")
-    return name
-
-
 Preview = Annotated[bool, Field(description="Publish each sample on ~/preview/... for RViz and Foxglove.")]
-TfTopic = Annotated[
-    str,
-    AfterValidator(_tf_topic),
-    Field(
-        description="Topic for the sensors' transforms while previews are published, unless another node "
-        "publishes tf2_msgs/TFMessage there; empty: do not publish them.",
-    ),
-]
 
 
 class CaptureOptions(BaseModel):
@@ -71,7 +55,6 @@ class CaptureOptions(BaseModel):
         "messages that are left are dropped and counted.",
     )
     preview: Preview = False
-    tf_topic: TfTopic = "/tf_static"
     start_paused: bool = Field(
         False, description="Begin sessions paused: nothing is written until the service ~/resume is called."
     )
@@ -123,7 +106,6 @@ class ReplayOptions(BaseModel):
         0.0, ge=0.0, description="Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."
     )
     preview: Preview = False
-    tf_topic: TfTopic = "/tf_static"
 
     @field_validator("output")
     @classmethod
@@ -216,7 +198,7 @@ To do this at start, set the parameter autostart, or ros2 launch edgefirst_ros c
 
 Services while active: ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused (std_srvs/Trigger).
 Topics: ~/status, ~/events/split (one message for each session that a split ended), /diagnostics, and with the
-parameter preview ~/preview/image/compressed, ~/preview/lidar and ~/preview/radar.""",
+parameter preview ~/preview/image/compressed, ~/preview/lidar, ~/preview/radar and ~/preview/tf_static.""",
 )
 REPLAY = Usage(
     "replay",

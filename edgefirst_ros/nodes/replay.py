@@ -45,7 +45,7 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
             self._end(ReplayResult(2, "\n  ".join(["the configuration is invalid", *error.faults])))
             return
         if options.preview:
-            self._preview = Preview(self, options.tf_topic)
+            self._preview = Preview(self)
         self.create_timer(STATUS_EVERY_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._worker = threading.Thread(target=self._work, args=(options, config), name="replay", daemon=True)
         self._worker.start()
@@ -90,8 +90,6 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self._position = position
 
     def _tick(self) -> None:
-        if self._preview is not None:
-            self._preview.update_transforms()
         if self._result is None:
             self._status.publish([progress_diagnostic(self._position)])
         elif not self.done:

@@ -78,7 +78,6 @@ class Subscriptions:
         simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
         depth: QoS history depth; 0: as each topic needs.
         unlisted: subscribe to the device's topics before they are announced.
-        preview_topic: returns the topic that the node publishes its own preview transforms on, empty if none.
         record: receives messages of other topics of usable types; None: do not record them.
 
     Attributes:
@@ -97,7 +96,6 @@ class Subscriptions:
         simulated_ns: Callable[[], int | None],
         depth: int,
         unlisted: bool,
-        preview_topic: Callable[[], str] = str,
         record: Callable[[RawMessage], None] | None = None,
     ) -> None:
         self.plan = SubscriptionPlan("", frozenset(), ())
@@ -105,7 +103,7 @@ class Subscriptions:
         self.other_topics: list[ExistingTopic] = []
         self.several: dict[str, list[str]] = {}
         self._node = node
-        self._graph = RosGraph(node, preview_topic)
+        self._graph = RosGraph(node)
         self._config = config
         self._put = put
         self._clock = ReceiveClock(simulated_ns)

@@ -33,7 +33,7 @@ class Listener:
     def __init__(self, node: Node) -> None:
         self.look = Look()
         self._node = node
-        self._graph = RosGraph(node, lambda: "")
+        self._graph = RosGraph(node)
         self._heard: set[str] = set()
 
     def subscribe(self) -> None:

@@ -165,7 +165,9 @@ def convert(
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
     if processes is None:
-        processes = are_worth_it(worker_count(config.workers), sum(drive.size for drive in drives))
+        selects = config.keyframes or config.rate_hz > 0 or config.every_n > 1
+        size, recorded_s = sum(drive.size for drive in drives), sum(map(_recorded_s, drives))
+        processes = are_worth_it(worker_count(config.workers), size, recorded_s if selects else None)
     job = Job(
         config,
         output,
@@ -193,6 +195,11 @@ def convert(
         raise
     recorded_s = job.pipeline.progress.recorded_s
     return Conversion(tuple(paths_written), report, interrupted, recorded_s)
+
+
+def _recorded_s(drive: RecordedDrive) -> float:
+    spans = drive.spans
+    return (max(last for _, last in spans) - min(first for first, _ in spans)) / 1e9 if spans else 0.0
 
 
 def _sequence_name(drive: RecordedDrive) -> str | None:

@@ -184,7 +184,7 @@ class ChainReplay:
 LIVE_ONLY = frozenset(
     {
         *("record", "queue_mb", "min_free_mb", "sync_s", "workers"),
-        *("split_every_s", "split_every_mb", "shed_first"),
+        *("split_every_s", "split_every_mb"),
     }
 )
 """Settings that do not affect what is written for given messages."""

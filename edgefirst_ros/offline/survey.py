@@ -107,7 +107,7 @@ class MotionSurvey:
             for route, schema in routed
         )
         self._topics: dict[tuple[str, str], _Topic] = {}
-        self._clock: ClockFinder[_MotionMessage] = ClockFinder(round(config.clock_window_s * 1e9))
+        self._clock: ClockFinder[_MotionMessage] = ClockFinder()
         self._moving = motion_entries(config)
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()

@@ -111,8 +111,6 @@ class Pipeline:
         self._is_continued = False
         """Whether calibration was known before the first message."""
         self._intake = Intake(config, self._session, self.workers)
-        self._publishers: Mapping[str, Mapping[str, Any]] | None = None
-        """What was found of them before another session went on."""
 
     # ------------------------------------------------------------------ sources
     def begin_source(
@@ -144,13 +142,11 @@ class Pipeline:
         self._session.host = self.config.host or host
         self._session.name = None if name is None else safe_name(name)
         if after is None:
-            self._intake.begin(topics, motions)
-            self._intake.sequencer.known = calibration
+            self._intake.begin(topics, motions, calibration)
         else:
             self._follow(*after)
 
     def _follow(self, before: Pipeline, time_ns: int) -> None:
-        before._publishers = before.publishers
         self._intake = before._intake
         self._intake.join(self._session, time_ns)
 
@@ -239,17 +235,6 @@ class Pipeline:
         return self._fanout
 
     @property
-    def publishers(self) -> Mapping[str, Mapping[str, Any]]:
-        """By topic with several publishers, what tells it; any thread."""
-        found = self._intake.publishers.found if self._publishers is None else self._publishers
-        return dict(sorted(found.items()))
-
-    def announced(self, topic: str, publishers: list[str]) -> None:
-        """Note that the middleware knows several publishers of a topic; any thread."""
-        if self._publishers is None:
-            self._intake.publishers.announced(topic, publishers)
-
-    @property
     def outputs(self) -> Mapping[str, Output]:
         """What each writer has written so far, by its name."""
         return self._fanout.outputs
@@ -310,7 +295,6 @@ class Pipeline:
             unread=self.unread,
             # What had not come when a run was cut short may have come later.
             absent=[e for e in self.absences(counts) if not (self.cut_short and e.code is Code.MISSING)],
-            publishers=self.publishers,
         )
 
     def absences(self, topics: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from edgefirst_ros.model.sample import SequenceInfo
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Selection
+
+ALIVE_NS = round(ALIVE_S * 1e9)
 
 
 class CameraFrames:
@@ -20,14 +23,13 @@ class CameraFrames:
 
     Args:
         rules: how every configured topic but cameras pairs, by its name.
-        alive_ns: see ``Aligner``.
         selects: whether pictures are selected.
     """
 
-    def __init__(self, rules: Mapping[str, PairingRule], alive_ns: int, *, selects: bool) -> None:
+    def __init__(self, rules: Mapping[str, PairingRule], *, selects: bool) -> None:
         # Which of several topics of a role it takes depends on what comes: none is missed before it has come.
         mild = {n: replace(r, required="auto") if r.required == "always" else r for n, r in rules.items()}
-        self._aligner: Aligner[Envelope] = Aligner(mild, Selection(), alive_ns)
+        self._aligner: Aligner[Envelope] = Aligner(mild, Selection(), ALIVE_NS)
         self._selects = selects
         self._queue: deque[Envelope] = deque()
         self._chosen: dict[int, bool] = {}

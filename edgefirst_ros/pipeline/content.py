@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.model.camera import CompressedImage, RawImage
-from edgefirst_ros.model.detection import Box, Detections
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.pointcloud import PointCloud
@@ -30,8 +28,6 @@ SAME_LEVELS = 5
 """A frozen picture that is coded again and again changes by no more on average over a field: by 4 at key
 frames of x264, which code it anew. While the rig drives, some field changes by dozens."""
 MOST_SPELLS = 32
-MOST_BINS = 240
-FINEST_NS = 1_000_000_000
 POINTS = 2048
 """Points of a cloud that are looked at, evenly chosen: they tell shares to a hundredth."""
 SECTORS = 36
@@ -48,10 +44,10 @@ VISIBLE = 0.002
 """Share of a picture's pixels that are lit if anything can be seen: a lamp at night."""
 BLANK_CONTRAST = 2.0
 """Levels; fog has more."""
-DARK_LUMINANCE = 25.0
-"""Levels; a lit street at night has more."""
-AROUND = 0.1
-"""Models let boxes reach beyond the picture by a little, but not their middles."""
+NIGHT = 25.0
+"""Levels of luminance; a lit street has more. In darker video nothing changes on an empty road."""
+SHAKEN_M_S2 = 0.3
+"""Spread of the acceleration of a rig that moves; an engine at idle makes less."""
 LOOK_NS = 1_000_000_000
 """Stills are decoded to be looked at once in so long ..."""
 OTHER_SIZE = 1.5
@@ -119,47 +115,6 @@ class SpellCounter:
         }
 
 
-class Profile:
-    """Means of measures over time in a bounded number of bins, whose width doubles when there are more."""
-
-    def __init__(self) -> None:
-        self.bin_ns = FINEST_NS
-        self._bins: dict[int, dict[str, tuple[float, int]]] = {}
-
-    def add(self, time_ns: int, measures: Mapping[str, float]) -> None:
-        """Take measures of one time."""
-        _merge(self._bins.setdefault(time_ns // self.bin_ns, {}), {n: (v, 1) for n, v in measures.items()})
-        while len(self._bins) > MOST_BINS:
-            self.bin_ns *= 2
-            wider: dict[int, dict[str, tuple[float, int]]] = {}
-            for number, sums in self._bins.items():
-                _merge(wider.setdefault(number // 2, {}), sums)
-            self._bins = wider
-
-    def summary(self) -> dict[str, Any] | None:
-        """Bins that hold something, and the mean of each measure in them; None without any."""
-        if not self._bins:
-            return None
-        numbers = sorted(self._bins)
-        names = sorted({name for sums in self._bins.values() for name in sums})
-        return {
-            "start_ns": numbers[0] * self.bin_ns,
-            "bin_ns": self.bin_ns,
-            "bins": [number - numbers[0] for number in numbers],
-            "means": {name: [_mean(self._bins[number].get(name)) for number in numbers] for name in names},
-        }
-
-
-def _merge(sums: dict[str, tuple[float, int]], more: Mapping[str, tuple[float, int]]) -> None:
-    for name, (value, count) in more.items():
-        before, counted = sums.get(name, (0.0, 0))
-        sums[name] = before + value, counted + count
-
-
-def _mean(each: tuple[float, int] | None) -> float | None:
-    return None if each is None else round(each[0] / each[1], 4)
-
-
 @dataclass(slots=True)
 class _Slot:
     """A picture that was requested, and its look once that is known."""
@@ -174,11 +129,8 @@ class StreamContent:
     """What one topic's messages hold; fed in order of time, pictures' looks from any thread."""
 
     spells: dict[Condition, SpellCounter] = field(default_factory=dict)
-    profile: Profile = field(default_factory=Profile)
     is_watched: bool = False
     """Whether its messages are of a kind whose repetition is noticed."""
-    contradictions: list[str] = field(default_factory=list)
-    """What contradicts the way driven, a sentence each."""
     _before: tuple[int, Any] | None = None
     """Time and content of the message before."""
     _zeros: Counter[int] = field(default_factory=Counter)
@@ -206,9 +158,6 @@ class StreamContent:
             return {"repeated": float(self._compare(time_ns, datum.data))}
         elif isinstance(datum, RawImage):
             return {"repeated": float(self._compare(time_ns, datum.pixels.data))}
-        elif isinstance(datum, Detections) and datum.boxes:
-            off = sum(map(_is_off, datum.boxes))
-            self._note(Condition.OFF_PICTURE, time_ns, holds=2 * off > len(datum.boxes))
         return {}
 
     def _compare(self, time_ns: int, content: object, least_ns: int = LEAST_NS) -> bool:
@@ -237,18 +186,15 @@ class StreamContent:
 
     def _imu(self, time_ns: int, imu: Imu) -> None:
         self._compare(time_ns, imu)
-        if self._forces and time_ns - self._forces_ns >= FINEST_NS:
-            values = np.array(self._forces)
+        if self._forces and time_ns - self._forces_ns >= LOOK_NS:
             with np.errstate(invalid="ignore"):
-                spread = values.std(axis=0)
-            if np.isfinite(spread).all():
-                turning, forces = float(spread[:3].max()), float(spread[3:].max())
-                measures = {"rotation_spread": round(turning, 5), "acceleration_spread": round(forces, 4)}
-                self.profile.add(self._forces_ns, measures)
+                spread = float(np.std(self._forces, axis=0).max())
+            shaken, begin_ns = spread > SHAKEN_M_S2, self._forces_ns
+            self._note(Condition.SHAKEN, time_ns if shaken else begin_ns, holds=shaken, begin_ns=begin_ns)
             self._forces = []
         if not self._forces:
             self._forces_ns = time_ns
-        self._forces.append((*imu.angular_velocity_rad_s, *imu.linear_acceleration_m_s2))
+        self._forces.append(imu.linear_acceleration_m_s2)
 
     def _cloud(self, time_ns: int, cloud: PointCloud) -> dict[str, float]:
         count = len(cloud.points)
@@ -275,9 +221,12 @@ class StreamContent:
         self._note(Condition.ZERO_POINTS, time_ns, holds=many)
         few = count >= LEAST_POINTS and sectors < FEWER_SECTORS * usual_sectors
         self._note(Condition.EMPTY_SECTORS, time_ns, holds=few)
-        measures = {"points": float(count), "zeros": round(zeros, 3), "sectors": float(sectors)}
-        self.profile.add(time_ns, measures)
-        return {**measures, "repeated": float(repeated)}
+        return {
+            "points": float(count),
+            "zeros": round(zeros, 3),
+            "sectors": float(sectors),
+            "repeated": float(repeated),
+        }
 
     def is_due(self, time_ns: int, size: int) -> bool:
         """Whether a still of so many bytes is to be looked at."""
@@ -310,9 +259,6 @@ class StreamContent:
         black = look.lit < VISIBLE
         self._note(Condition.BLACK, time_ns, holds=black)
         self._note(Condition.BLANK, time_ns, holds=not black and look.contrast < BLANK_CONTRAST)
-        self._note(Condition.DARK, time_ns, holds=not black and look.luminance < DARK_LUMINANCE)
-        names = ("luminance", "contrast", "sharpness", "clipped")
-        self.profile.add(time_ns, {name: getattr(look, name) for name in names})
 
     def current(self) -> dict[str, tuple[int, int]]:
         """The conditions that hold now, each with its begin and the newest message; any thread."""
@@ -329,7 +275,7 @@ class StreamContent:
         anchor, self.is_watched = self._anchor, True
         same = (
             anchor is not None
-            and look.luminance >= DARK_LUMINANCE  # at night nothing changes on an empty road
+            and look.luminance >= NIGHT
             and len(anchor[1]) == len(fields) > 0
             and int(np.abs(anchor[1] - fields).max()) <= SAME_LEVELS
         )
@@ -341,18 +287,7 @@ class StreamContent:
         """What is said of it in the report."""
         with self._lock:
             spells = {name.value: found for name, each in self.spells.items() if (found := each.summary())}
-            return {
-                "spells": dict(sorted(spells.items())),
-                "profile": self.profile.summary(),
-                "is_watched": self.is_watched,
-                **({"contradictions": self.contradictions} if self.contradictions else {}),
-            }
-
-
-def _is_off(box: Box) -> bool:
-    """Whether a 2-D box cannot be one of a picture, of which its numbers are shares."""
-    place, size = (box.center_x, box.center_y), (box.width, box.height)
-    return min(place) < -AROUND or max(place) > 1 + AROUND or min(size) < 0 or max(size) > 1 + 2 * AROUND
+            return {"spells": dict(sorted(spells.items())), "is_watched": self.is_watched}
 
 
 def _quantile(counts: Counter[int], share: float, otherwise: int) -> int:

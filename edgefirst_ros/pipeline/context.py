@@ -23,9 +23,9 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis, Role
-from edgefirst_ros.model.transform import Transform, Transforms, bare, makes_cycle
+from edgefirst_ros.model.transform import Transform, Transforms
 from edgefirst_ros.model.urdf import RobotDescription
-from edgefirst_ros.pipeline.mounts import Mounts, MovedFrame, follow
+from edgefirst_ros.pipeline.transforms import TransformBuffer
 
 MOST_SHOWN = 5
 """Joints that a sentence names."""
@@ -58,8 +58,7 @@ class SampleContext:
         final_ns: poses up to this time are final, or have been waited for long enough.
         picture: width and height of the camera's pictures, None if not known yet.
         trajectory: of the rig.
-        moved: frames whose transform changed.
-        mounts: where those are that move all the time.
+        transforms: where frames are.
         told: sentences about calibration that came, to be said once.
         reference_topics: topics whose messages samples begin with.
         camera: the sensor whose pictures samples take.
@@ -83,26 +82,24 @@ class SampleContext:
         rig_from_imu_xyzw: Quaternion | None = None,
         reference_topics: frozenset[str] = frozenset(),
         rig_frame: str = "base_link",
-        mounts: Mounts | None = None,
+        transforms: TransformBuffer | None = None,
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
-        self._placed, self._infos, self._rectified = placed, infos, rectified
+        self._infos, self._rectified = infos, rectified
+        self.transforms = transforms or TransformBuffer(rig_frame, placed)
+        self.transforms.begin(known.transforms, goes_on=before is not None)
         self._flat: dict[str, tuple[CameraInfo, CameraInfo]] = {}
         """The newest CameraInfo of each camera whose pictures are rectified, as sent and as it counts."""
         self.calibration = replace(
             known,
-            transforms={**known.transforms, **placed},
+            transforms=self.transforms.in_force,
             camera_info=infos.get(camera, known.camera_info),
             other_cameras={**known.other_cameras, **{n: infos[n] for n in infos if n != camera}},
         )
         self.camera = camera
         self.picture: tuple[int, int] | None = None
-        self.moved: dict[str, MovedFrame] = {}
-        self.mounts = mounts or Mounts(rig_frame, placed)
         self.told: list[str] = []
-        self._described: set[str] = set()
-        """Frames whose transform is the description's, as no other said one."""
         self._other_info: CameraInfo | None = None
         wait_ns = round(options.wait_s * 1e9)
         self._wait_ns = max(0, wait_ns - held_ns)
@@ -110,7 +107,6 @@ class SampleContext:
         self.trajectory = before or Trajectory(
             motion,
             vehicle=vehicle,
-            reckon_m=options.max_position_sigma_m,
             wait_ns=wait_ns,
             rig_from_imu_xyzw=rig_from_imu_xyzw,
             odometry=odometry,
@@ -135,10 +131,16 @@ class SampleContext:
             self.calibration = replace(known, radar_info=datum, radars={**known.radars, sensor: datum})
         elif isinstance(datum, ModelInfo):
             self.calibration = replace(known, model_info=datum)
-        elif isinstance(datum, Transforms):
-            return self._place(datum)
-        elif isinstance(datum, RobotDescription):
-            self._describe(datum)
+        elif isinstance(datum, Transforms | RobotDescription):
+            refusal = self.transforms.learn(datum)
+            if self.transforms.in_force is not known.transforms:
+                self.calibration = replace(known, transforms=self.transforms.in_force)
+            if isinstance(datum, RobotDescription) and datum.moving:
+                self.told.append(
+                    f"robot_description: of {', '.join(datum.moving[:MOST_SHOWN])}"
+                    f"{', …' * (len(datum.moving) > MOST_SHOWN)} the place is not fixed, and not taken"
+                )
+            return refusal
         return None
 
     def _see(self, info: CameraInfo, sensor: str) -> None:
@@ -164,27 +166,6 @@ class SampleContext:
             self.told.append(text)
         return flat
 
-    def foresee(self, mounts: Iterable[Transform]) -> None:
-        """Take what is heard already but is of a later time: a mount does not wait for it to be said."""
-        known = set(map(bare, self.calibration.transforms))
-        self._place(Transforms(tuple(each for each in mounts if bare(each.child) not in known), ()))
-
-    def _describe(self, robot: RobotDescription) -> None:
-        """What is fixed on the robot is where it says unless transforms do: those are of the real one."""
-        placed = dict(self.calibration.transforms)
-        known = {bare(child) for child in placed} - self._described
-        for transform in robot.transforms:
-            if bare(transform.child) not in known and not makes_cycle(transform, placed):
-                placed[transform.child] = transform
-                self._described.add(bare(transform.child))
-        if placed != self.calibration.transforms:
-            self.calibration = replace(self.calibration, transforms=placed)
-        if robot.moving:
-            self.told.append(
-                f"robot_description: of {', '.join(robot.moving[:MOST_SHOWN])}"
-                f"{', …' * (len(robot.moving) > MOST_SHOWN)} the place is not fixed, and not taken"
-            )
-
     def take_camera(self, sensor: str) -> None:
         """Samples take the pictures of this camera, as is known by now."""
         if sensor == self.camera:
@@ -196,23 +177,6 @@ class SampleContext:
         info = known.other_cameras.get(sensor)
         self.calibration = replace(known, camera_info=info, other_cameras=others)
         self.camera = sensor
-
-    def _place(self, message: Transforms) -> str | None:
-        placed = dict(self.calibration.transforms)
-        refusal = None
-        for transform in message.transforms:
-            if bare(transform.child) in self._placed:
-                continue
-            if makes_cycle(transform, placed):
-                refusal = "transform that makes a frame its own ancestor"
-            elif (before := placed.get(transform.child)) != transform:
-                placed[transform.child] = transform
-                if before is not None and bare(transform.child) not in self._described:
-                    follow(self.moved, before, transform)
-            self._described.discard(bare(transform.child))
-        if placed != self.calibration.transforms:
-            self.calibration = replace(self.calibration, transforms=placed)
-        return refusal
 
     def calibration_of(self, camera: str) -> Calibration:
         """The calibration with a camera's own CameraInfo."""
@@ -303,7 +267,7 @@ class SampleContext:
 
     def mounted(self, time_ns: int, frame: str) -> Mapping[str, Transform]:
         """Where frames on mounts that move are, for a measurement in one of them."""
-        return self.mounts.at(time_ns, frame, self.calibration.transforms)
+        return self.transforms.at(time_ns, frame)
 
     def pose(self, time_ns: int) -> EgoPose:
         """Pose of the rig."""
@@ -330,7 +294,7 @@ class SampleContext:
 
     def forget(self, before_ns: int) -> None:
         """Nothing before this time will be requested any more."""
-        self.mounts.forget(before_ns)
+        self.transforms.forget(before_ns)
         self.trajectory.forget(min(before_ns, self.due[0]) if self.due else before_ns)
 
 
@@ -352,7 +316,7 @@ def vehicle_of(config: Config) -> Vehicle:
     """The configured properties of the vehicle."""
     ego, places = config.ego, [motion_place(config, role) for role in (Role.GPS, Role.IMU)]
     antenna_m, imu_m = (tuple(place[:3, 3].tolist()) for place in places)
-    return Vehicle(ego.non_holonomic, ego.fix_sigma_m, antenna_m, imu_m)
+    return Vehicle(ego.non_holonomic, antenna_m, imu_m)
 
 
 def _size(info: CameraInfo) -> tuple[int, int]:

@@ -21,7 +21,6 @@ from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.mounts import MovedFrame, unheeded, without_rig
-from edgefirst_ros.pipeline.ranging import Ranges
 from edgefirst_ros.pipeline.samples import Frame, Pictures, Samples
 from edgefirst_ros.pipeline.session import SequenceResult, SequenceSummary, Session
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
@@ -30,9 +29,6 @@ from edgefirst_ros.timing.gaps import StreamStats
 
 WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS, Role.MODEL})
 """Roles whose messages show by what they hold whether the sensor is sound."""
-
-ASKEW_DEG = 30.0
-"""Where the IMU is turned by more against its configuration, it is not the others that are wrong."""
 
 
 class Emission:
@@ -63,7 +59,6 @@ class Emission:
         self.unmoved = 0
         self.stats: dict[str, StreamStats] = {}
         self.content: dict[str, StreamContent] = {}
-        self._ranges = Ranges(config)
         self._config, self._taking_all = config, config.taking_all
         self._ledger, self._fanout = session.ledger, session.fanout
         self._context = context
@@ -105,10 +100,6 @@ class Emission:
         stats.add(time_ns, envelope.receive_ns, counts_gaps=role not in CONTEXT_ROLES)
         if role in WATCHED:
             envelope.content_measures = self.content[name].message(time_ns, envelope.measurement.datum)
-
-    def range(self, envelope: Envelope) -> None:
-        """Look at a cloud of a lidar or radar, whose place is known by now."""
-        self._ranges.look(envelope.route.name, envelope.measurement, self._context.calibration.transforms)
 
     def measurement(self, envelope: Envelope) -> None:
         """Hand a measurement, or a picture that is usable, to the formats that take every one."""
@@ -226,7 +217,6 @@ class Emission:
     def pose(self, pose: EgoPose) -> None:
         """Take a pose that was due; they come in order of time."""
         self.poses.add(pose)
-        self._ranges.pose(pose)
         if self._fanout.observes:
             self._fanout.pose(pose)
 
@@ -235,9 +225,10 @@ class Emission:
         if self._calibration is None:
             self._calibration = self._context.calibration
             placed, rig = self._calibration.transforms, self.info.rig_frame
-            self._moved, self._context.moved = without_rig(self._context.moved, placed, rig), {}
+            transforms = self._context.transforms
+            self._moved, transforms.moved = without_rig(transforms.moved, placed, rig), {}
             for child, each in self._moved.items():
-                each.held = self._context.mounts.held.pop(bare(child), 0)
+                each.held = transforms.held.pop(bare(child), 0)
 
     def finish(self, findings: Sequence[TopicClock], reason: str, *, goes_on: bool = False) -> None:
         """Everything has left: the session keeps what is known of the sequence.
@@ -256,10 +247,6 @@ class Emission:
         if self.unmoved:
             said.append(f"no motion is known of {self.unmoved:,} frames, which were taken as if it moved")
         session.notes += [f"{name}: {note}" for note in said]
-        mounting = trajectory.mounting
-        if not trajectory.doubts and (mounting is None or mounting.whole_deg < ASKEW_DEG):
-            for entry, text in self._ranges.contradictions():
-                self.content[entry].contradictions.append(text)
         topics = self._context.reference_topics
         result = SequenceResult(
             self.samples.result(topics),
@@ -267,7 +254,7 @@ class Emission:
             self.poses,
             self.stats,
             self.content,
-            mounting,
+            trajectory.mounting,
             trajectory.doubts,
             self._calibration or Calibration(),
             self._moved,

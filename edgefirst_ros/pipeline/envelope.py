@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Self
 
@@ -33,28 +32,6 @@ Digest = int
 
 
 @dataclass(slots=True, eq=False)
-class Sender:
-    """What sends the messages of a topic that have one sign in common, see ``pipeline.publishers``.
-
-    Attributes:
-        text: the sign.
-        first_ns: its first message's time.
-        newest_ns: receipt of its newest one.
-        returns: receipts of the last messages with which it came back after another sender.
-        is_other: whether it is not the publisher that the topic is kept of.
-    """
-
-    text: str
-    first_ns: int
-    newest_ns: int = 0
-    returns: tuple[int, ...] = ()
-    is_other: bool = False
-
-
-_IS_OTHER = attrgetter("is_other")
-
-
-@dataclass(slots=True, eq=False)
 class Envelope(MessageTimes):
     """A decoded message with its route and its ticket in the ledger.
 
@@ -75,7 +52,6 @@ class Envelope(MessageTimes):
         verdict: on a packet of video, from when it is judged until its picture is requested.
         image: the encoded picture, once it has been requested.
         content_measures: of what it holds, see ``StreamContent.message``.
-        senders: what its signs say of its publisher, where there are several.
     """
 
     arrival: int
@@ -96,7 +72,6 @@ class Envelope(MessageTimes):
     slices: tuple[Self, ...] = ()
     image: Future[CameraImage] | None = None
     content_measures: Mapping[str, float] = field(default_factory=dict)
-    senders: tuple[Sender, ...] = ()
     measurement: Measurement = field(init=False)
 
     def place(self, time_ns: int) -> None:
@@ -112,11 +87,6 @@ class Envelope(MessageTimes):
         """Say where frames on mounts that move are at its time."""
         if mounted:
             self.measurement = self.measurement._replace(mounted=mounted)
-
-    @property
-    def is_of_other(self) -> bool:
-        """Whether another publisher sent it than the one that its topic is kept of, as is known by now."""
-        return bool(self.senders) and any(map(_IS_OTHER, self.senders))
 
     @property
     def is_of_view(self) -> bool:

@@ -39,15 +39,15 @@ from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, RawMessage, Role
-from edgefirst_ros.model.transform import Transform, Transforms, frame_in_base
+from edgefirst_ros.model.transform import Transforms, frame_in_base
 from edgefirst_ros.pipeline.duplicates import Duplicates
 from edgefirst_ros.pipeline.envelope import Envelope, decoded_for, envelope_of, unwanted
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.masks import Masks
 from edgefirst_ros.pipeline.processes import Workers
-from edgefirst_ros.pipeline.publishers import Publishers
 from edgefirst_ros.pipeline.sequencer import Known, Sequencer
 from edgefirst_ros.pipeline.session import Session, session_at
+from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
 
@@ -336,7 +336,6 @@ class Intake:
         routing: of the source.
         heard: its topics of which a message has come.
         sequencer: takes them at their times.
-        publishers: of every topic, whether it has several.
     """
 
     def __init__(self, config: Config, session: Session, workers: Workers) -> None:
@@ -345,26 +344,31 @@ class Intake:
         self._workers = workers
         self.sessions = [session]
         self.routing = Routing(config, session.notes)
-        self.publishers = Publishers()
         self.sequencer = Sequencer(config, workers, self.sessions, self._known, self._tell)
         self._duplicates = Duplicates()
         self._masks = Masks(config, self._tell)
         self._restart(())
 
-    def begin(self, topics: Iterable[tuple[str, str]] | None, motions: Iterable[Motion]) -> None:
+    def begin(
+        self,
+        topics: Iterable[tuple[str, str]] | None,
+        motions: Iterable[Motion],
+        known: Calibration | None,
+    ) -> None:
         """A source begins; see ``Routing.begin``, also for what it raises, and ``Pipeline.begin_source``."""
         self.routing.begin(topics)
         self._restart(motions)
+        self.sequencer.known = known
+        if known is not None:
+            self._transforms.begin(known.transforms)
 
     def _restart(self, motions: Iterable[Motion]) -> None:
-        window_ns = round(self._config.clock_window_s * 1e9)
-        self._clock: ClockFinder[Envelope] = ClockFinder(window_ns, tell=self._tell)
+        self._clock: ClockFinder[Envelope] = ClockFinder(tell=self._tell)
         self._motions = deque(motions)
         self.heard: set[str] = set()
         self._frames: dict[str, str] = {}
         """By topic."""
-        self._mounts: dict[str, Transform] = {}
-        """What transforms say first, as they come; the sequence learns of them in order of time."""
+        self._transforms = TransformBuffer(self._config.rig_frame, placed(self._config))
         self._has_odometer = False
         self._newest_ns = 0
         self._waiting: list[Envelope] = []
@@ -376,7 +380,6 @@ class Intake:
         for ticket in self._masks.waiting:
             session.ledger.take(ticket)
         self.routing.tell(session.notes)
-        self.publishers.begin()
 
     def leave(self, reason: str) -> None:
         """The sessions before the newest need no message any more."""
@@ -406,8 +409,8 @@ class Intake:
         findings, routing = tuple(self._clock.findings), self.routing
         expected, left_out = routing.used((finding.topic for finding in findings), self.heard)
         motion = self._motions[0] if self._motions else None
-        foreseen = tuple(self._mounts.values())
-        return Known(routing.reference, routing.camera, expected, left_out, findings, motion, foreseen)
+        chosen = routing.reference, routing.camera
+        return Known(*chosen, expected, left_out, findings, self._transforms, motion)
 
     def seam_ns(self, message: RawMessage | None) -> int | None:
         """Acquisition time at which another session can follow without loss, before this message.
@@ -492,12 +495,6 @@ class Intake:
         if repeat is not None:
             ticket.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
-        if envelope.topic in self.publishers.several:
-            self._pass_on()
-        self.publishers.see(envelope)
-        if envelope.is_of_other:
-            ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            return
         datum = envelope.decoded.datum
         if isinstance(datum, PointCloud) and has_far_points(datum):
             ticket.ledger.refuse_part(envelope.topic, TOO_FAR)
@@ -509,11 +506,10 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        if role is Role.TF and isinstance(datum, Transforms):
-            for each in datum.transforms:
-                if each.child not in self._mounts:
-                    self._pass_on()
-                    self._mounts[each.child] = each
+        transforms = datum.transforms if role is Role.TF and isinstance(datum, Transforms) else ()
+        if unheard := self._transforms.unheard(transforms):
+            self._pass_on()
+            self._transforms.hear(unheard)
         if route.topic not in self.heard:
             self._pass_on()
             self.heard.add(route.topic)
@@ -535,9 +531,7 @@ class Intake:
                 self._broke(event.reason)
                 continue
             ticket = event.ticket
-            if event.is_of_other:
-                ticket.ledger.release(ticket, Stage.REFUSED, Reason.OTHER_PUBLISHER)
-            elif event.refusal is not None:
+            if event.refusal is not None:
                 ticket.ledger.release(ticket, Stage.REFUSED, event.refusal, unplaced=True)
             else:
                 self._dated(event)
@@ -605,8 +599,7 @@ class Intake:
     def _apart_m(self, one: Route, other: Route) -> float:
         """The distance between two topics' sensors; infinite while it is not known."""
         self._pass_on()
-        known = self.sequencer.calibration or Calibration()
-        transforms = {**known.transforms, **self._mounts, **placed(self._config)}
+        transforms = self._transforms.newest
         frames = (self._frames.get(each.topic) for each in (one, other))
         poses = [None if f is None else frame_in_base(transforms, f, self._config.rig_frame) for f in frames]
         a, b = (None if pose is None else pose[:3, 3] for pose in poses)

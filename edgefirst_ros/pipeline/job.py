@@ -31,7 +31,7 @@ class Job:
     """Writers of every configured format behind one pipeline; recordings and live capture use it alike.
 
     ``sequences`` are names of sequences to come, as far as they are known; ``processes`` and ``workers``: see
-    ``Pipeline``.
+    ``Pipeline``. ``publishers`` are those of topics that the ROS graph has several of.
 
     Raises:
         ConfigError: the machine lacks the decoder that is configured.
@@ -72,6 +72,7 @@ class Job:
             self.writers.append(each.writer(config.options(each), target))
         _check_writable(output)
         self.overload = overload
+        self.publishers: dict[str, list[str]] = {}
         self.pipeline = Pipeline(
             config,
             self.writers,

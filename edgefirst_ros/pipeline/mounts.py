@@ -1,28 +1,21 @@
-"""Frames whose transform changes: where they are, how far they moved, and which sensors are on them."""
+"""Frames whose transform changes: how far they moved, and which sensors are on them."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import motion_entries, motion_place, rig_from_imu, sensor_of
-from edgefirst_ros.model.sample import NOT_MOVING, Measurement
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import (
     Transform,
-    Transforms,
     bare,
-    between,
     change_of,
-    describe_change,
     frame_in_base,
     quaternion_of,
 )
@@ -36,11 +29,6 @@ FAR_M, TURNED_DEG = 0.1, 2.0
 """An antenna or IMU that is off by less is off by no more than fixes and mountings are."""
 OFTEN = 3
 """Changes that are no correction of a place, which comes once or twice, but a mount that moves."""
-MOST_GAP_NS = 300_000_000
-"""Transforms farther apart are not interpolated: where a mount speeds up by 45 degrees/s², the middle is half
-a degree off, the most that NuRec takes."""
-HELD_NS = 15_000_000
-"""A transform is taken for that of another time so near: half a degree at 30 degrees/s."""
 
 
 @dataclass(slots=True)
@@ -52,7 +40,7 @@ class MovedFrame:
         text: what its first change was.
         changes: how many there were.
         moved_m: farthest from where it was at first; turned_deg likewise.
-        held: measurements that were placed by a single message, see ``Mounts``.
+        held: measurements that were placed by a single message, see ``TransformBuffer``.
     """
 
     first: Transform
@@ -84,133 +72,11 @@ class MovedFrame:
         )
 
 
-class Mounts:
-    """Where frames on mounts that move are, at any time not forgotten.
-
-    What comes is noted when it arrives, before its place in time: as messages wait there for the look-ahead,
-    a measurement in its place finds transforms on either side of its own time.
-
-    Args:
-        rig_frame: what transforms call the rig.
-        fixed: frames that the configuration places, whatever transforms say.
-
-    Attributes:
-        held: measurements whose mount moved, and that were placed by a single message, by frame.
-    """
-
-    def __init__(self, rig_frame: str, fixed: Mapping[str, Transform]) -> None:
-        self.held: Counter[str] = Counter()
-        self._rig, self._fixed = rig_frame, fixed
-        self._known: dict[str, list[tuple[int, Transform]]] = {}
-        self._changes: Counter[str] = Counter()
-        self._before_ns = -(1 << 63)
-        self._sensors: set[str] = set()
-        self._ways: dict[str, frozenset[str]] | None = {}
-        """By frame of a sensor, the frames that move and that it hangs on; None if that is to be found."""
-
-    def is_news(self, measurement: Measurement, role: Role) -> bool:
-        """Whether ``note`` has something to learn from a message."""
-        if isinstance(measurement.datum, Transforms):
-            return True
-        return role in ON_MOUNTS and bare(measurement.frame_id) not in self._sensors
-
-    def note(self, measurement: Measurement, role: Role) -> None:
-        """Take a message that has arrived: transforms, or of a sensor on the rig."""
-        datum = measurement.datum
-        if isinstance(datum, Transforms):
-            for stamp_ns, transform in zip(datum.stamps_ns, datum.transforms, strict=True):
-                apart_ns = stamp_ns - measurement.stamp_ns
-                self._take(measurement.time_ns + apart_ns * (abs(apart_ns) < MOST_GAP_NS), transform)
-        elif role in ON_MOUNTS and (frame := bare(measurement.frame_id)) not in self._sensors:
-            self._sensors.add(frame)
-            self._ways = None
-
-    def _take(self, time_ns: int, transform: Transform) -> None:
-        child = bare(transform.child)
-        if child in self._fixed:
-            return
-        known = self._known.setdefault(child, [])
-        place = bisect_right(known, time_ns, key=itemgetter(0))
-        before = known[place - 1][1] if place else None
-        if place and known[place - 1] == (time_ns, transform):
-            return
-        if before is None or bare(before.parent) != bare(transform.parent):
-            self._ways = None
-        elif before != transform:
-            self._changes[child] += bool(describe_change(before, transform))
-            if self._changes[child] == OFTEN:
-                self._ways = None
-        elif 1 < place == len(known) and known[-2][1] == before:
-            known.pop()
-        known.insert(min(place, len(known)), (time_ns, transform))
-        while len(known) > 2 and known[1][0] <= self._before_ns:
-            del known[0]
-
-    def at(self, time_ns: int, frame: str, transforms: Mapping[str, Transform]) -> Mapping[str, Transform]:
-        """Transforms of all frames that move with sensors on them, by child, for a measurement.
-
-        Args:
-            time_ns: of the measurement.
-            frame: that it is in; what holds there is counted.
-            transforms: in force, by child frame.
-        """
-        if self._ways is None:
-            self._ways = self._found(transforms)
-        if not self._ways:
-            return NOT_MOVING
-        own = self._ways.get(bare(frame), frozenset())
-        placed = {}
-        for child in sorted(frozenset[str]().union(*self._ways.values())):
-            transform, is_held = self._placed(self._known[child], time_ns)
-            placed[transform.child] = transform
-            if is_held and child in own:
-                self.held[child] += 1
-        return placed
-
-    def forget(self, before_ns: int) -> None:
-        """Nothing before this time will be requested any more."""
-        self._before_ns = before_ns
-
-    def _found(self, transforms: Mapping[str, Transform]) -> dict[str, frozenset[str]]:
-        moving = {child for child, changes in self._changes.items() if changes >= OFTEN}
-        if not moving:
-            return {}
-        newest = {child: known[-1][1] for child, known in self._known.items()}
-        placed = {bare(child): each for child, each in transforms.items()} | newest | {**self._fixed}
-        moving -= {*_way_up(self._rig, placed)}
-        ways = {frame: moving.intersection(_way_up(frame, placed)) for frame in self._sensors}
-        return {frame: frozenset(way) for frame, way in ways.items() if way}
-
-    def _placed(self, known: list[tuple[int, Transform]], time_ns: int) -> tuple[Transform, bool]:
-        """A frame's transform, and whether it is that of another time, while the frame moved."""
-        after = bisect_right(known, time_ns, key=itemgetter(0))
-        (start_ns, start), (end_ns, end) = known[max(after - 1, 0)], known[min(after, len(known) - 1)]
-        if start == end:
-            near = known[max(after - 2, 0)], known[min(after + 1, len(known) - 1)]
-            moves = not 0 < after < len(known) and any(each != start for _, each in near)
-            return start, moves and abs(time_ns - start_ns) > HELD_NS
-        if end_ns - start_ns > MOST_GAP_NS or bare(start.parent) != bare(end.parent):
-            return start, time_ns - start_ns > HELD_NS
-        share = (time_ns - start_ns) / (end_ns - start_ns)
-        x, y, z = (a + share * (b - a) for a, b in zip(start.translation_m, end.translation_m, strict=True))
-        i, j, k, w = between(np.array(start.rotation_xyzw), np.array(end.rotation_xyzw), share).tolist()
-        return Transform(start.parent, start.child, (x, y, z), (i, j, k, w)), False
-
-
-def follow(moved: dict[str, MovedFrame], before: Transform, after: Transform) -> None:
-    """Take a change of a frame's transform."""
-    if (found := moved.get(after.child)) is not None:
-        found.follow(after)
-    elif change := describe_change(before, after):
-        found = moved[after.child] = MovedFrame(before, change)
-        found.follow(after)
-
-
 def without_rig(
     moved: Mapping[str, MovedFrame], transforms: Mapping[str, Transform], rig_frame: str
 ) -> dict[str, MovedFrame]:
     """What moves on the rig: a frame that carries the rig is odometry's, in whose frame the rig moves."""
-    carrying = {*_way_up(rig_frame, transforms)}
+    carrying = {*way_up(rig_frame, transforms)}
     return {child: each for child, each in moved.items() if bare(child) not in carrying}
 
 
@@ -219,7 +85,7 @@ def mounts(
 ) -> Iterator[dict[str, Any]]:
     """For the report: each frame that moves with sensors on it, how far, and these sensors' topics."""
     sensors = (each for each in streams if each.role in ON_MOUNTS and each.frame_id)
-    ways = {each.topic: {*_way_up(each.frame_id, transforms)} for each in sensors}
+    ways = {each.topic: {*way_up(each.frame_id, transforms)} for each in sensors}
     for child, each in moved.items():
         topics = sorted(topic for topic, way in ways.items() if bare(child) in way)
         if topics and each.changes >= OFTEN:
@@ -255,7 +121,7 @@ def unheeded(
             )
 
 
-def _way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:
+def way_up(frame: str, transforms: Mapping[str, Transform]) -> list[str]:
     """A frame and those that it hangs on."""
     parents = {bare(child): bare(each.parent) for child, each in transforms.items()}
     found = [bare(frame)]

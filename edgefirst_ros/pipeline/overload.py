@@ -148,7 +148,6 @@ class Overload:
         latency_s: longest time from a sample's stamp to the disk.
         wait_s: longest part of it that pairing and poses wait for later messages.
         hold_s: part of it that a format holds a sample to see the next ones.
-        first: formats to shed first, in this order; then the one whose samples take longest.
         clock_s: a monotonic clock.
     """
 
@@ -159,14 +158,12 @@ class Overload:
         latency_s: float,
         wait_s: float,
         hold_s: float = 0.0,
-        first: Sequence[str] = (),
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latency_s = latency_s
         self.wait_s = wait_s
         self.hold_s = hold_s
         self._formats = tuple(formats)
-        self._first = tuple(name for name in first if name in formats)
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._tallies = {name: Tally() for name in formats}
@@ -316,10 +313,9 @@ class Overload:
     def order(self) -> tuple[str, ...]:
         """Formats in the order in which they are shed."""
         costs = self.costs_s
-        rest = [name for name in self._formats if name not in self._first]
         # A format being shed stays before others that cost hardly more.
-        dear = {name: costs[name] * (STAY if self._shares[name] < 1 else 1) for name in rest}
-        return (*self._first, *sorted(rest, key=lambda name: -dear[name]))
+        dear = {name: costs[name] * (STAY if self._shares[name] < 1 else 1) for name in self._formats}
+        return tuple(sorted(self._formats, key=lambda name: -dear[name]))
 
     @property
     def costs_s(self) -> dict[str, float]:

@@ -214,13 +214,19 @@ ATTEMPTS = 2
 """How often a call is made whose process ends before it is done."""
 WORTH_BYTES = 20 << 20
 """Threads have converted less than this, some seconds of a drive, before processes have started."""
+WORTH_S = 60.0
+"""Selected frames of a shorter drive cost less than the start of processes (20 s of 1080p30 at 1 Hz)."""
 PATIENCE_S = 5.0
 """For a process to end once its connection is closed."""
 
 
-def are_worth_it(workers: int, size: int) -> bool:
-    """Whether worker processes make recordings of so many bytes in all faster than threads do."""
-    return workers > 1 and size >= WORTH_BYTES
+def are_worth_it(workers: int, size: int, selected_s: float | None) -> bool:
+    """Whether worker processes make recordings of so many bytes in all faster than threads do.
+
+    ``selected_s`` is how long they are, where only some frames are decoded; else None.
+    """
+    is_short = selected_s is not None and selected_s < WORTH_S
+    return workers > 1 and size >= WORTH_BYTES and not is_short
 
 
 class WorkerLost(EdgeFirstError):

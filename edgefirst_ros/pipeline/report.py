@@ -22,6 +22,7 @@ from edgefirst_ros.config.topics import LABEL_ROLES
 from edgefirst_ros.model.camera import CameraInfo, picture_intrinsics
 from edgefirst_ros.model.reasons import Code, Finding, Severity, code_of
 from edgefirst_ros.model.sample import Calibration
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, FrameCounts, Ledger, frequent
 from edgefirst_ros.pipeline.mounts import mounts
@@ -154,7 +155,6 @@ def build_report(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     absent: Sequence[Finding] = (),
-    publishers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The report of a run as plain values; contains no time of day and no path."""
     topics = accounts(ledger, [s for each in sequences for s in each.result.stats.values()])
@@ -167,7 +167,6 @@ def build_report(
         "totals": dict(ledger.totals),
         "topics": topics,
         "codes": _codes(topics),
-        "publishers": {topic: dict(found) for topic, found in (publishers or {}).items()},
         "sequences": [_sequence(config, s) for s in sequences],
         "companions": ledger.companions(),
         "combinations": ledger.combinations(),
@@ -310,7 +309,7 @@ def _promised(
         share = min(1.0, stats.rate_hz / reference.rate_hz) if reference.rate_hz else 0.0
     interval_ns = round(1e9 / stats.rate_hz)
     whole_ns = reference.last_ns - reference.first_ns
-    pauses, alive_ns = stats.pauses, round(config.alive_s * 1e9)
+    pauses, alive_ns = stats.pauses, round(ALIVE_S * 1e9)
     # Samples are counted as missing until so long after the last message.
     silent_ns = min(pauses.total_ns, pauses.count * alive_ns) + sum(
         min(max(0, late_ns - interval_ns), alive_ns)

@@ -21,16 +21,15 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.model.transform import Transform
-from edgefirst_ros.pipeline.cameras import CameraFrames
+from edgefirst_ros.pipeline.cameras import ALIVE_NS, CameraFrames
 from edgefirst_ros.pipeline.choosing import Choosing
 from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.session import Session, session_at
+from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.headers import Content
 
@@ -58,9 +57,9 @@ class SequenceRun:
         expected: configured topics that are known to send: they count as alive from the start.
         left_out: configured topics of which samples take no message, but of another one of their role.
         known: calibration in force before any has come.
-        foreseen: what has been heard of where sensors are, but may be of a later time.
+        transforms: of the source.
         motion: of the whole drive, where it is known beforehand.
-        before: trajectory of the sequence before, where it continues; mounts likewise.
+        before: trajectory of the sequence before, where it continues.
 
     Attributes:
         emissions: what leaves, by session.
@@ -79,10 +78,9 @@ class SequenceRun:
         expected: Iterable[str] = (),
         left_out: Iterable[str] = (),
         known: Calibration | None = None,
-        foreseen: Iterable[Transform] = (),
+        transforms: TransformBuffer | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
-        mounts: Mounts | None = None,
     ) -> None:
         self._sessions = sessions
         self._begin = begin
@@ -116,9 +114,8 @@ class SequenceRun:
             rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
             rig_frame=config.rig_frame,
-            mounts=mounts,
+            transforms=transforms,
         )
-        self._context.foresee(foreseen)
         self._choosing = Choosing(config, self._context)
         selection = Selection(
             rate_hz=config.rate_hz,
@@ -127,7 +124,7 @@ class SequenceRun:
             refusal=self._choosing.refusal,
         )
         reach_ns = self._reach_ns if self._choosing.chooses else 0
-        self._aligner: Aligner[Envelope] = Aligner(rules, selection, round(config.alive_s * 1e9), reach_ns)
+        self._aligner: Aligner[Envelope] = Aligner(rules, selection, ALIVE_NS, reach_ns)
         self._aligner.expect(alive)
         self._aligner.leave_out(left_out)
         self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses
@@ -164,11 +161,6 @@ class SequenceRun:
         return self._context.trajectory
 
     @property
-    def mounts(self) -> Mounts:
-        """Where frames are that move."""
-        return self._context.mounts
-
-    @property
     def next_ns(self) -> int:
         """Earliest time at which another session can begin: everything before is in order of time."""
         return (self._reorder.left_ns or 0) + 1
@@ -192,14 +184,14 @@ class SequenceRun:
         role = envelope.route.rule.role
         return (
             self._reorder.is_next(envelope.time_ns)
-            and not self._context.mounts.is_news(envelope.measurement, role)
+            and not self._context.transforms.is_news(envelope.measurement, role)
             and not (role is Role.CAMERA and self._images.learns_from(envelope))
         )
 
     def _push(self, envelope: Envelope) -> None:
         if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
             return
-        self._context.mounts.note(envelope.measurement, envelope.route.rule.role)
+        self._context.transforms.arrive(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
         if not self._reorder.push(*place, envelope, envelope.held_bytes):
             self._drop_late(envelope)
@@ -311,8 +303,7 @@ class SequenceRun:
             return None
         self._coming.pop((envelope.topic, envelope.time_ns), None)
         self._images.judge(envelope)
-        is_used = envelope.unshown is None and not envelope.is_of_other
-        return self._images.size_before(envelope) if is_used else None
+        return self._images.size_before(envelope) if envelope.unshown is None else None
 
     def _are_of_one_kind(self, ready: Iterable[Envelope]) -> bool:
         """Whether all are of one session and of topics that are known in it, so that none begins anything."""
@@ -325,9 +316,6 @@ class SequenceRun:
             emission = self._own(envelope)
             if envelope.unshown is not None:
                 _release(envelope, *envelope.unshown)
-            elif envelope.is_of_other:  # which may not have been known when it came
-                for part in envelope.all_parts:
-                    _release(part, Stage.REFUSED, Reason.OTHER_PUBLISHER)
             else:
                 emission.passing(envelope)
                 used.append((envelope, emission))
@@ -379,7 +367,6 @@ class SequenceRun:
             self._settle_fixes(self._context.navigate(envelope.measurement))
         else:
             if role is not Role.CAMERA:
-                emission.range(envelope)
                 emission.measurement(envelope)
             elif not envelope.instead:
                 self._context.picture = envelope.whole_size or self._context.picture
@@ -453,8 +440,7 @@ class SequenceRun:
         for sensor in sorted(cameras):
             if sensor not in self._cameras:
                 rules = pairing_rules(self._config, Role.CAMERA, sensor, others=False)
-                alive_ns = round(self._config.alive_s * 1e9)
-                self._cameras[sensor] = CameraFrames(rules, alive_ns, selects=self._selects)
+                self._cameras[sensor] = CameraFrames(rules, selects=self._selects)
             if is_frame:
                 emission.samples_of(sensor, envelope.topic)
             for part in envelope.all_parts:

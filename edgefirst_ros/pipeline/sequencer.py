@@ -11,14 +11,14 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo, Vehicle
-from edgefirst_ros.model.transform import Transform
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.model.untrusted import sequence_name
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.images import Images, SampleBits, SizeChange
-from edgefirst_ros.pipeline.mounts import Mounts
 from edgefirst_ros.pipeline.processes import Workers
 from edgefirst_ros.pipeline.sequence import SequenceRun, reorder_window_ns
 from edgefirst_ros.pipeline.session import Session, session_at
+from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.video.stream import Remarks
 
@@ -40,10 +40,9 @@ class Known:
     expected: Sequence[str]
     left_out: Sequence[str]
     findings: Sequence[TopicClock]
+    transforms: TransformBuffer
     motion: Motion | None = None
     """The whole drive's, where it was found beforehand."""
-    foreseen: tuple[Transform, ...] = ()
-    """What transforms have said first, some of later times."""
 
 
 class Sequencer:
@@ -138,11 +137,11 @@ class Sequencer:
         while (end_ns := self._sessions[0].end_ns) is not None and end_ns <= time_ns:
             self._leave(self._sessions[0], SPLIT)
         session_at(self._sessions, time_ns).notes.append(f"new sequence: {change.reason}")
-        alive_ns = time_ns - round(self._config.alive_s * 1e9)
+        alive_ns = time_ns - round(ALIVE_S * 1e9)
         emissions = () if self.current is None else self.current.emissions.values()
         streams = {name: stats.last_ns for each in emissions for name, stats in each.stats.items()}
         silent = [name for name, last_ns in streams.items() if last_ns < alive_ns]
-        before = None if self.current is None else (self.current.trajectory, self.current.mounts)
+        before = None if self.current is None else self.current.trajectory
         self._finish(change.reason, goes_on=True)
         self._begin(time_ns, change, silent, before)
 
@@ -151,7 +150,7 @@ class Sequencer:
         time_ns: int,
         change: SizeChange | None = None,
         silent: Iterable[str] = (),
-        before: tuple[Trajectory, Mounts] | None = None,
+        before: Trajectory | None = None,
     ) -> SequenceRun:
         config, known, workers = self._config, self._known(), self._workers
         self._images = workers.backlog.gatherer = Images(
@@ -177,10 +176,9 @@ class Sequencer:
             expected=set(known.expected).difference(silent),
             left_out=known.left_out,
             known=change.known if change else self.known,
-            foreseen=known.foreseen,
+            transforms=known.transforms,
             motion=known.motion,
-            before=before and before[0],
-            mounts=before and before[1],
+            before=before,
         )
         return self.current
 

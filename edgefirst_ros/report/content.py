@@ -13,8 +13,6 @@ from edgefirst_ros.report.models import Report, Sequence, Spells, Stream
 MOVED_M = 3.0
 """A rig that goes this far while a sensor shows the same does not stand; positions of one that does wander
 by less."""
-SHAKEN_M_S2 = 0.3
-"""Spread of the acceleration of a rig that moves; an engine at idle makes less."""
 WHOLE = 0.9
 """A sensor that showed the same for this share of its messages never worked."""
 NEVER_S = 5.0
@@ -23,8 +21,6 @@ NOW_S = 5.0
 """Of a live capture shorter ones are not said: whoever looks could do nothing."""
 _WITH_NOISE = frozenset({"imu", "lidar_points"})
 """Roles of sensors that never say the same twice, unless they are simulated without noise."""
-DARK_S = 10.0
-"""A drive may pass a tunnel or a garage door without being a dark one."""
 
 
 class Condition(StrEnum):
@@ -38,14 +34,12 @@ class Condition(StrEnum):
     """Nothing can be seen in the picture."""
     BLANK = "blank"
     """All of the picture has one brightness."""
-    DARK = "dark"
-    """Little can be seen, as at night."""
     ZERO_POINTS = "zero_points"
     """Far more points than usual are at 0,0,0."""
     EMPTY_SECTORS = "empty_sectors"
     """Far fewer directions than usual have points."""
-    OFF_PICTURE = "off_picture"
-    """Boxes are not where the picture is."""
+    SHAKEN = "shaken"
+    """The rig moves, as accelerations tell; nothing is wrong with that, and nothing is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +51,14 @@ class _Say:
     severity: Severity = Severity.WARNING
 
 
-_SAYINGS: Mapping[Condition, _Say] = {
+_SAYINGS: Mapping[str, _Say] = {
     Condition.FROZEN: _Say(Code.FROZEN, "{topic} is frozen, its messages repeat one another,"),
     Condition.STILL: _Say(Code.FROZEN, "the picture of {topic} is frozen, though the rig moves,"),
     Condition.BLACK: _Say(Code.BLACK, "the picture of {topic} is black"),
     Condition.BLANK: _Say(Code.BLANK, "the picture of {topic} shows nothing, all of it has one brightness,"),
-    Condition.DARK: _Say(Code.DARK, "the picture of {topic} is dark", Severity.NOTE),
     Condition.ZERO_POINTS: _Say(Code.ZERO_POINTS, "many points of {topic} are at 0,0,0"),
     Condition.EMPTY_SECTORS: _Say(
         Code.EMPTY_SECTORS, "{topic} has points in far fewer directions than usual", Severity.NOTE
-    ),
-    Condition.OFF_PICTURE: _Say(
-        Code.OFF_PICTURE,
-        "most boxes of {topic} are not on the picture, whose width and height are their units,",
     ),
 }
 
@@ -82,7 +71,7 @@ def content_findings(report: Report) -> Iterator[Finding]:
         sequence = leg.sequence
         for topic, stream in (sequence.streams or {}).items():
             for condition, spells in stream.spells.items():
-                say = _SAYINGS.get(Condition(condition)) if condition in set(Condition) else None
+                say = _SAYINGS.get(condition)
                 if say is None or not _is_said(sequence, stream, condition):
                     continue
                 begin_ns, end_ns = max(spells.longest_ns, key=lambda span: span[1] - span[0])
@@ -106,7 +95,7 @@ def _is_said(sequence: Sequence, stream: Stream, condition: str) -> bool:
         return not any(each is not None and each.total_s > spells.total_s / 2 for each in others)
     if condition == Condition.STILL:
         return any(_has_moved(sequence, stream, *span) for span in spells.longest_ns)
-    return condition != Condition.DARK or spells.total_s >= DARK_S
+    return True
 
 
 def content_now(contents: Mapping[str, Mapping[str, tuple[int, int]]]) -> dict[str, Finding]:
@@ -120,9 +109,9 @@ def content_now(contents: Mapping[str, Mapping[str, tuple[int, int]]]) -> dict[s
     found: dict[str, Finding] = {}
     for topic, conditions in contents.items():
         for condition, (begin_ns, end_ns) in conditions.items():
-            if condition == Condition.STILL:
+            say = _SAYINGS.get(condition)
+            if say is None or condition == Condition.STILL:
                 continue  # whether the rig moves is not known here
-            say = _SAYINGS[Condition(condition)]
             is_simulated = condition == Condition.FROZEN and all_frozen  # one that stands in a world at rest
             if say.severity > Severity.NOTE and end_ns - begin_ns >= NOW_S * 1e9 and not is_simulated:
                 text = f"{say.text.format(topic=topic.strip('/'))} for {length((end_ns - begin_ns) / 1e9)}"
@@ -161,7 +150,7 @@ def _has_moved(sequence: Sequence, stream: Stream, begin_ns: int, end_ns: int) -
     """Whether other sensors show that the rig moved within a span."""
     if stream.role != "gps" and _moved_m(sequence, begin_ns, end_ns) > MOVED_M:
         return True
-    return stream.role != "imu" and _shaken_m_s2(sequence, begin_ns, end_ns) > SHAKEN_M_S2
+    return stream.role != "imu" and _is_shaken(sequence, begin_ns, end_ns)
 
 
 def _moved_m(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
@@ -179,19 +168,14 @@ def _moved_m(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
     )
 
 
-def _shaken_m_s2(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
-    """The largest spread of the acceleration within a second of a span."""
-    found = 0.0
-    for stream in (sequence.streams or {}).values():
-        profile = stream.profile
-        if stream.role != "imu" or profile is None:
-            continue
-        spreads = profile.means.get("acceleration_spread", [])
-        edges = [profile.start_ns + number * profile.bin_ns for number in profile.bins]
-        for at_ns, spread in zip(edges, spreads, strict=False):
-            if spread is not None and begin_ns <= at_ns and at_ns + profile.bin_ns <= end_ns:
-                found = max(found, spread)
-    return found
+def _is_shaken(sequence: Sequence, begin_ns: int, end_ns: int) -> bool:
+    """Whether an IMU felt the rig move within a span, for a second at least."""
+    return any(
+        min(end_ns, last_ns) - max(begin_ns, first_ns) >= 1_000_000_000
+        for stream in (sequence.streams or {}).values()
+        if (spells := stream.spells.get(Condition.SHAKEN)) is not None
+        for first_ns, last_ns in spells.longest_ns
+    )
 
 
 def length(seconds: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.model.reasons import Code, Finding, Reason, Severity
-from edgefirst_ros.report.models import Account, Publishers, Report
+from edgefirst_ros.model.reasons import Code, Finding, Severity
+from edgefirst_ros.model.sensors import ALIVE_S
 
 SLOW = 0.8
 """A topic below this share of its usual rate is slow."""
@@ -33,7 +33,6 @@ class Expected:
     """What is expected of a topic.
 
     Attributes:
-        alive_s: it is silent after this long without a message, and a session's first seconds are as long.
         hz: rate that was configured, 0 if none was.
         documented_hz: rate that the device documents, 0 if none is known.
         is_sent_once: whether it may be sent only now and then.
@@ -44,7 +43,6 @@ class Expected:
         problem: what else is known to be wrong with it.
     """
 
-    alive_s: float
     hz: float = 0.0
     documented_hz: float = 0.0
     is_sent_once: bool = False
@@ -84,10 +82,10 @@ def flow_findings(
         text = f"silent for {silent_s:.0f} s" + ("" if expected.announced else ", no publisher")
         severity = Severity.ERROR if expected.required == "always" else Severity.WARNING
         found.append(Finding(Code.SILENT, text, (topic,), severity=severity))
-    elif expected_hz and elapsed_s > expected.alive_s and rate_hz < SLOW * expected_hz:
+    elif expected_hz and elapsed_s > ALIVE_S and rate_hz < SLOW * expected_hz:
         text = f"slow: {rate_hz:.1f} Hz, expected {expected_hz:.1f}"
         found.append(Finding(Code.SLOW, text, (topic,)))
-    elif elapsed_s > expected.alive_s and rate_hz < SLOW * expected.documented_hz:
+    elif elapsed_s > ALIVE_S and rate_hz < SLOW * expected.documented_hz:
         text = f"documented {expected.documented_hz:g}"
         found.append(Finding(Code.SLOW, text, (topic,), severity=Severity.NOTE))
     return [*found, *_lost(topic, now, then), *lately]
@@ -95,7 +93,7 @@ def flow_findings(
 
 def _nothing_came(topic: str, expected: Expected, elapsed_s: float) -> Iterator[Finding]:
     """What is to be said of a topic of which no session, or not this one, has received anything yet."""
-    is_always, is_late = expected.required == "always", elapsed_s > expected.alive_s
+    is_always, is_late = expected.required == "always", elapsed_s > ALIVE_S
     severity = Severity.NOTE
     if expected.announced:
         if is_late and not expected.is_sent_once:
@@ -114,7 +112,7 @@ def silent_for_s(now: Mapping[str, Any], expected: Expected, elapsed_s: float) -
     irregular = not usual_hz and now.get("received", 0) > MANY
     if age_s is None or (not expected.hz and (expected.is_sent_once or irregular)):
         return 0.0
-    limit_s = max(expected.alive_s, MISSED / usual_hz if usual_hz else 0.0)
+    limit_s = max(ALIVE_S, MISSED / usual_hz if usual_hz else 0.0)
     silent_s = min(float(age_s), elapsed_s)
     return silent_s if silent_s > limit_s else 0.0
 
@@ -168,32 +166,9 @@ def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:
         yield Finding(Code.DISK_SLOW, f"{text} {sync_s:g}")
 
 
-LEAST_SHARE = 0.101
-"""However few messages are of another publisher, nobody wants them in a dataset, so that it is not good."""
-_SIGNS: Mapping[str, str] = {
-    "frames": "frame ids {} alternate; only {first} is used",
-    "layouts": "{} alternate; only {first} is used",
-    "clocks": "stamps of several clocks alternate, {} before receipt; only the first is used",
-    "stamps": "stamps go back again and again, by {}; both are used",
-    "announced": "{}; all that comes is used",
-}
-"""How it is said, by the sign that tells it."""
-
-
-def publisher_findings(report: Report) -> Iterator[Finding]:
-    """What is to be said of topics with several publishers."""
-    for topic, found in report.publishers.items():
-        account = report.topics.get(topic, Account())
-        reasons, code = account.reasons.get("refused", {}), Reason.OTHER_PUBLISHER.code
-        others = sum(count for text, count in reasons.items() if report.codes.get(text) == code)
-        yield publisher_finding(topic, found, others / max(1, account.received))
-
-
-def publisher_finding(topic: str, found: Publishers, share: float = 0.0) -> Finding:
-    """What is said of one; ``share`` of its messages is of others than the one that is used."""
-    values, name = found.values, topic.strip("/")
-    listed = " and ".join(filter(None, (", ".join(values[:-1]), *values[-1:])))
-    say = _SIGNS.get(found.sign, "{}").format(listed, first=values[0] if values else "one")
-    number = "two" if len(values) < 3 else str(len(values))
-    text = f"{number} publishers send {name}: {say}; give each a topic of its own"
-    return Finding(Code.PUBLISHERS, text, (topic,), min(1.0, max(share, LEAST_SHARE)))
+def publishers_finding(topic: str, nodes: Sequence[str]) -> Finding:
+    """That the ROS graph has several publishers of a topic: their messages mix."""
+    number = "two" if len(nodes) == 2 else str(len(nodes))
+    listed = f"{', '.join(nodes[:-1])} and {nodes[-1]}"
+    text = f"{number} publishers send {topic.strip('/')}: {listed}; give each a topic of its own"
+    return Finding(Code.PUBLISHERS, text, (topic,))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgefirst_ros.model.reasons import Code, Finding, Severity
-from edgefirst_ros.report.calibrations import calibration_findings
 from edgefirst_ros.report.content import content_findings, length
 from edgefirst_ros.report.drives import (
     NOT_JUDGED,
@@ -21,8 +20,8 @@ from edgefirst_ros.report.drives import (
     silences,
     time_of,
 )
-from edgefirst_ros.report.finding import publisher_findings
 from edgefirst_ros.report.models import Fault, Recording, Report
+from edgefirst_ros.report.sensors import misplaced
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
     formats_lacking,
@@ -59,7 +58,7 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report), *publisher_findings(report), *calibration_findings(report),
+        *content_findings(report), *misplaced(report),
         *(each for recording in report.recordings for each in damage_of(recording)),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
@@ -83,10 +82,9 @@ def warnings_of(report: Report) -> list[Finding]:
     # With one format the sequences' counts say what it lacks.
     lacking = formats_lacking(report) if len(report.formats) > 1 else ()
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
-    geometry = (each for each in calibration_findings(report) if each.severity > Severity.NOTE)
     return [
-        *_emptiness(report), *publisher_findings(report), *sequence_findings(report),
-        *geometry, *content, *few,
+        *_emptiness(report), *sequence_findings(report),
+        *misplaced(report), *content, *few,
     ]  # fmt: skip
 
 

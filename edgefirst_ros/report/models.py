@@ -88,15 +88,6 @@ class Spells(_Part):
     longest_ns: Annotated[list[tuple[Nanoseconds, Nanoseconds]], Field(min_length=1, max_length=256)]
 
 
-class Profile(_Part):
-    """Means of measures of a topic's content by time; None where there is none."""
-
-    start_ns: Nanoseconds
-    bin_ns: Annotated[int, Field(gt=0, le=2**62)]
-    bins: Annotated[list[Annotated[int, Field(ge=0, le=2**53)]], Field(max_length=1024)]
-    means: dict[Name, Annotated[list[Real | None], Field(max_length=1024)]] = {}
-
-
 class Stream(_Part):
     """One topic in one sequence."""
 
@@ -111,11 +102,8 @@ class Stream(_Part):
     pauses: Pauses = Pauses()
     latency_ms: Latency | None = None
     spells: Annotated[dict[Name, Spells], Field(max_length=64)] = {}
-    profile: Profile | None = None
     is_watched: bool = False
     """Whether a repetition of its messages would have been noticed."""
-    contradictions: Annotated[list[Name], Field(max_length=16)] = []
-    """What of them contradicts the way driven."""
 
     @property
     def rate_hz(self) -> float | None:
@@ -274,13 +262,6 @@ class Timeline(_Part):
     reference_frames: dict[Name, Counts] = {}
 
 
-class Publishers(_Part):
-    """That a topic has several publishers: by which sign, and its values."""
-
-    sign: Name
-    values: Annotated[list[Name], Field(max_length=64)] = []
-
-
 class Fault(_Part):
     """A damaged place of a recording."""
 
@@ -320,7 +301,6 @@ class Report:
     """Samples that have each topic."""
     codes: Mapping[str, str] = field(default_factory=dict)
     """Codes of reasons by their texts."""
-    publishers: Mapping[str, Publishers] = field(default_factory=dict)
     """Topics that have several."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
@@ -381,7 +361,6 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "sequences": TypeAdapter(Sequences),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
-    "publishers": TypeAdapter(Annotated[dict[Name, Publishers], Field(max_length=4096)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),

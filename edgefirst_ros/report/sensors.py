@@ -1,16 +1,18 @@
-"""The sensors of a report's rig, and where they are."""
+"""The sensors of a report's rig: where they are, and whether they can be there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgefirst_ros.model.camera import split_tile
+from edgefirst_ros.model.reasons import Code, Finding
 from edgefirst_ros.model.sensors import Role
-from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base
+from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base, quaternion_of
 from edgefirst_ros.report.models import Calibration, Report
+from edgefirst_ros.report.shortfalls import MOVES_SHARE
 
 KINDS: Mapping[str, str] = {
     Role.CAMERA: "camera",
@@ -24,6 +26,9 @@ KINDS: Mapping[str, str] = {
 """What is drawn of a role: clusters, masks and boxes come from no sensor of their own."""
 FARTHEST_M = 50.0
 """No vehicle is longer; a transform in millimetres is."""
+LOOKS_UP = 0.8
+"""Cosine to the zenith of an axis that looks up, within 37°."""
+_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 MOST_SENSORS, MOST_SEQUENCES = 48, 64
 
 
@@ -74,6 +79,46 @@ def mounted(report: Report) -> list[Mounted]:
         named = "" if frame.startswith("/") else frame
         found.append(Mounted(kind, label, named, pose))
     return sorted(found, key=lambda each: (order.index(each.kind), each.name))
+
+
+def misplaced(report: Report) -> Iterator[Finding]:
+    """Sensors that cannot be where transforms say: far away, or a camera whose frame has x ahead.
+
+    What the configuration says of a sensor is taken as meant; of one that turns a moment says nothing.
+    """
+    turning = {topic for sequence in report.sequences for mount in sequence.mounts for topic in mount.topics}
+    streams = [item for sequence in report.sequences for item in (sequence.streams or {}).items()]
+    moving = {bare(stream.frame_id) for topic, stream in streams if topic in turning}
+    for each in mounted(report):
+        if each.pose is None or each.frame in moving or _is_meant(report, each.name):
+            continue
+        turn, at_m = each.pose[:3, :3], each.pose[:3, 3]
+        text = ""
+        if (far_m := float(np.linalg.norm(at_m))) > FARTHEST_M:
+            text = (
+                f"{each.name} is {far_m:,.0f} m from {rig_frame(report)} by its transform, in metres by "
+                "REP 103: send these, or give its entry xyz_m"
+            )
+        elif each.kind == "camera" and turn[2, 2] > LOOKS_UP:
+            xyzw = (quaternion_of(turn @ _OPTICAL).round(6) + 0.0).tolist()
+            text = (
+                f"{each.name} looks up by its transform, as if {each.frame} had x ahead and z up; a "
+                "picture's frame has z ahead and y down (REP 103): send that one, or give its entry "
+                f"xyz_m: {(at_m.round(3) + 0.0).tolist()}, rotation_xyzw: {xyzw}"
+            )
+        if text:
+            yield Finding(Code.MISPLACED, text, share=MOVES_SHARE)
+
+
+def _is_meant(report: Report, sensor: str) -> bool:
+    """Whether the configuration says where a sensor is."""
+    entries = report.configuration.get("topics")
+    return isinstance(entries, dict) and any(
+        (each.get("sensor") or name) == sensor
+        and any(each.get(setting) is not None for setting in ("xyz_m", "rpy_deg", "rotation_xyzw"))
+        for name, each in entries.items()
+        if isinstance(each, dict)
+    )
 
 
 def rig_frame(report: Report) -> str:

@@ -182,8 +182,8 @@ MOST_FOR_POSES = 0.5
 PLACED_DEG, PLACED_M = 0.5, 0.02
 """What reconstruction asks of a sensor's place; what moves by less is as good as fixed."""
 MOVES_SHARE = 0.11
-"""What a sensor on a moving mount measured is there, but not where; so is all with an IMU that is turned, or
-of a lidar or radar that contradicts the way driven, and poses that are wrong. No such drive is good."""
+"""What a sensor on a moving mount measured is there, but not where; so is all with an IMU that is turned,
+or poses that are wrong. No such drive is good."""
 HELD_SHARE = 0.01
 """Of measurements that are placed by the nearest transform: those at a drive's ends are fewer."""
 
@@ -197,10 +197,6 @@ def sequence_findings(report: Report) -> Iterator[Finding]:
         if sequence.mounting and not is_frozen(sequence, "imu"):
             text = f"{sequence.name}: {sequence.mounting}"
             yield Finding(Code.IMU_ROTATED, text, share=MOVES_SHARE)
-        for topic, stream in (sequence.streams or {}).items():
-            for what in stream.contradictions:
-                text = f"{sequence.name}: {what}"
-                yield Finding(Code.CONTRADICTS_MOTION, text, (topic,), share=MOVES_SHARE)
         for doubt in sequence.doubts:
             yield Finding(Code.POSES_DOUBTED, f"{sequence.name}: {doubt}", share=MOVES_SHARE)
         yield from map(partial(_mount, report, sequence.name), sequence.mounts)

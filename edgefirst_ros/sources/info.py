@@ -87,7 +87,7 @@ def summarise(recording: Recording, config: Config, messages: Iterable[RawMessag
         prefix, ambiguity = "", str(error)
     routes = TopicMap(config, prefix, known)
     topics: dict[str, TopicStats] = {}
-    finder: ClockFinder[MessageTimes] = ClockFinder(round(config.clock_window_s * 1e9))
+    finder: ClockFinder[MessageTimes] = ClockFinder()
     boundaries: list[str] = []
     first_ns = last_ns = 0
 

@@ -69,8 +69,6 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
-LATE_MS = 10.0
-"""What an IMU is late by less is its driver's, or by chance."""
 LEVEL = 1e-3
 """Of a rotation's elements: what is turned by less is not turned."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
@@ -233,7 +231,6 @@ class _Chooser:
             for seen in found:
                 many = len(found) > 1 or role in own
                 self._add(names.of(seen, role.value, many=many), seen, role)
-        self._heed_lateness()
         if not self._own and lead is not None:
             self._reference = next(each.name for each in self._entries if each.seen is lead)
         return self._finished()
@@ -541,26 +538,6 @@ class _Chooser:
             return
         rule["latency_ms"] = _usual_ms(role)
         yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
-
-    def _heed_lateness(self) -> None:
-        """Where a device has two clocks, its IMU's lag by one tells how late messages are by the other.
-
-        An IMU's messages take hardly any time but the way. Of several devices, whose turning tells whether
-        they are late or their clock is behind, the IMU's entry gets what is usual, by which that is seen.
-        """
-        for device in sorted({self._device_of(entry.seen) for entry in self._entries}):
-            there = [entry for entry in self._entries if self._device_of(entry.seen) == device]
-            others = [entry for entry in there if "latency_ms" in entry.rule]
-            imus = [e for e in there if e.rule["role"] is Role.IMU and e not in others and e.seen.lags_ns]
-            for imu in imus if others else ():
-                late_ms = min(imu.seen.lags_ns) / 1e6 - _usual_ms(Role.IMU)
-                if late_ms < LATE_MS:
-                    continue
-                if device:
-                    imu.rule["latency_ms"] = _usual_ms(Role.IMU)
-                for each in () if device else others:
-                    each.rule["latency_ms"] = round(each.rule["latency_ms"] + late_ms, 1)
-                    each.comment += f", with {late_ms:.0f} ms by which the IMU is late"
 
     def _placed(self, frame: str, role: Role) -> str:
         if moving := [each for each in self._ancestors(frame) if each in self._mounts]:

@@ -25,6 +25,7 @@ from edgefirst_ros.config.topics import (
 )
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.model.untrusted import displayed
 from edgefirst_ros.sources.session import is_usable
 from edgefirst_ros.sources.suggest import Look
@@ -126,7 +127,6 @@ class OtherTopics:
     def __init__(self, session: zenoh.Session, config: Config, keys: Sequence[str]) -> None:
         self._session = session
         self._keys = keys
-        self._alive_s = config.alive_s
         roles = {config.topics[entry].role for entry in config.named}
         self._wanted = {role.value for role in (*roles, reference_role(config))}
         self._found: dict[str, str] = {}
@@ -145,7 +145,7 @@ class OtherTopics:
             elapsed_s: duration of the session so far.
         """
         now_s = time.monotonic()
-        if self._until_s is None and elapsed_s >= self._alive_s and self._wanted & set(silent):
+        if self._until_s is None and elapsed_s >= ALIVE_S and self._wanted & set(silent):
             self._until_s = now_s + WATCH_S
             self._watch = subscribe(self._session, "**", self._on_sample)
         elif self._watch is not None and self._until_s is not None and now_s > self._until_s:

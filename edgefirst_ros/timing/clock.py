@@ -28,6 +28,8 @@ from edgefirst_ros.timing.finding import (
 )
 from edgefirst_ros.timing.steps import Late, Step, StepWatch, alone_reason
 
+WINDOW_NS = 3_000_000_000
+"""So long clocks are watched before one is chosen."""
 OUTLIER_NS = 1_000_000_000
 """A message this much later or earlier than its topic's usual latency is out of line."""
 CONFIRM, CONFIRM_NS = 5, 500_000_000
@@ -113,7 +115,7 @@ class _Topic:
 class ClockFinder(Generic[Message]):
     """Gives every message its time on the recording's clock.
 
-    Messages are held until their topic's clock is known: ``window_ns`` at the start, ``late_ns`` for a
+    Messages are held until their topic's clock is known: ``WINDOW_NS`` at the start, ``late_ns`` for a
     topic that appears later. Stamps that are steadily far off belong to another clock; topics of the same
     clock are grouped and share one offset, so that the stamps keep their precision; it comes from the
     promptest messages and the latencies usual for their topics, and follows the clock's drift. A topic that
@@ -121,18 +123,11 @@ class ClockFinder(Generic[Message]):
     a ``Boundary`` and everything is learnt anew.
 
     Args:
-        window_ns: how long clocks are watched before one is chosen.
         late_ns: the same, for a topic that appears later.
         tell: called with sentences worth telling that change no time, once each.
     """
 
-    def __init__(
-        self,
-        window_ns: int = 3_000_000_000,
-        late_ns: int = 400_000_000,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._window_ns = window_ns
+    def __init__(self, late_ns: int = 400_000_000, tell: Callable[[str], None] = lambda _: None) -> None:
         self._late_ns = late_ns
         self._rules: dict[str, Rule] = {}
         self._say = tell
@@ -314,7 +309,7 @@ class ClockFinder(Generic[Message]):
         if self._first_ns is None or not self._held:
             return
         is_full = self._held_bytes > MOST_HELD_BYTES
-        if not (self._settled or is_full) and now_ns - self._first_ns < self._window_ns:
+        if not (self._settled or is_full) and now_ns - self._first_ns < WINDOW_NS:
             return
         yield from self._release(now_ns, final=is_full)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from edgefirst_ros.video.headers import (
     RecoveryPoint,
     gradual_start,
     is_key_head,
-    is_parameter_set,
     is_slice,
     slice_heads,
 )
@@ -44,6 +44,15 @@ _KEPT_STARTS = 4
 _NO_LEAP = 2
 """An empty decoder expects frame_num 0 or 1. At any other, or after another, it fills in what it takes for
 lost; at those it would have nothing to refer to, and refuse the picture."""
+
+
+class Arrival(NamedTuple):
+    """A packet, the result of ``headers.head``, and whether a checksum covers its bytes."""
+
+    time_ns: int
+    packet: VideoPacket
+    units: list[NalUnit]
+    checksummed: bool = False
 
 
 class Assessment(NamedTuple):
@@ -275,19 +284,14 @@ class Continuity:
         """How the stream breaks its standard without harm, empty if it does not."""
         return MISCOUNTED if self._follower.numbers.miscounted else ""
 
-    def learn(self, packets: Iterable[tuple[VideoPacket, list[NalUnit]]]) -> None:
+    def learn(self, arrivals: Iterable[Arrival]) -> None:
         """See how the encoder counts, from a stream's first access units; they are assessed after that."""
         sets, headers = ParameterSets("h264"), []
-        for packet, units in packets:
-            if packet.codec != "h264":
-                break
-            for unit in units:
-                if is_parameter_set("h264", unit.kind):
-                    sets.add(unit)
-            try:
-                headers += [field[0] for field in h264_fields(slice_heads(packet)[:1], sets)]
-            except (DecodeError, IndexError):
-                continue
+        for arrival in arrivals:
+            if arrival.packet.codec == "h264":
+                sets.add_all(arrival.units)
+                with suppress(DecodeError):
+                    headers.append(h264_fields(arrival.units[-1:], sets)[0][0])
         self._follower.numbers.learn(headers)
 
     def field(self, packet: VideoPacket, units: list[NalUnit]) -> SliceHeader | None:
@@ -297,7 +301,7 @@ class Continuity:
         self._follow(packet.codec, units)
         try:
             fields = h264_fields(slice_heads(packet), self._follower.sets)
-        except (DecodeError, IndexError):
+        except DecodeError:
             return None
         return None if len(fields) > 1 or fields[0][0].field == FRAME else fields[0][0]
 
@@ -341,10 +345,7 @@ class Continuity:
             self._follower = _Follower(codec, Reason.AFTER_LOSS if began else Reason.BEFORE_KEY)
             if not began:
                 self._follower.numbers = numbers
-        own = [unit for unit in units if is_parameter_set(codec, unit.kind)]
-        for unit in own:
-            self._follower.sets.add(unit)
-        return own
+        return self._follower.sets.add_all(units)
 
     def _prefix(self, codec: Codec, own: set[int], *, starts: bool) -> bytes:
         needed = {H264_SPS, H264_PPS} if codec == "h264" else {H265_SPS, H265_PPS}

@@ -6,10 +6,11 @@ from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.video.continuity import Arrival, Assessment
 from edgefirst_ros.video.headers import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
 from edgefirst_ros.video.parameters import sequence_set
 
@@ -94,34 +95,25 @@ class Gops:
         """The oldest group kept."""
         return self._gops[0] if self._gops else None
 
-    def begin(
-        self, codec: Codec, *, hidden_reorder: bool, linked: bool, start_kind: StartKind, primer: bytes
-    ) -> None:
+    def begin(self, codec: Codec, found: Assessment, order: DecodeOrder) -> None:
         """Start a group; the access unit that begins it is appended next."""
-        before = self._gops[-1] if self._gops else None
-        linked = linked and before is not None and before.hidden_reorder == hidden_reorder
-        self._gops.append(Gop(self._begun, codec, hidden_reorder, linked, start_kind, primer))
+        before, hidden = self._gops[-1] if self._gops else None, order.hidden_reorder
+        linked = found.linked and before is not None and before.hidden_reorder == hidden
+        kind: StartKind = "key" if found.key else "reordered point" if order.reorders else "point"
+        self._gops.append(Gop(self._begun, codec, hidden, linked, kind, found.primer))
         self._begun += 1
 
-    def append(
-        self,
-        time_ns: int,
-        data: bytes,
-        *,
-        leading: bool,
-        reference: bool,
-        back: int | None,
-        order: int | None,
-    ) -> AccessUnit:
+    def append(self, time_ns: int, data: bytes, found: Assessment) -> AccessUnit:
         """Add an access unit to the newest group."""
         gop = self._gops[-1]
-        unit = AccessUnit(self._units, time_ns, data, gop, leading, reference, back, order)
+        place = found.leading, found.reference, found.back, found.order
+        unit = AccessUnit(self._units, time_ns, found.prefix + data, gop, *place)
         start = None if unit.start is None else self.numbered(unit.start)
         if start is not None and start.since_ns is None:
             start.since_ns = time_ns
         self._units += 1
         gop.units.append(unit)
-        self.kept_bytes += len(data)
+        self.kept_bytes += len(unit.data)
         return unit
 
     def numbered(self, number: int) -> Gop | None:
@@ -212,15 +204,6 @@ class Playback:
 _WHOLE = 4
 """If this many first packets are whole pictures, the stream does not send parts of pictures."""
 _BIDIRECTIONAL = frozenset({1, 6})
-
-
-class Arrival(NamedTuple):
-    """A packet, the result of ``headers.head``, and whether a checksum covers its bytes."""
-
-    time_ns: int
-    packet: VideoPacket
-    units: list[NalUnit]
-    checksummed: bool = False
 
 
 class DecodeOrder:

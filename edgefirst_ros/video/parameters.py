@@ -5,7 +5,8 @@ Source: ITU-T H.264, clauses 7.3.2.1, 7.3.2.2 and 7.3.3; ITU-T H.265, clauses 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from edgefirst_ros.video.headers import (
     BitReader,
     NalUnit,
     escape,
+    is_parameter_set,
+    is_slice,
     unescape,
 )
 
@@ -115,21 +118,24 @@ class ParameterSets:
         self._pictures: dict[int, PictureSet] = {}
         self.units: dict[tuple[int, int], bytes] = {}
 
-    def add(self, unit: NalUnit) -> None:
-        """Take one; a malformed one is ignored."""
-        ident = 0
-        try:
-            if unit.kind in (H264_SPS, H265_SPS):
-                sequence = sequence_set(self._codec, unit.data)
-                self._sequences[sequence.ident] = sequence
-                ident = sequence.ident
-            elif unit.kind in (H264_PPS, H265_PPS):
-                picture = picture_set(self._codec, unit.data)
-                self._pictures[picture.ident] = picture
-                ident = picture.ident
-        except DecodeError:
-            return
-        self.units[unit.kind, ident] = unit.data
+    def add_all(self, units: Iterable[NalUnit]) -> list[NalUnit]:
+        """Take those among the units of an access unit; malformed ones are ignored."""
+        own = [unit for unit in units if is_parameter_set(self._codec, unit.kind)]
+        for unit in own:
+            with suppress(DecodeError):
+                self.units[unit.kind, self._add(unit)] = unit.data
+        return own
+
+    def _add(self, unit: NalUnit) -> int:
+        if unit.kind in (H264_SPS, H265_SPS):
+            sequence = sequence_set(self._codec, unit.data)
+            self._sequences[sequence.ident] = sequence
+            return sequence.ident
+        if unit.kind in (H264_PPS, H265_PPS):
+            picture = picture_set(self._codec, unit.data)
+            self._pictures[picture.ident] = picture
+            return picture.ident
+        return 0
 
     def used_by(self, picture: int) -> tuple[SequenceSet, PictureSet]:
         """The sets of a slice that names a picture parameter set.
@@ -312,8 +318,8 @@ def h264_fields(units: Sequence[NalUnit], sets: ParameterSets) -> list[list[Slic
         DecodeError: one is malformed, its parameter sets are unknown, the first is missing, or some are of
             another picture.
     """
-    headers = [_h264_slice(unit, sets) for unit in units]
-    if headers[0].address:
+    headers = [_h264_slice(unit, sets) for unit in units if is_slice("h264", unit.kind)]
+    if not headers or headers[0].address:
         raise DecodeError(NO_FIRST)
     found = [[headers[0]]]
     for header in headers[1:]:

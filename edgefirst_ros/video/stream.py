@@ -11,9 +11,9 @@ from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
-from edgefirst_ros.video.continuity import Continuity
+from edgefirst_ros.video.continuity import Arrival, Continuity
 from edgefirst_ros.video.decoder import DecoderKind
-from edgefirst_ros.video.gops import AccessUnit, Arrival, DecodeOrder, StartKind
+from edgefirst_ros.video.gops import AccessUnit, DecodeOrder
 from edgefirst_ros.video.headers import head, is_key_head, is_slice
 from edgefirst_ros.video.loss import FrameMark, GapDetector
 from edgefirst_ros.video.parameters import SliceHeader, are_paired
@@ -127,7 +127,7 @@ class VideoStream:
         remarks: Remarks | None = None,
     ) -> None:
         self._workers = workers
-        self._margin_ns = lookahead_ns // 4
+        self._lookahead_ns, self._margin_ns = lookahead_ns, lookahead_ns // 4
         self._order = DecodeOrder()
         self._continuity = Continuity()
         self._is_learned = False
@@ -158,8 +158,8 @@ class VideoStream:
     def push(self, time_ns: int, packet: VideoPacket, *, checksummed: bool = False) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
 
-        A packet with the time of an earlier one is a repetition and is ignored; one
-        without a picture (separate parameter sets) may share a picture's time.
+        A packet with the time of an earlier one is a repetition and is ignored; one without a picture
+        (separate parameter sets) may share a picture's time.
         """
         units = head(packet)
         picture = bool(units) and is_slice(packet.codec, units[-1].kind)
@@ -235,8 +235,11 @@ class VideoStream:
         self._worker.close()
 
     def _settle(self, horizon_ns: int | None) -> None:
-        if not self._is_learned and self._order.waiting:
-            self._continuity.learn((each.packet, each.units) for each in self._order.waiting)
+        waiting = self._order.waiting
+        if not self._is_learned and waiting:
+            # What is later may have come or not.
+            until_ns = min(each.time_ns for each in waiting) + self._lookahead_ns
+            self._continuity.learn(each for each in waiting if each.time_ns <= until_ns)
             self._is_learned = True
         for arrival in self._order.settle(horizon_ns):
             header = None
@@ -296,24 +299,8 @@ class VideoStream:
         with self._worker.changed:
             gops = self._worker.gops
             if found.starts:
-                order = self._order
-                point: StartKind = "reordered point" if order.reorders else "point"
-                gops.begin(
-                    codec,
-                    hidden_reorder=order.hidden_reorder,
-                    linked=found.linked,
-                    start_kind="key" if found.key else point,
-                    primer=found.primer,
-                )
-            data = found.prefix + arrival.packet.data
-            unit = gops.append(
-                time_ns,
-                data,
-                leading=found.leading,
-                reference=found.reference,
-                back=found.back,
-                order=found.order,
-            )
+                gops.begin(codec, found, self._order)
+            unit = gops.append(time_ns, arrival.packet.data, found)
             self._worker.appended()
         if frame is not None and (picture or not frame.picture):
             frame.unit = unit

@@ -15,7 +15,7 @@ from PIL import Image
 from pyarrow import ipc
 
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 
 TOLERANCE = 2e-6
 """Of any number: poses are rounded to micrometres, and what lies between two of them may go to either."""

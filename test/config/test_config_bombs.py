@@ -36,8 +36,6 @@ def numbers(model: type[BaseModel], at: tuple[str, ...] = ()) -> Iterator[tuple[
         inner = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
         if inner is not None:
             yield from numbers(inner, (*at, name, *(["camera"] if name == "topics" else [])))
-        elif name == "sizes_m":
-            yield (*at, name, "CAR"), 3
         elif {int, float} & set(kinds):
             yield (*at, name), 0
         elif "float" in str(info.annotation):

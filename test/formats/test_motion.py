@@ -5,9 +5,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.motion import BLOCK, Motion, impossible_moves, impossible_turns, location_motion
+from edgefirst_ros.formats.motion import Motion, location_motion
 
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
@@ -22,8 +21,14 @@ def circle(times_ns: Times, speed_m_s: float, radius_m: float) -> Floats:
     return np.stack([radius_m * np.cos(angle), radius_m * np.sin(angle), 0 * angle], axis=1)
 
 
-def said(times_ns: Times, positions_m: Floats, noise_m: float = 0.5) -> list[tuple[int, str]]:
-    return [(fault.index, fault.kind) for fault in impossible_moves(times_ns, positions_m, noise_m)]
+def said(times_ns: Times, positions_m: Floats, noise_m: float = 0.5, portion: int = 7) -> list[float]:
+    """Seconds at which an impossible speed is said, with the positions given some at a time."""
+    found: list[float] = []
+    motion = Motion(noise_m, lambda at_s, _kind, _detail: found.append(at_s))
+    for start in range(0, len(times_ns), portion):
+        motion.move(times_ns[start : start + portion], positions_m[start : start + portion])
+    assert bool(motion.warning("seq")) == bool(found)
+    return found
 
 
 @settings(max_examples=60)
@@ -41,29 +46,12 @@ def test_what_drives_is_possible(rate: float, speed: float, sideways: float, see
     assert said(times, place) == []
 
 
-def test_one_flipped_fix_is_found() -> None:
+@pytest.mark.parametrize("portion", [1, 7, 78, 1000])
+def test_one_flipped_fix_is_found_once_wherever_portions_end(portion: int) -> None:
     times = grid(200, 20.0)
     place = circle(times, 8.0, 60.0)
-    place[77, 0] += 240.0
-    assert said(times, place) == [(77, "impossible speed")]
-
-
-@pytest.mark.parametrize("rate", [5.0, 10.0, 30.0])
-def test_a_step_that_stays_is_found(rate: float) -> None:
-    times = grid(200, rate)
-    place = circle(times, 8.0, 60.0)
-    place[100:, 1] += 15.0
-    (index, kind), *_ = said(times, place)
-    assert (index, kind) in {(100, "jump of the position"), (100, "impossible speed")}
-
-
-def test_a_speed_that_changes_too_fast_is_found() -> None:
-    times = grid(400, 20.0)
-    since_s = (times - times[0]) / 1e9
-    braking_s = np.clip(since_s - 10, 0, 1)  # from 40 m/s to nothing within a second
-    along = 40 * np.minimum(since_s, 10) + 40 * (braking_s - braking_s**2 / 2)
-    place = np.stack([along, 0 * along], axis=1)
-    assert {kind for _, kind in said(times, place)} == {"impossible acceleration"}
+    place[[77, 150], 0] += 240.0
+    assert said(times, place, portion=portion) == pytest.approx([77 / 20, 150 / 20])
 
 
 def test_what_is_not_finite_or_not_in_order_is_passed_over() -> None:
@@ -76,71 +64,40 @@ def test_what_is_not_finite_or_not_in_order_is_passed_over() -> None:
     assert said(times[:0], place[:0]) == []
 
 
-def test_turns() -> None:
-    times = grid(100, 20.0)
-    rotations = Rotation.from_rotvec(np.outer(np.arange(100) * 0.05, [0.0, 0.0, 1.0])).as_matrix()
-    assert list(impossible_turns(times, rotations)) == []
-    rotations[40:] = rotations[40:] @ Rotation.from_euler("z", 95, degrees=True).as_matrix()
-    (fault,) = impossible_turns(times, rotations)
-    assert (fault.index, fault.kind) == (40, "impossible turn")
-    assert fault.detail == "98° in 0.050 s"
+def test_the_warning_counts_and_says_the_first() -> None:
+    times = grid(200, 20.0)
+    place = circle(times, 8.0, 60.0)
+    place[77, 0] += 240.0
+    motion = Motion(0.5)
+    motion.move(times, place)
+    once = motion.warning("seq")
+    assert once.startswith("seq: the rig moves as no vehicle can (impossible speed once, after 3.850 s: 239")
+    motion.move(times + 20 * 10**9, place)
+    assert "impossible speed 2 times, the first after 3.850 s: 239" in motion.warning("seq")
 
 
-class TestMotion:
-    """What checks and writers share."""
+def test_what_is_possible_gives_no_warning() -> None:
+    motion = Motion(0.5)
+    times = grid(300, 20.0)
+    motion.move(times, circle(times, 8.0, 60.0))
+    assert motion.warning("seq") == ""
 
-    def faults(self, portion: int) -> tuple[list[tuple[float, str]], str]:
-        times = grid(2 * BLOCK + 300, 20.0)
-        place = circle(times, 8.0, 60.0)
-        place[[77, BLOCK - 1, BLOCK + 3, 2 * BLOCK + 200], 0] += 240.0
-        rotations = np.tile(np.eye(3), (len(times), 1, 1))
-        rotations[BLOCK:] = Rotation.from_euler("z", 95, degrees=True).as_matrix()
-        found: list[tuple[float, str]] = []
-        motion = Motion(0.5, lambda at_s, kind, _: found.append((at_s, kind)))
-        for start in range(0, len(times), portion):
-            part = slice(start, start + portion)
-            motion.move(times[part], place[part])
-            motion.turn(times[part].tolist(), rotations[part])
-        motion.finish()
-        return sorted(found), motion.warning("seq")
 
-    def test_faults_are_found_once_wherever_blocks_and_portions_end(self) -> None:
-        found, warning = self.faults(BLOCK * 3)
-        speeds = [at_s for at_s, kind in found if kind == "impossible speed"]
-        assert speeds == pytest.approx([77 / 20, (BLOCK - 1) / 20, (BLOCK + 3) / 20, (2 * BLOCK + 200) / 20])
-        assert [at_s for at_s, kind in found if kind == "impossible turn"] == [BLOCK / 20]
-        for portion in (1, 999, BLOCK):
-            assert self.faults(portion) == (found, warning)
-        assert warning.startswith(
-            "seq: the rig moves as no vehicle can (impossible speed 4 times, the first after 3.850 s: 239"
-        )
-        assert "; impossible turn once, after 500.000 s: 95° in 0.050 s), which check reports" in warning
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_values_that_nothing_has_raise_nothing(value: float) -> None:
+    motion = Motion(0.5)
+    times = grid(9, 20.0)
+    place = circle(times, 8.0, 60.0)
+    place[4] = value
+    motion.move(times, place)
 
-    def test_what_is_possible_gives_no_warning(self) -> None:
-        motion = Motion(0.5)
-        times = grid(300, 20.0)
-        motion.move(times, circle(times, 8.0, 60.0))
-        motion.turn(times[:0], np.zeros((0, 3, 3)))
-        motion.finish()
-        assert motion.warning("seq") == ""
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-    def test_values_that_nothing_has_raise_nothing(self, value: float) -> None:
-        motion = Motion(0.5)
-        times = grid(9, 20.0)
-        place, turns = circle(times, 8.0, 60.0), np.tile(np.eye(3), (9, 1, 1))
-        place[4], turns[4] = value, value
-        motion.move(times, place)
-        motion.turn(times, turns)
-        motion.finish()
-
-    def test_locations_are_judged_in_degrees(self) -> None:
-        times = grid(60, 10.0)
-        degrees = np.stack((np.full(60, 48.1), 11.5 + np.arange(60) * 1e-5), axis=1)
-        for jumps, expected in ((0.0, ""), (160.0, "impossible speed")):
-            degrees[30, 1] = 11.5003 + jumps
-            motion = location_motion(single=False)
-            motion.move(times, degrees)
-            motion.finish()
-            assert expected in motion.warning("seq")
-            assert bool(motion.warning("seq")) == bool(expected)
+def test_locations_are_judged_in_degrees() -> None:
+    times = grid(60, 10.0)
+    degrees = np.stack((np.full(60, 48.1), 11.5 + np.arange(60) * 1e-5), axis=1)
+    for jumps, expected in ((0.0, ""), (160.0, "impossible speed")):
+        degrees[30, 1] = 11.5003 + jumps
+        motion = location_motion(single=False)
+        motion.move(times, degrees)
+        assert expected in motion.warning("seq")
+        assert bool(motion.warning("seq")) == bool(expected)

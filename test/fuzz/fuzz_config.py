@@ -27,7 +27,7 @@ reference: camera/h264
 rate_hz: 2.5
 prefix: maivin
 edgefirst: {schema_version: '2026.10', container: folder, exif_camera: [X, auto]}
-l5kit: {points: both}
+l5kit: {sources: model}
 ncore: {unknown_pose: cut}
 ego: {smoothing: lag}
 topics:

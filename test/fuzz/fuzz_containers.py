@@ -28,7 +28,7 @@ from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
 from edgefirst_ros.formats.l5kit.store.chunks import ChunkCache, ChunkedArray, Files
 from edgefirst_ros.formats.l5kit.store.schema import FRAMES, SPECS
-from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc, read_array
+from edgefirst_ros.formats.zarr2 import ArraySpec, Blosc, read_array
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions

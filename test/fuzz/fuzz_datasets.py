@@ -50,7 +50,7 @@ LENGTHS = {"edgefirst": 1.2, "ncore": 0.9, "l5kit": 2.4}
 CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
     "edgefirst": ({}, {"edgefirst": {"container": "folder", "schema_version": "2026.10"}}),
     "ncore": ({}, {"ncore": {"store": "directory"}}),
-    "l5kit": ({"l5kit": {"points": "both"}},),
+    "l5kit": ({},),
 }
 COMMITTED = 2
 """With so many samples committed, a run is taken as killed."""

@@ -291,7 +291,7 @@ def test_an_interrupted_replay_finishes_what_it_has_read(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {clock_window_s: 0.5}\n")
+    given.write_text("/**:\n  ros__parameters: {lookahead_s: 0.5}\n")
     launched = launch(
         graph,
         "replay",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,19 @@ SHOWN = {
 TF = "tf2_msgs/msg/TFMessage"
 
 
-def listener(graph: Graph) -> Any:  # noqa: ANN401 - tf2_ros is untyped
-    """A buffer as RViz has it, filled from /tf and /tf_static."""
-    tf2 = pytest.importorskip("tf2_ros")
-    buffer = tf2.Buffer()
-    buffer.listener = tf2.TransformListener(buffer, graph.node)
+def listener(graph: Graph, node: str = "capture") -> Any:  # noqa: ANN401 - tf2_ros is untyped
+    """A buffer as RViz has it with /tf_static remapped to a preview's."""
+    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
+    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
+
+    buffer = pytest.importorskip("tf2_ros").Buffer()
+
+    def take(message: TFMessage) -> None:
+        for each in message.transforms:
+            buffer.set_transform_static(each, node)
+
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    buffer.own = graph.node.create_subscription(TFMessage, f"/{node}/preview/tf_static", take, latched)
     return buffer
 
 
@@ -51,16 +61,6 @@ def mounted(recording: Path) -> dict[str, np.ndarray]:
             [mount["translation_m"], turned * (1 if turned[3] >= 0 else -1)]
         )
     return result
-
-
-def republishing(graph: Graph, topic: str = "/tf_static") -> list[str]:
-    """Nodes that publish a preview's transforms."""
-    found = graph.node.get_publishers_info_by_topic(topic)
-    return [
-        f"{info.node_namespace.rstrip('/')}/{info.node_name}"
-        for info in found
-        if info.topic_type == TF and info.node_name.endswith("_preview_tf")
-    ]
 
 
 @pytest.mark.parametrize("prefix", ["", "/maivin_7"])
@@ -122,32 +122,27 @@ def check_rviz(graph: Graph) -> None:
         offers = publisher.qos_profile.reliability.name, publisher.qos_profile.durability.name
         assert tuple(each.upper().replace(" ", "_") for each in asked) == offers
     shown = {display["Topic"]["Value"] for display in displays}
-    assert shown == {topic for topic in offered if topic.startswith("/capture/preview/")}
+    others = {topic for topic in offered if topic.startswith("/capture/preview/")} - shown
+    assert others == {"/capture/preview/tf_static"}
     assert "rviz_default_plugins/TF" in {display["Class"] for display in manager["Displays"]}
 
 
-def test_a_robots_own_transforms_are_left_to_it(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
-    from geometry_msgs.msg import TransformStamped  # noqa: PLC0415
-    from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: PLC0415
-    from tf2_msgs.msg import TFMessage  # noqa: PLC0415
-
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    robot = graph.node.create_publisher(TFMessage, "/tf_static", latched)
-    # Stays when the player has ended, as a device does.
-    graph.node.create_publisher(TransformStamped, "/tf_static", 10)
-    node = graph.capture(tmp_path / "out", "preview:=true", "tf_topic:=tf_static", "look_every_s:=0.2")
-    graph.activate()
-    status = graph.status()
-    player = graph.player(recorded_drive, "--restamp")
-    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[player])
-    graph.wait("a word on it", lambda: "/test publishes /tf_static, so this node does not" in node.text)
-    assert republishing(graph) == []
-    graph.node.destroy_publisher(robot)
-    graph.wait("the preview's transforms", lambda: republishing(graph) == ["/capture_preview_tf"])
-    graph.node.create_publisher(TFMessage, "/tf_static", latched)
-    graph.wait("the preview's withdrawal", lambda: republishing(graph) == [])
-    assert player.join() == 0, player.text
-    played = int(player.text.split()[-1])
-    graph.wait("every message", lambda: int(status()["received"]) >= played)
-    graph.spin(1.2)
-    assert int(status()["received"]) == played
+def test_two_previews_show_the_frames_of_what_each_reads(
+    graph: Graph, tmp_path: Path, recorded_drive: Path
+) -> None:
+    """Replays of devices whose frames have the same names."""
+    buffers = [listener(graph, f"{name}/replay") for name in ("car", "bike")]
+    replays = [
+        graph.start(
+            *(sys.executable, "-m", "edgefirst_ros.nodes.replay", "--ros-args", "-r", f"__ns:=/{name}"),
+            *("-p", f"bag:=[{recorded_drive}]", "-p", f"output:={tmp_path / name}"),
+            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "every_n:=5"),
+        )
+        for name in ("car", "bike")
+    ]
+    for buffer in buffers:
+        graph.wait("its transforms", lambda buffer=buffer: is_placed(buffer, "radar"), alive=replays)
+    assert not [kind for name, kind in graph.node.get_topic_names_and_types() if name == "/tf_static"]
+    for replay in replays:
+        replay.send(signal.SIGINT)
+    assert {replay.join() for replay in replays} <= {0, 130}

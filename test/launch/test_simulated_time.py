@@ -19,7 +19,7 @@ SENSORS = ("/camera/h264", "/gps", "/imu", "/lidar/points", "/radar/targets")
 
 def captured(graph: Graph, output: Path, recording: Path, *options: str) -> tuple[dict[str, Any], int]:
     """The report of a capture of simulated time, and how many messages were sent."""
-    node = graph.capture(output, "use_sim_time:=true", "name:=drive", "host:=sim", "clock_window_s:=1.0")
+    node = graph.capture(output, "use_sim_time:=true", "name:=drive", "host:=sim")
     graph.activate()
     status = graph.status()
     player = graph.player(recording, "--simulate", *options)

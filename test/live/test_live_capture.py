@@ -137,7 +137,7 @@ def test_a_split_falls_where_no_picture_is_lost(tmp_path: Path, video: bool) -> 
 
 def test_sessions_split_by_time(tmp_path: Path) -> None:
     """The drive lasts 3.5 s at some 10 m/s; its video has a key frame a second."""
-    one = capture(tmp_path, clock_window_s=0.5, lookahead_s=0.3, ego={"wait_s": 0.2}, split_every_s=1.0)
+    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, split_every_s=1.0)
     one.start("drive")
     put_all(one, messages())
     done = one.stop(60)
@@ -155,7 +155,7 @@ def test_sessions_split_by_time(tmp_path: Path) -> None:
 
 def test_sessions_split_by_what_is_written(tmp_path: Path) -> None:
     """Writers are behind what comes, so a slow hand feeds the messages."""
-    one = capture(tmp_path, clock_window_s=0.5, ego={"wait_s": 0.2}, split_every_mb=0.2)
+    one = capture(tmp_path, ego={"wait_s": 0.2}, split_every_mb=0.2)
     one.start("drive")
     for message in messages():
         one.put(message)
@@ -270,12 +270,11 @@ def test_what_waited_too_long_is_dropped_once_and_counted_and_the_rest_is_sound(
 def test_a_camera_that_comes_late_is_still_the_reference(tmp_path: Path) -> None:
     first_ns = messages()[0].receive_ns
     late = [m for m in messages() if m.topic != "/camera/h264" or m.receive_ns - first_ns > 1_500_000_000]
-    one = capture(tmp_path, clock_window_s=1.0)
+    one = capture(tmp_path)
     one.start("late")
     put_all(one, late)
     (done,) = one.stop(60)
     check_sums(done.report)
-    assert any("no topic for the reference 'camera'" in note for note in done.report["notes"])
     assert done.report["samples"] > 5
     assert len(Written(tmp_path / "edgefirst" / "late").of_kind("camera.jpeg")) == done.report["samples"]
 

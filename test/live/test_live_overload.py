@@ -61,7 +61,6 @@ def captured(
     stamped = {name: {"clock": "stamp"} for name in build_config({}).topics}
     usual = {
         "min_free_mb": 0,
-        "clock_window_s": 0.5,
         "lookahead_s": 0.3,
         "ego": {"wait_s": 0.3},
         "overload": {"latency_s": 0.5},

@@ -33,7 +33,7 @@ GAP = ALL[FROM:UNTIL]
 
 
 def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any value of the configuration
-    values = {"min_free_mb": 0, "formats": FORMATS, "clock_window_s": 0.5, **config}
+    values = {"min_free_mb": 0, "formats": FORMATS, **config}
     return LiveCapture(build_config(values), output, HOST)
 
 

@@ -116,7 +116,7 @@ def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any v
         {"formats": ("edgefirst",), "edgefirst": {"container": "folder"}},
         {"formats": ("ncore",)},
         {"formats": ("ncore",), "ncore": {"store": "directory"}},
-        {"formats": ("l5kit",), "l5kit": {"points": "both"}, "record": True},
+        {"formats": ("l5kit",), "record": True},
         {"formats": FORMATS, "record": True, "split_every_mb": 3.0},
     ],
     ids=["edgefirst", "ncore", "ncore directory", "l5kit", "all"],

@@ -31,7 +31,7 @@ STAMPS = {
 }
 """Times are the stamps, so that it does not matter when messages come, poses do not look far ahead, and a
 busy machine leaves no samples out."""
-PROMPT = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
+PROMPT = {"lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
 """Samples are committed soon after they were taken."""
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from written import Written, exif_time_ns
 
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
@@ -38,7 +38,6 @@ SMALL: dict[str, Any] = {
 VALUES: dict[str, Any] = {
     "formats": ["edgefirst", "ncore"],
     "edgefirst": {"schema_version": "2026.10"},
-    "ncore": {"at_picture_size": []},
     "topics": {name: {"required": "never"} for name in ("model", "model_mask")},
 }
 OUTPUT_SPOILT = {"silent": {"model/output": ((0.8, 2.2),)}}
@@ -77,9 +76,9 @@ def ncore_ious(folder: Path, truth: Truth) -> list[float]:
             label_ns = int(key.rpartition("/")[2]) * 1000
             nearest = int(np.abs(pictures_ns - label_ns).argmin())
             assert abs(int(pictures_ns[nearest]) - label_ns) < 1000
-            found.append(
-                iou(np.asarray(Image.open(io.BytesIO(png))), truth.mask(int(pictures_ns[nearest]), SIZE))
-            )
+            # Three pixels of the picture are one of the mask.
+            classes = np.asarray(Image.open(io.BytesIO(png)))[1::3, 1::3]
+            found.append(iou(classes, truth.mask(int(pictures_ns[nearest]), SIZE)))
     return found
 
 

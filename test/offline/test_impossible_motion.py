@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 from recorded import messages, record
 from typer.testing import CliRunner
+from wire_encoder import encode
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.sample import RawMessage
 
 FORMATS = "edgefirst,ncore,l5kit"
 _ORIENTATION = -8 * (4 + 9 + 3 + 9 + 3 + 9)
 """Where it is in a message, from its end."""
-
-
-def turned(message: RawMessage) -> RawMessage:
-    """Half a turn about the vertical."""
-    x, y, z, w = struct.unpack_from("<4d", message.data, len(message.data) + _ORIENTATION)
-    data = bytearray(message.data)
-    struct.pack_into("<4d", data, len(data) + _ORIENTATION, -y, x, w, -z)
-    return message._replace(data=bytes(data))
 
 
 def faster(message: RawMessage) -> RawMessage:
@@ -33,19 +26,39 @@ def faster(message: RawMessage) -> RawMessage:
     return message._replace(data=bytes(data))
 
 
-def converted(
-    folder: Path, change: Callable[[RawMessage], RawMessage], *words: str
-) -> tuple[int, str, Path, list[str]]:
-    content = messages(seconds=3.0)
-    wrong = [n for n, each in enumerate(content) if each.topic.endswith("imu")][60:90]
-    for n in wrong:
-        content[n] = change(content[n])
+def odometry(imu: RawMessage, x_m: float) -> RawMessage:
+    """Straight ahead, at the time of an IMU message."""
+    seconds, rest = struct.unpack_from("<iI", imu.data, 4)
+    values = {
+        "header": {"stamp": {"sec": seconds, "nanosec": rest}, "frame_id": "odom"},
+        "child_frame_id": "base_link",
+        "pose": {"pose": {"position": {"x": x_m}, "orientation": {"w": 1}}, "covariance": [0.01] * 36},
+    }
+    schema = "nav_msgs/Odometry"
+    data = encode(schema, values)
+    kind = {"topic": "/odom", "schema": "nav_msgs/msg/Odometry", "definition": definition(schema)}
+    return imu._replace(data=data, **kind)
+
+
+def converted(folder: Path, content: list[RawMessage], *words: str) -> tuple[int, str, Path, list[str]]:
     path = record(folder / "host_2026_05_01_09_00_00.mcap", content)
-    ran = CliRunner().invoke(
-        app, ["convert", str(path), "-o", str(folder / "out"), "--format", FORMATS, *words]
-    )
+    settings = folder / "settings.yaml"
+    settings.write_text("topics: {odometry: {role: odometry, topic: odom}}")
+    arguments = ["convert", str(path), "-o", str(folder / "out"), "--config", str(settings)]
+    ran = CliRunner().invoke(app, [*arguments, "--format", FORMATS, *words])
     (report,) = (folder / "out").rglob("capture_report.json")
     return ran.exit_code, ran.output, folder / "out", json.loads(report.read_text())["warnings"]
+
+
+def driven(jump_m: float = 0.0) -> list[RawMessage]:
+    """A drive by odometry, at 4 m/s; from its middle on it is elsewhere."""
+    content = []
+    for each in messages(seconds=3.0, gps_hz=0.0):
+        content.append(each)
+        if each.topic.endswith("imu"):
+            number = len([m for m in content if m.topic == "/odom"])
+            content.append(odometry(each, 0.08 * number + jump_m * (number > 75)))
+    return content
 
 
 def check(output: Path) -> tuple[int, str]:
@@ -53,28 +66,32 @@ def check(output: Path) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-def test_a_turn_that_no_vehicle_makes_is_said_by_convert_as_by_check(tmp_path: Path) -> None:
-    code, said, output, warnings = converted(tmp_path, turned, "--strict")
+def test_a_speed_that_no_vehicle_has_is_said_by_convert_as_by_check(tmp_path: Path) -> None:
+    code, said, output, warnings = converted(tmp_path, driven(240.0), "--strict")
     refused, found = check(output)
     assert refused == 1
     for name in ("ncore", "l5kit"):
-        (warning,) = (each for each in warnings if each.startswith(f"{name}: "))
-        assert "the rig moves as no vehicle can (impossible turn" in warning
+        (warning,) = (each for each in warnings if each.startswith(f"{name}: ") and "no vehicle" in each)
+        assert "the rig moves as no vehicle can (impossible speed once" in warning
         assert f"FAIL: {name}/" in found
-    assert not any(each.startswith("edgefirst: ") for each in warnings)
-    assert "OK: edgefirst/" in found
+    assert "OK: edgefirst/" in found, "which has no locations"
     assert code == 1
     assert "the rig moves as no vehicle can" in " ".join(said.split())
 
 
 def test_without_it_nothing_is_said(tmp_path: Path) -> None:
-    code, said, output, warnings = converted(tmp_path, lambda message: message)
-    assert (code, check(output)[0], warnings) == (0, 0, [])
+    code, said, output, warnings = converted(tmp_path, driven())
+    assert (code, check(output)[0]) == (0, 0)
+    assert not any("no vehicle" in each for each in warnings)
     assert "no vehicle" not in " ".join(said.split())
 
 
 def test_what_no_sensor_measures_is_counted_with_a_reason(tmp_path: Path) -> None:
-    code, said, output, warnings = converted(tmp_path, faster, "--strict")
+    content = messages(seconds=3.0)
+    wrong = [n for n, each in enumerate(content) if each.topic.endswith("imu")][60:90]
+    for n in wrong:
+        content[n] = faster(content[n])
+    code, said, output, warnings = converted(tmp_path, content, "--strict")
     assert "an angular velocity in rad/s of more than 100, which nothing measures" in " ".join(said.split())
     assert (code, check(output)[0]) == (1, 0)
     assert not any("no vehicle" in each for each in warnings)

@@ -16,7 +16,7 @@ from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.ncore.store.files import Reading
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.survey import MotionSurvey

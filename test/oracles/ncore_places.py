@@ -41,18 +41,13 @@ def main(meta: Path, out: Path) -> None:
         ("lidar", loader.get_lidar_sensor(loader.lidar_ids[0])),
         ("radar", loader.get_radar_sensor(loader.radar_ids[0])),
     ):
-        if kind == "lidar" and sensor.model_parameters is not None:
-            for name in ("row_elevations_rad", "column_azimuths_rad", "row_azimuth_offsets_rad"):
-                found[name] = np.asarray(getattr(sensor.model_parameters, name), float)
         found[f"{kind}_times_us"] = sensor.frames_timestamps_us[:, 1]
         for index in range(sensor.frames_count):
             points = sensor.get_frame_point_cloud(
                 index, motion_compensation=True, with_start_points=False, return_index=0
             ).xyz_m_end
             if kind == "lidar":
-                element = sensor.get_frame_ray_bundle_model_element(index)
                 found[f"lidar_local_{index}"] = points
-                found[f"lidar_element_{index}"] = np.zeros(0) if element is None else np.asarray(element)
             T_sensor_world = to_world(sensor, index)
             found[f"{kind}_{index}"] = points @ T_sensor_world[:3, :3].T + T_sensor_world[:3, 3]
     with out.open("wb") as file:

@@ -14,7 +14,6 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 HOUR_NS = 3_600_000_000_000
 STEP_NS = START_NS + 4_000_000_000
 VALUES = {
-    "clock_window_s": 0.5,
     "topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")},
 }
 ONCE = ("/tf_static", "/camera/info")

@@ -62,10 +62,10 @@ def test_transforms_count_before_a_description_whichever_comes_first() -> None:
                 "camera": 1.0,
                 "lidar": 5.0,
             }
-            assert not here.moved
+            assert not here.transforms.moved
             assert here.told == ["robot_description: of pan (revolute) the place is not fixed, and not taken"]
     here.learn(measured(mounts(("base_link", "lidar", 6.0)), name="tf"))
-    assert [*here.moved] == ["lidar"]
+    assert [*here.transforms.moved] == ["lidar"]
 
 
 def odometry(x_m: float) -> Odometry:
@@ -99,12 +99,12 @@ def test_transforms_add_up_and_a_change_is_told_once() -> None:
     here = context()
     assert here.learn(measured(mounts(("base_link", "camera", 1.0)), name="tf")) is None
     assert here.learn(measured(mounts(("base_link", "lidar", 2.0)), name="tf")) is None
-    assert here.moved == {}
+    assert here.transforms.moved == {}
     for x in (1.5, 1.7):
         here.learn(measured(mounts(("base_link", "camera", x)), name="tf"))
     placed = here.calibration.transforms
     assert {child: each.translation_m[0] for child, each in placed.items()} == {"camera": 1.7, "lidar": 2.0}
-    assert list(here.moved) == ["camera"]
+    assert list(here.transforms.moved) == ["camera"]
 
 
 def test_configured_places_hold_and_the_rest_of_a_message_counts() -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.session import overload_of
 from edgefirst_ros.live.status import shed_warnings
-from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.pipeline.overload import KEEP, OUTRUN_S, Even, Overload
 
 S = 1_000_000_000
@@ -43,7 +42,6 @@ class Machine:
     pauses: tuple[tuple[float, float], ...] = ()
     burst: tuple[float, float] = (0.0, 0.0)
     flush_s: float = math.inf
-    first: tuple[str, ...] = ()
     at_a_time: int = 16
     hold_s: float = 0.0
     decode_s: float = 0.0
@@ -63,7 +61,6 @@ class Machine:
             latency_s=3.0,
             wait_s=2.0,
             hold_s=self.hold_s,
-            first=self.first,
             clock_s=lambda: self.now_s,
         )
         overload.begin()
@@ -204,12 +201,6 @@ def test_what_is_written_is_on_disk_in_time(fps: float, load: float, wait_s: flo
         assert {*overload.shed} == {"ncore"}
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_format_that_is_named_goes_first(name: str) -> None:
-    machine = Machine(costs(1.08), first=(name,))
-    assert {*machine.run().shed} == {name}
-
-
 def test_what_is_shed_ends_when_the_machine_is_free_again() -> None:
     machine = Machine(costs(0.6), seconds=90.0, work_s=lambda now_s: 0.3 if 20 < now_s < 40 else 1.0)
     overload = machine.run()
@@ -319,14 +310,11 @@ def test_writing_counts_by_what_passed_less_the_wait_for_the_processor() -> None
 
 def test_the_configuration_decides() -> None:
     assert overload_of(build_config({"overload": {"latency_s": 0}})) is None
-    chosen = build_config({"formats": "edgefirst,l5kit", "overload": {"shed_first": "l5kit, edgefirst"}})
+    chosen = build_config({"formats": "edgefirst,l5kit"})
     overload = overload_of(chosen)
     assert overload is not None
-    assert overload.order == ("l5kit", "edgefirst")
     assert overload.latency_s == 3.0
-    assert overload.hold_s == pytest.approx(chosen.l5kit.track_gap_s + 0.1)
+    assert overload.hold_s == pytest.approx(0.6)
     without = overload_of(build_config({"formats": "edgefirst"}))
     assert without is not None
     assert without.hold_s == 0.0
-    with pytest.raises(ConfigError, match="shed_first"):
-        build_config({"overload": {"shed_first": ["nuscenes"]}})

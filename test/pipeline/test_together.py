@@ -10,7 +10,7 @@ import pytest
 from drives import simulated
 from envelopes import Keeper
 from resized import HOST, LARGE, SMALL, spliced
-from test_clock_step import VALUES, drive, moved
+from test_clock_step import VALUES, drive
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.sample import RawMessage
@@ -51,15 +51,6 @@ def late(content: list[RawMessage]) -> list[RawMessage]:
     return sorted(delayed, key=lambda message: message.receive_ns)
 
 
-def sent_by_two(content: list[RawMessage]) -> list[RawMessage]:
-    """Another publisher sends clouds in another frame: that is known just after the first of them is used."""
-    clouds = [message for message in content if message.topic == "/lidar/points"]
-    others = [m._replace(data=m.data.replace(b"lidar", b"LIDAR")) for m in clouds[20::5]]
-    return sorted(
-        [*content, *(moved(other, 40_000_000) for other in others)], key=lambda message: message.receive_ns
-    )
-
-
 def turning() -> Made:
     recording = McapRecording(simulated(drive_options(rig_options(RIG, "test"))).mcap)
     return list(recording.messages()), look_at([recording]).suggestion("robot").values
@@ -70,7 +61,6 @@ CASES: dict[str, Callable[[], Made]] = {
     "B slices, late": lambda: (late(spliced(SMALL, SMALL, bframes=2)), OPTIONAL),
     "tiles, late": lambda: (late(spliced(SMALL, LARGE, tiles=True)), OPTIONAL),
     "a clock that is set back": lambda: (drive(), VALUES),
-    "two publishers": lambda: (sent_by_two(spliced(SMALL, SMALL, SMALL)), OPTIONAL),
     "a lidar that turns": turning,
 }
 

@@ -27,15 +27,14 @@ class Sampled:
     time_ns: int
 
 
-def survives_a_kill(tell: Tell, first_frame: int = 0) -> None:
+def survives_a_kill(tell: Tell) -> None:
     """From now on note in this process what ``write`` of any format has returned as written.
 
     Args:
         tell: takes a line for each unit.
-        first_frame: how many frames the L5Kit dataset has already.
     """
     for each in FORMATS.values():
-        _watch(each, tell, first_frame)
+        _watch(each, tell)
 
 
 def survives_a_power_cut(tell: Tell) -> None:
@@ -78,8 +77,8 @@ def parsed(lines: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def _watch(each: Format[Any], tell: Tell, first_frame: int) -> None:
-    make, frames = each.writer, [first_frame]
+def _watch(each: Format[Any], tell: Tell) -> None:
+    make, frames = each.writer, [0]
 
     def made(options: Any, target: Target) -> Any:  # noqa: ANN401
         writer = make(options, target)

@@ -124,11 +124,8 @@ def _frames(folder: Path) -> Iterator[tuple[str, str]]:
         ("traffic_light_faces_index_interval", dataset.tl_faces),
     ]
     frames = np.asarray(dataset.frames[:])
-    spans = None if dataset.point_spans is None else np.asarray(dataset.point_spans[:])
     for number, frame in enumerate(frames):
         parts = [frame.tobytes(), *(np.asarray(rows[slice(*frame[name])]).tobytes() for name, rows in owned)]
-        if spans is not None and dataset.points is not None:
-            parts.append(np.asarray(dataset.points[slice(*spans[number]["point_index_interval"])]).tobytes())
         yield f"frame {number}", _digest(b"".join(parts))
     if len(frames):
         yield f"until {frames['timestamp'].max()}", ""

@@ -174,16 +174,10 @@ def _replaced(prepared: Prepared, state: State) -> str:
     for name, was in old["datasets"].items():
         there, becomes = state["datasets"].get(name, {}), new["datasets"].get(name)
         if there not in (was, becomes):
-            if prepared.scenario.way == "append":  # what recovery kept of the new scene is beside neither
-                lost = old["units"]["l5kit"].keys() - state["units"]["l5kit"].keys()
-                lost = {unit for unit in lost if not unit.startswith("until ")}  # it is longer now
-                return f"{name}: lost {len(lost)} frames that were there" if lost else ""
             return f"{name} is neither the old nor the new one: {', '.join([*there][:4]) or 'gone'}"
         kinds.setdefault(name.partition("/")[0], set()).add("old" if there == was else "new")
     for name, was in old["reports"].items():
         there = state["reports"].get(name)
-        if there is None and prepared.scenario.way == "append" and kinds[name.partition("/")[0]] == {"new"}:
-            continue  # recovery finished what was appended, and no run is there to report on it
         allowed = {"old": was, "new": new["reports"].get(name)}
         if there not in {allowed[kind] for kind in kinds[name.partition("/")[0]]}:
             which = "/".join(sorted(kinds[name.partition("/")[0]]))

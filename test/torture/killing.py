@@ -208,7 +208,7 @@ def kill_at(prepared: Prepared, output: Path, number: int, share: float = 0.0) -
 
 def convert(prepared: Prepared, output: Path, decide: Callable[[Call], Answer] = lambda _: GO) -> Ended:
     """The scenario's conversion, what it acknowledges noted."""
-    hook = partial(survives_a_kill, first_frame=prepared.first_frame)
+    hook = survives_a_kill
     return run(command(*prepared.arguments(output)), root=output, decide=decide, hook=hook)
 
 

@@ -39,10 +39,10 @@ class LiveRun:
     """
 
     def __init__(self, kind: str, output: Path, config: Path, min_free_mb: float = 0.0) -> None:
-        prompt = {"clock_window_s": 0.5, "lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
+        prompt = {"lookahead_s": 0.2, "ego": {"wait_s": 0.1, "smoothing": "lag"}}
         stamps = {name: {"clock": "stamp"} for name in MAIVIN_TOPICS}
         values = {"formats": [kind], "min_free_mb": min_free_mb, "topics": stamps, **prompt}
-        values["l5kit"] = {"points": "both"}
+        values["l5kit"] = {}
         config.write_text(yaml.safe_dump(values))
         endpoint = _free_endpoint()
         where: list[str | Path] = [

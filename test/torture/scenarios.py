@@ -38,7 +38,7 @@ class Scenario:
     formats: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     before: Mapping[str, Any] | None = None
-    way: Literal["", "overwrite", "append"] = ""
+    way: Literal["", "overwrite"] = ""
     frames: int = 5
 
 
@@ -50,7 +50,6 @@ def _scenarios() -> list[Scenario]:
         {"ncore": {"store": "directory", "profile": "single"}},
         {"ncore": {"profile": "single"}},
     )
-    points = {"l5kit": {"points": "both"}}
     found = [
         Scenario("edgefirst-zip", edgefirst, archive),
         Scenario(
@@ -58,10 +57,9 @@ def _scenarios() -> list[Scenario]:
         ),
         Scenario("ncore-itar", ncore, itar),
         Scenario("ncore-directory", ncore, directory, frames=3),
-        Scenario("ncore-split", ncore, {"ncore": {"profile": "single", "split_s": 0.25}}),
-        Scenario("l5kit", l5kit, points),
-        Scenario("l5kit-append", l5kit, {"l5kit": {"points": "both", "append": True}}, points, "append"),
-        Scenario("l5kit-overwrite", l5kit, points, {}, "overwrite"),
+        Scenario("ncore-single", ncore, single),
+        Scenario("l5kit", l5kit),
+        Scenario("l5kit-overwrite", l5kit, {}, {}, "overwrite"),
     ]
     for kinds, formats in (
         ({"zip": archive, "folder": folder}, edgefirst),
@@ -94,7 +92,6 @@ class Prepared:
         folder: with its configuration, and what was there before.
         recording: that is converted.
         old: contents of the output before, see ``contents``; new: after it.
-        first_frame: frames that were there before, where they stay.
     """
 
     scenario: Scenario
@@ -102,7 +99,6 @@ class Prepared:
     recording: Path
     old: dict[str, Any]
     new: dict[str, Any]
-    first_frame: int
 
     def begin(self, output: Path) -> None:
         """Set up the output folder as it is before the conversion."""
@@ -148,16 +144,12 @@ def prepare(scenario: Scenario, work: Path) -> Prepared:
     folder = work / "scenarios" / scenario.name
     folder.mkdir(parents=True)
     old: dict[str, Any] = {}
-    first_frame = 0
     if scenario.before is not None:
         _convert(folder, "old", recording(scenario.frames - 1), scenario.formats, scenario.before)
         old = _contents(folder / "old")
-        if scenario.way == "append":
-            first_frame = sum(key.startswith("frame ") for key in old["units"]["l5kit"])
-            shutil.copytree(folder / "old", folder / "new")
-    long = recording(scenario.frames, "other" if scenario.way == "append" else "sim")
+    long = recording(scenario.frames)
     _convert(folder, "new", long, scenario.formats, scenario.options)
-    return Prepared(scenario, folder, long, old, _contents(folder / "new"), first_frame)
+    return Prepared(scenario, folder, long, old, _contents(folder / "new"))
 
 
 def recording(frames: int, host: str = "sim") -> Path:
@@ -183,7 +175,7 @@ def import_everything(work: Path) -> None:
 
     def act() -> None:
         output = work / "imports"
-        config = _write_config(work / "imports.yaml", FORMATS, {"l5kit": {"points": "both"}})
+        config = _write_config(work / "imports.yaml", FORMATS, {})
         _ended(command("convert", recording(4), "-o", output, "--name", NAME, "--config", config))
         _ended(command("recover", output))
         _ended(command("check", output))
@@ -191,7 +183,6 @@ def import_everything(work: Path) -> None:
 
     for each in SCENARIOS.values():
         recording(each.frames - 1), recording(each.frames)
-    recording(5, "other")
     import_all_of(act)
 
 

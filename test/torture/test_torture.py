@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 LACKING = 2
-SCENARIOS = ("edgefirst-zip-overwrites-zip", "ncore-itar-overwrites-itar", "l5kit-append")
+SCENARIOS = ("edgefirst-zip-overwrites-zip", "ncore-itar-overwrites-itar", "l5kit-overwrite")
 """What has a complete dataset to lose."""
 
 

@@ -90,9 +90,8 @@ def counted(shots: tuple[Shot, ...], number_of: Callable[[bool, int, int], int])
         units = []
         for data in nal_units(shot.packet.data):
             kind = data[0] & 31
-            if kind in (7, 8):
-                sets.add(NalUnit(kind, data))
-            elif kind in (1, 5):
+            sets.add_all([NalUnit(kind, data)])
+            if kind in (1, 5):
                 header = h264_fields([NalUnit(kind, data)], sets)[0][0]
                 if header.idr:
                     references = pictures = 0

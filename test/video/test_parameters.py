@@ -12,7 +12,7 @@ from rewrite import bits_to_bytes, escape, nal_units, se, ue
 
 from edgefirst_ros.model.camera import Codec
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.video.headers import BitReader, NalUnit, head, is_parameter_set, slice_heads
+from edgefirst_ros.video.headers import BitReader, NalUnit, head, slice_heads
 from edgefirst_ros.video.parameters import (
     FRAME,
     ParameterSets,
@@ -31,9 +31,7 @@ def codec_of(name: str) -> Codec:
 def filled(codec: Codec, units: Iterable[NalUnit]) -> ParameterSets:
     """The parameter sets among NAL units."""
     sets = ParameterSets(codec)
-    for unit in units:
-        if is_parameter_set(codec, unit.kind):
-            sets.add(unit)
+    sets.add_all(units)
     return sets
 
 
@@ -62,9 +60,7 @@ def test_display_order_is_what_the_encoder_gave(name: str) -> None:
     sets, origin = ParameterSets(codec), 0
     for shot in clip.shots:
         units = head(shot.packet)
-        for unit in units[:-1]:
-            if is_parameter_set(codec, unit.kind):
-                sets.add(unit)
+        sets.add_all(units)
         header = first_slice(codec, units[-1], sets)
         if header.idr:
             origin = shot.number

@@ -34,9 +34,6 @@ class DatasetWriter(ABC, Generic[Grown]):
         WriteError: a folder or file of it is a symbolic link.
     """
 
-    _instead = ""
-    """What else than another name the user may choose, between commas."""
-
     def __init__(
         self,
         root: Path,
@@ -127,7 +124,7 @@ class DatasetWriter(ABC, Generic[Grown]):
             return
         for path in self._finished:
             if path.exists():
-                raise OutputExists(f"{path} exists: choose another name{self._instead} or allow overwriting")
+                raise OutputExists(f"{path} exists: choose another name or allow overwriting")
         for path in self._unfinished:
             if path.exists():
                 raise OutputExists(

@@ -235,7 +235,6 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
 
     def _judge_motion(self) -> None:
         """Warn if the sequence's samples lie where no vehicle can have been in time."""
-        self._motion.finish()
         if warning := self._motion.warning(self._rig):
             self._warnings.append(warning)
         self._motion = location_motion(single=self._is_single)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.l5kit.options import L5KitOptions
-    from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter
     from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-    from edgefirst_ros.formats.l5kit.read.raster import ReaderConfig, build_rasterizer
-    from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
+    from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset, ReaderConfig
+    from edgefirst_ros.formats.l5kit.read.sampling import AgentFilter
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
 __all__ = [
@@ -21,14 +20,12 @@ __all__ = [
     "L5KitOptions",
     "L5KitWriter",
     "ReaderConfig",
-    "build_rasterizer",
 ]
 _MODULES = {
     "options": ("L5KitOptions",),
-    "read.agentmask": ("AgentFilter",),
+    "read.sampling": ("AgentFilter",),
     "read.dataset": ("ChunkedDataset",),
-    "read.raster": ("ReaderConfig", "build_rasterizer"),
-    "read.samples": ("AgentDataset", "EgoDataset"),
+    "read.samples": ("AgentDataset", "EgoDataset", "ReaderConfig"),
     "write.writer": ("L5KitWriter",),
 }
 

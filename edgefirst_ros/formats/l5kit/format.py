@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgefirst_ros.formats.crashsafe.names import PART, finished_path, old_path, part_path
 from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
-from edgefirst_ros.formats.l5kit.options import L5KitOptions
+from edgefirst_ros.formats.l5kit.options import TRACK_GAP_NS, L5KitOptions
 from edgefirst_ros.model.sample import Role
 
 if TYPE_CHECKING:
@@ -90,16 +90,16 @@ class L5KitFormat(Format[L5KitOptions]):
         return ChunkedDataset(path).open()
 
     def companions(self, options: L5KitOptions) -> frozenset[Role]:
-        """What agents, lights and points are made of."""
+        """What agents and lights are made of."""
         return options.roles
 
     def takes_all(self, options: L5KitOptions) -> frozenset[Role]:
-        """Points of all lidars are seen from above, and agents by any camera."""
-        return options.roles - {Role.RADAR_TARGETS}
+        """Agents are seen by any camera."""
+        return options.roles
 
-    def hold_s(self, options: L5KitOptions) -> float:
+    def hold_s(self, options: L5KitOptions) -> float:  # noqa: ARG002
         """Frames lie between samples, and a track needs those after it."""
-        return options.ahead_s + _APART_S
+        return TRACK_GAP_NS / 1e9 + _APART_S
 
 
 def _is_left_behind(folder: Path) -> bool:

@@ -30,11 +30,9 @@ from edgefirst_ros.formats.l5kit.store.growingdataset import (
     scene_row,
     settle,
 )
-from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, POINTS, SCENES, SPANS, SPECS, SceneNote
-from edgefirst_ros.formats.zarr2.metadata import GROUP_KEY
+from edgefirst_ros.formats.l5kit.store.schema import FRAMES, JOURNAL, SCENES, SPECS, SceneNote
+from edgefirst_ros.formats.zarr2 import GROUP_KEY
 from edgefirst_ros.model.errors import DatasetNotFound, WriteError
-from edgefirst_ros.model.untrusted import PAGE, REPORT
-from edgefirst_ros.model.zlib_backend import crc32
 
 
 def recover(path: Path, *, complete: bool = False) -> Recovery:
@@ -43,7 +41,7 @@ def recover(path: Path, *, complete: bool = False) -> Recovery:
     Kept are the frames that the journal says were committed, in order, up to the first whose rows are not
     what it says; that one and all after it are reported as lost. If none is kept, the leftovers are removed.
     A dataset that is already at ``path`` stays: what was to replace it is finished beside it as
-    ``NAME_recovered.zarr``. One that was to extend it takes its place, if it has more frames.
+    ``NAME_recovered.zarr``.
 
     Args:
         path: the ``.zarr`` folder, there or not, or its ``.part``.
@@ -76,7 +74,6 @@ class _Kept:
         rows: of each array.
         notes: of the scenes.
         scene: first frame, host and start time of the scene that has not ended.
-        extended: frames of the finished dataset that is continued; 0 if there is none.
         lost: frames that were committed and are not whole.
         dropped: rows of all arrays that are not kept.
     """
@@ -84,7 +81,6 @@ class _Kept:
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[SceneNote] = field(default_factory=list)
     scene: tuple[int, str, int] | None = None
-    extended: int = 0
     lost: int = 0
     dropped: int = 0
 
@@ -95,8 +91,6 @@ class _Kept:
             self.scene = (self.rows[FRAMES], *commit.scene)
         elif SCENES in commit.rows:
             self.scene = None
-        if commit.extends:
-            self.extended = self.rows[FRAMES]
 
     @property
     def scenes(self) -> int:
@@ -121,17 +115,14 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
         whole = _complete(part, journal)
         kept = whole or _replayed(part, journal)
         settle(path)
-        if kept.rows[FRAMES] <= kept.extended:
+        if not kept.rows[FRAMES]:
             remove_part(part)
             lost, dropped = Counter(frames=kept.lost), kept.dropped
             return Recovery(path, lost=lost, dropped=dropped, dropped_unit="rows", beside=there)
-        beside = None if kept.extended or (complete and not kept.lost) else there
+        beside = None if complete and not kept.lost else there
         if beside:
             path = move_part(path)
             journal.path = part_path(path) / JOURNAL
-        if kept.extended and not complete:  # the report describes the shorter dataset
-            stem = path.name.removesuffix(".zarr")
-            forget(*(path.with_name(f"{stem}.{name}") for name in (PAGE, REPORT)))
         if whole:
             forget_tails(part_path(path))
             publish(path)
@@ -149,8 +140,7 @@ def _recover_part(path: Path, *, complete: bool) -> Recovery:
 
 
 def _finish(path: Path, journal: Journal, kept: _Kept) -> None:
-    lengths = +kept.rows if kept.rows[POINTS] else {**kept.rows, SPANS: 0}
-    rows = {name: Growth(length, 0) for name, length in lengths.items()}
+    rows = {name: Growth(length, 0) for name, length in (+kept.rows).items()}
     growing = GrowingDataset(path, rows, kept.notes[: kept.scenes], journal)
     try:
         if kept.scene is not None and kept.scenes > kept.rows[SCENES]:
@@ -206,19 +196,10 @@ def _replayed(part: Path, journal: Journal) -> _Kept:
 def _is_whole(commit: Commit, kept: _Kept, stored: dict[str, StoredRows]) -> bool:
     """Whether the rows of the next commit are what it says."""
     rows = {name: commit.rows.get(name, Growth(kept.rows[name], 0)) for name in SPECS}
-    if rows[SPANS].length != rows[FRAMES].length:
-        return False
-    for name, (length, crc) in rows.items():
-        start = kept.rows[name]
-        if length < start:
-            return False
-        if stored[name].holds(start, length, crc):
-            continue
-        # Without any points a complete dataset has no such files.
-        is_left_out = name == SPANS and not rows[POINTS].length
-        if not (is_left_out and crc == crc32(bytes((length - start) * SPECS[SPANS].dtype.itemsize))):
-            return False
-    return True
+    return all(
+        kept.rows[name] <= length and stored[name].holds(kept.rows[name], length, crc)
+        for name, (length, crc) in rows.items()
+    )
 
 
 def _refuse_links(part: Path) -> None:

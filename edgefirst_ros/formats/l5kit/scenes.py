@@ -1,4 +1,4 @@
-"""What there is to see in an L5Kit dataset: the rig's way, agents around it, and sensors' points."""
+"""What there is to see in an L5Kit dataset: the rig's way, and agents around it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.store.schema import LIDAR, RADAR
 from edgefirst_ros.formats.scene import Agent, Detail, Moment, Points, Scene, Scenes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 
-MOST_AGENTS, MOST_POINTS = 2000, 500_000
+MOST_AGENTS = 2000
 """Of a frame; the others are left out."""
 
 
@@ -39,7 +38,7 @@ class L5KitScenes(Scenes):
         """All frames."""
         return list(self._numbers)
 
-    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:
+    def scene(self, moment: Moment, detail: Detail = Detail.PICTURE) -> Scene:  # noqa: ARG002
         """A frame, for a page seen from above in the rig's frame."""
         dataset = self._dataset
         scene = Scene(moment)
@@ -47,32 +46,14 @@ class L5KitScenes(Scenes):
             number = self._numbers[moment]
             frame = dataset.frames[number : number + 1][0]
             rotation, position = frame["ego_rotation"].astype(float), frame["ego_translation"].astype(float)
-            agents, points = _agents(dataset, frame), _points(dataset, number)
+            agents = _agents(dataset, frame)
             scene.agents = [_agent(agent, rotation, position) for agent in agents]
-            if points is not None and detail is Detail.PICTURE:
-                scene.points = _metres(points)
-            elif points is not None:
-                scene.points = _metres(points[points["sensor"] == LIDAR])
-                scene.radar = _metres(points[points["sensor"] == RADAR]), None
         return scene
 
 
 def _agents(dataset: ChunkedDataset, frame: Any) -> Any:  # noqa: ANN401 - rows
     begin, end = frame["agent_index_interval"].tolist()
     return dataset.agents[begin : min(end, begin + MOST_AGENTS)]
-
-
-def _points(dataset: ChunkedDataset, number: int) -> Any:  # noqa: ANN401 - rows
-    """The points of a frame, None if the dataset has none."""
-    if dataset.point_spans is None or dataset.points is None:
-        return None
-    begin, end = dataset.point_spans[number : number + 1][0]["point_index_interval"].tolist()
-    return dataset.points[begin : min(end, begin + MOST_POINTS)]
-
-
-def _metres(points: Any) -> Points:  # noqa: ANN401 - rows
-    found: Points = points["position_cm"].astype(float) / 100.0
-    return found
 
 
 def _agent(agent: Any, rotation: Points, position: Points) -> Agent:  # noqa: ANN401 - a row

@@ -24,7 +24,6 @@ class NCoreFormat(Format[NCoreOptions]):
 
     name = "ncore"
     follows_mounts = True
-    receding = "radar_speed_receding_positive"
     options = NCoreOptions
     nothing = "nothing was written: no measurement could be stored"
     official = "nvidia-ncore"

@@ -1,4 +1,4 @@
-"""What there is to see in an NCore sequence: pictures of the first camera, points of the first lidar."""
+"""What there is to see in an NCore sequence: the pictures of a camera, and the points of a lidar."""
 
 from __future__ import annotations
 
@@ -16,48 +16,17 @@ from edgefirst_ros.formats.scene import (
     Box2d,
     Detail,
     Moment,
-    Points,
     Scene,
     Scenes,
     opened,
 )
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import parse_json, refusing
 
 Get = Callable[[str], bytes]
 _FRAMES = re.compile(r"((?:cameras|lidars|radars)/[^/]+/frames)/\.zattrs")
 _SENSOR = re.compile(r"(cameras/[^/]+)/\.zattrs")
-
-
-class Frames:
-    """The stores of a sequence, and the times of their frames.
-
-    Attributes:
-        stores: all of them.
-        groups: by the frames of a sensor, their store, and begin and end (N, 2) of each in microseconds.
-        deep: those of cameras whose values are no colours, such as depth.
-
-    Raises:
-        DatasetNotFound: there is no finished store.
-        DatasetError: a store is damaged.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.stores = sorted(p for p in folder.glob("*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar")))
-        if not self.stores:
-            raise DatasetNotFound(f"{folder}: holds no finished store")
-        self.groups: dict[str, tuple[Path, npt.NDArray[np.int64]]] = {}
-        self.deep: set[str] = set()
-        for path in self.stores:
-            with refusing(path, DatasetError), Reading(path) as reading:
-                for key in reading.store:
-                    if (found := _SENSOR.fullmatch(key)) is not None:
-                        meta = parse_json(reading.store.get(key)).get("generic_meta_data", {})
-                        self.deep.update([f"{found[1]}/frames"] * ("pixel_values" in meta))
-                    if (found := _FRAMES.fullmatch(key)) is not None:
-                        times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
-                        self.groups[found[1]] = path, np.array(times, np.int64).reshape(-1, 2)
 
 
 class NCoreScenes(Scenes):
@@ -70,10 +39,22 @@ class NCoreScenes(Scenes):
 
     def __init__(self, folder: Path) -> None:
         self._name = folder.name
-        frames = Frames(folder)
-        self._groups = frames.groups
+        stores = [p for p in folder.glob("*.ncore4*") if p.name.endswith((".zarr", ".zarr.itar"))]
+        if not stores:
+            raise DatasetNotFound(f"{folder}: holds no finished store")
+        self._groups: dict[str, tuple[Path, npt.NDArray[np.int64]]] = {}
+        deep: set[str] = set()  # whose values are no colours
+        for path in sorted(stores):
+            with refusing(path, DatasetError), Reading(path) as reading:
+                for key in reading.store:
+                    if (found := _SENSOR.fullmatch(key)) is not None:
+                        meta = parse_json(reading.store.get(key)).get("generic_meta_data", {})
+                        deep.update([f"{found[1]}/frames"] * ("pixel_values" in meta))
+                    if (found := _FRAMES.fullmatch(key)) is not None:
+                        times = parse_json(reading.store.get(key)).get("frames_timestamps_us", [])
+                        self._groups[found[1]] = path, np.array(times, np.int64).reshape(-1, 2)
         there = sorted(group for group, (_, times) in self._groups.items() if len(times))
-        there.sort(key=frames.deep.__contains__)
+        there.sort(key=deep.__contains__)
         self._cameras, self._lidars = (
             [group for group in there if group.startswith(kind)] for kind in ("cameras", "lidars")
         )
@@ -105,33 +86,21 @@ class NCoreScenes(Scenes):
 
 
 def _look(scene: Scene, get: Get, where: str) -> None:
-    scene.picture, boxes, _ = picture_of(get, where)
-    scene.boxes = boxes or []
-
-
-def _range(scene: Scene, get: Get, where: str) -> None:
-    scene.points = rays_of(get, where)
-
-
-def picture_of(get: Get, where: str) -> tuple[bytes, list[Box2d] | None, tuple[int, int]]:
-    """A frame's picture, its boxes, None if no model looked at it, and its size."""
-    data: bytes = read_array(get, f"{where}/image").item()
-    across, down = size = opened(data)[1]
+    """A frame's picture and its boxes."""
+    scene.picture = data = read_array(get, f"{where}/image").item()
+    across, down = opened(data)[1]
     try:
         corners = read_array(get, f"{where}/generic_data/{FLAT_BOXES}").reshape(-1, 4).tolist()
         labels = read_array(get, f"{where}/generic_data/{FLAT_BOXES}_label").tolist()
-    except KeyError:
-        return data, None, size
-    boxes = []
+    except KeyError:  # no model looked at it
+        return
     for (left, top, right, bottom), label in zip(corners, labels, strict=False):
         middle = (left + right) / 2 / across, (top + bottom) / 2 / down
-        boxes.append(Box2d(*middle, (right - left) / across, (bottom - top) / down, str(label)))
-    return data, boxes, size
+        scene.boxes.append(Box2d(*middle, (right - left) / across, (bottom - top) / down, str(label)))
 
 
-def rays_of(get: Get, where: str) -> Points:
-    """The first returns of a frame of a lidar or radar (N, 3), in metres in its own frame."""
+def _range(scene: Scene, get: Get, where: str) -> None:
+    """The first returns of a sweep, in metres in the lidar's frame."""
     direction = read_array(get, f"{where}/ray_bundle/direction", "f", MOST_RAY_BYTES).astype(float)
     distance = read_array(get, f"{where}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES).astype(float)
-    points: Points = direction * distance[0][:, None]
-    return points
+    scene.points = direction * distance[0][:, None]

@@ -1,4 +1,4 @@
-"""2-D boxes that come with a distance: where their objects are, along the rays of the camera."""
+"""Where objects are: 2-D boxes that come with a distance lie along the rays of their camera."""
 
 from __future__ import annotations
 
@@ -98,3 +98,23 @@ def not_placed(box: Box, info: CameraInfo | None) -> str:
     width = info.picture_size[0] if info is not None else 0
     margin = _EDGE_PX / width if width else 0.0
     return CUT if box.center_x - half < margin or box.center_x + half > 1 - margin else ""
+
+
+def moved(transform: Floats, points_m: Floats) -> Floats:
+    """Points (..., 3) of the source frame in the target frame, by T_source_target (4, 4)."""
+    result: Floats = points_m @ transform[:3, :3].T
+    for axis in range(3):  # numpy is quick with long axes
+        result[..., axis] += transform[axis, 3]
+    return result
+
+
+def yaw_of(rotations: Floats) -> Floats:
+    """Yaw (...,) in radians of rotations (..., 3, 3): the heading of their x axis, as L5Kit takes it."""
+    yaw: Floats = np.arctan2(rotations[..., 1, 0], rotations[..., 0, 0])
+    return yaw
+
+
+def wrapped(angles: Floats) -> Floats:
+    """Angles in [-pi, pi)."""
+    result: Floats = (angles + np.pi) % (2 * np.pi) - np.pi
+    return result

@@ -45,14 +45,6 @@ class Prior:
     least_m: Size
     most_m: Size
 
-    def around(self, typical_m: Size) -> Prior:
-        """With another typical size, the range widened to 0.7 and 1.4 times that where it is narrower."""
-        least, most = (
-            tuple(pick(bound, share * size) for bound, size in zip(bounds, typical_m, strict=True))
-            for pick, share, bounds in ((min, 0.7, self.least_m), (max, 1.4, self.most_m))
-        )
-        return Prior(typical_m, (least[0], least[1], least[2]), (most[0], most[1], most[2]))
-
 
 PRIORS: Mapping[Kind, Prior] = {
     Kind.UNKNOWN: Prior((1.0, 1.0, 1.0), (0.1, 0.1, 0.1), (60.0, 60.0, 10.0)),
@@ -143,11 +135,11 @@ def prior_weights(prior: Prior) -> tuple[float, float]:
 
 
 def size_of(
-    extents: tuple[Floats, Floats, Floats], turned: tuple[Floats, Floats], prior: Prior, sigma_m: float
+    extents: tuple[Floats, Floats], turned: tuple[Floats, Floats], prior: Prior, sigma_m: float
 ) -> Size:
     """Length, width and height of a rigid object, a rectangle seen from above, over all its sightings.
 
-    A rectangle L by W, turned by a, looks L |sin a| + W |cos a| wide and L |cos a| + W |sin a| deep. Of the
+    A rectangle L by W, turned by a, looks L |sin a| + W |cos a| wide. Of the
     sightings with a known heading these are solved for L and W by least squares, with the kind's typical
     width and proportion as two more measurements. An angle within its own error counts as none: taken at
     its value, it would say that the object's length adds nothing to what is seen, thus that it has none.
@@ -155,43 +147,39 @@ def size_of(
     demands. Nothing leaves the kind's range.
 
     Args:
-        extents: (N,) across the direction that it is seen along, (N,) along it, NaN where the sensor cannot
-            tell, and (N,) upwards.
+        extents: (N,) across the direction that it is seen along, and (N,) upwards.
         turned: (N,) its heading against that direction, NaN where it is not known, and (N,) the standard
             deviation of this.
         prior: of its kind.
         sigma_m: standard deviation of an extent, ``SIGMA_M`` at least.
     """
-    lateral, depth, height = extents
+    lateral, height = extents
     angle, sigma_rad = turned
     known = np.isfinite(angle)
     if not len(lateral):
         found = prior.typical_m
     elif known.any():
-        seen, told = (lateral[known], depth[known]), (angle[known], sigma_rad[known])
-        found = (*_solved(seen, told, prior, sigma_m), float(height.mean()))
+        found = (
+            *_solved(lateral[known], angle[known], sigma_rad[known], prior, sigma_m),
+            float(height.mean()),
+        )
     else:
-        found = (*_assumed(lateral, depth, prior), float(height.mean()))
+        found = (*_assumed(lateral, prior), float(height.mean()))
     sizes = zip(found, prior.least_m, prior.most_m, strict=True)
     length, width, tall = (min(max(size, least), most) for size, least, most in sizes)
     return length, width, tall
 
 
-def lies_across(lateral: Floats, depth: Floats, prior: Prior) -> bool:
+def lies_across(lateral: Floats, prior: Prior) -> bool:
     """Whether an object of unknown heading is seen from the side: nearer its kind's length than width."""
     length, width, _ = prior.typical_m
     if length <= width or not len(lateral):
         return False
-    deep = depth[np.isfinite(depth)]
-    return bool(np.median(lateral) > (np.median(deep) if len(deep) else (length + width) / 2))
+    return bool(np.median(lateral) > (length + width) / 2)
 
 
-def _assumed(lateral: Floats, depth: Floats, prior: Prior) -> tuple[float, float]:
+def _assumed(lateral: Floats, prior: Prior) -> tuple[float, float]:
     length, width, _ = prior.typical_m
-    deep = depth[np.isfinite(depth)]
-    if len(deep):
-        seen, far = float(np.median(lateral)), float(np.median(deep))
-        return (seen, far) if lies_across(lateral, depth, prior) else (far, seen)
     if len(lateral) == 1:
         return max(length, float(lateral[0])), min(width, float(lateral[0]))
     narrowest, widest = np.percentile(lateral, (100.0 - _TYPICAL_SHARE, _TYPICAL_SHARE)).tolist()
@@ -205,21 +193,20 @@ def _beyond(part: Floats, sigma_rad: Floats) -> Floats:
 
 
 def _solved(
-    extents: tuple[Floats, Floats], turned: tuple[Floats, Floats], prior: Prior, sigma_m: float
+    lateral: Floats, angle: Floats, sigma_rad: Floats, prior: Prior, sigma_m: float
 ) -> tuple[float, float]:
-    (lateral, depth), (angle, sigma_rad) = extents, turned
-    sine, cosine = _beyond(np.sin(angle), sigma_rad), _beyond(np.cos(angle), sigma_rad)
+    along, across = _beyond(np.sin(angle), sigma_rad), _beyond(np.cos(angle), sigma_rad)
     # Of two sightings, the one whose angle is less certain tells less.
     weight = SIGMA_M**2 / (sigma_m**2 + (prior.typical_m[0] * sigma_rad * np.cos(angle)) ** 2)
-    deep = np.isfinite(depth)
-    deep_weight = SIGMA_M**2 / (sigma_m**2 + (prior.typical_m[0] * sigma_rad * np.sin(angle)) ** 2)
-    along = np.concatenate([sine, cosine[deep]])
-    across = np.concatenate([cosine, sine[deep]])
-    seen = np.concatenate([lateral, depth[deep]])
-    weight = np.concatenate([weight, deep_weight[deep]])
     ss, sc, cc, sl, cl = (
         float((weight * one * other).sum())
-        for one, other in ((along, along), (along, across), (across, across), (along, seen), (across, seen))
+        for one, other in (
+            (along, along),
+            (along, across),
+            (across, across),
+            (along, lateral),
+            (across, lateral),
+        )
     )
     proportion, typical = prior.typical_m[0] / prior.typical_m[1], prior.typical_m[1]
     shared = max(len(lateral) / _INDEPENDENT, 1.0)

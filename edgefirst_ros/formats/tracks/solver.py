@@ -27,6 +27,10 @@ from edgefirst_ros.formats.tracks.sizes import (
 MOVING_M_S = 1.0
 """Slower motion gives no heading: positions drift as slowly as that with the rig's own pose."""
 WINDOW_NS = 500_000_000
+"""Motion is measured over this time, some five sightings at a detector's 10 Hz."""
+HALF_NS = WINDOW_NS // 2
+AWAY_NS = 2_000_000_000
+"""A track that was not seen for longer starts anew: its old motion says nothing of the new one."""
 _WIDER = (0.5, 1, 2, 4, 8)
 """Multiples of the window that are tried, until the heading is good: what is slow needs a longer way."""
 _GOOD_RAD, _MOST_RAD = 0.05, 0.1
@@ -65,7 +69,6 @@ class Sightings:
         places_m: (N, 2) in a level frame that does not move; NaN where its pose is not known.
         bearings_rad: (N,) in that frame, the direction that it was seen along.
         lateral_m: (N,) extent across that.
-        depth_m: (N,) extent along that, NaN where the sensor cannot tell.
         height_m: (N,)
     """
 
@@ -73,7 +76,6 @@ class Sightings:
     places_m: Floats
     bearings_rad: Floats
     lateral_m: Floats
-    depth_m: Floats
     height_m: Floats
 
 
@@ -94,9 +96,7 @@ class Solved:
     size_m: Size
 
 
-def solved(
-    seen: Sightings, prior: Prior, least_m_s: float = MOVING_M_S, window_ns: int = WINDOW_NS
-) -> Solved:
+def solved(seen: Sightings, prior: Prior) -> Solved:
     """Headings and size of an object over all its sightings.
 
     The heading is the direction of its motion, where the way is long against the noise of its positions.
@@ -106,8 +106,6 @@ def solved(
     Args:
         seen: at least one sighting.
         prior: of its kind.
-        least_m_s: a slower motion gives no heading.
-        window_ns: over which motion is measured, or longer.
     """
     count = len(seen.times_ns)
     times_s = (seen.times_ns - seen.times_ns[0]) / 1e9
@@ -118,7 +116,7 @@ def solved(
     sigma_m = max(SIGMA_M, widths)
     standing = None
     if np.count_nonzero(known) > 1:
-        found, error = motion(times_s[known], seen.places_m[known], least_m_s, window_ns / 1e9)
+        found, error = motion(times_s[known], seen.places_m[known])
         headings[known], sigma[known] = found, error
         basis[known] = np.where(np.isfinite(found), Heading.MOTION, Heading.ASSUMED)
         moving = np.flatnonzero(np.isfinite(headings))
@@ -132,12 +130,11 @@ def solved(
         if standing is not None and math.isfinite(standing.heading_rad):
             headings[known], sigma[known] = standing.heading_rad, standing.sigma_rad
             basis[known] = Heading.VIEWS
-    extents = seen.lateral_m, seen.depth_m, seen.height_m
-    length, width, height = size_of(extents, (headings - seen.bearings_rad, sigma), prior, sigma_m)
-    is_flat = not np.isfinite(seen.depth_m).any()  # else the depth tells more than the views
-    if standing is not None and is_flat and Heading.VIEWS not in basis:
+    turned = headings - seen.bearings_rad, sigma
+    length, width, height = size_of((seen.lateral_m, seen.height_m), turned, prior, sigma_m)
+    if standing is not None and Heading.VIEWS not in basis:
         length, width = standing.length_m, standing.width_m
-    return Solved(headings, basis, lies_across(seen.lateral_m, seen.depth_m, prior), (length, width, height))
+    return Solved(headings, basis, lies_across(seen.lateral_m, prior), (length, width, height))
 
 
 def nearest(times_s: Floats, wanted_s: Floats) -> npt.NDArray[np.intp]:
@@ -156,7 +153,7 @@ def noise_m(times_s: Floats, places_m: Floats) -> float:
     return max(found, _LEAST_SIGMA_M if len(times_s) >= _ENOUGH else _UNKNOWN_SIGMA_M)
 
 
-def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float) -> tuple[Floats, Floats]:
+def motion(times_s: Floats, places_m: Floats) -> tuple[Floats, Floats]:
     """Direction of motion at each sighting and its standard deviation (N,), NaN where there is no telling.
 
     A line is fitted to the positions in a window about each time, the shortest in which the direction is
@@ -168,7 +165,7 @@ def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float)
     np.cumsum([np.ones_like(t), t, t * t, x, y, t * x, t * y, x * x, y * y], axis=1, out=sums[:, 1:])
     # All windows at once, by row: for few sightings a call of numpy takes longer than what it computes.
     wider = np.array(_WIDER)[:, None]
-    half_s = max(window_s, 1e-3) * wider / 2 + 1e-9
+    half_s = WINDOW_NS / 1e9 * wider / 2 + 1e-9
     low = np.searchsorted(times_s, times_s - half_s)
     high = np.searchsorted(times_s, times_s + half_s, "right")
     count, t, tt, x, y, tx, ty, xx, yy = sums[:, high] - sums[:, low]
@@ -182,7 +179,7 @@ def motion(times_s: Floats, places_m: Floats, least_m_s: float, window_s: float)
         speed = np.hypot(east, north)
         error = np.maximum(noise, off) / np.sqrt(spread) / np.maximum(speed, 1e-9)
         is_good = (off <= _STRAIGHT * noise) | (wider <= 1)
-        is_good &= (speed >= least_m_s) & (error <= _MOST_RAD) & (count >= 2) & (spread > 0)
+        is_good &= (speed >= MOVING_M_S) & (error <= _MOST_RAD) & (count >= 2) & (spread > 0)
     heading, sigma = np.full(len(times_s), np.nan), np.full(len(times_s), np.inf)
     of_s = times_s.copy()
     for row, good in enumerate(is_good):
@@ -232,13 +229,9 @@ class TrackPath:
 
     Positions are interpolated linearly between sightings. The velocity is the slope of a least-squares line
     through the sightings in a window around the given time, at least two.
-
-    Args:
-        window_ns: length of that window; 0 takes the sightings next to the time.
     """
 
-    def __init__(self, window_ns: int) -> None:
-        self._half_ns = window_ns // 2
+    def __init__(self) -> None:
         self.times_ns: list[int] = []
         self.places_m: list[Place] = []
 
@@ -290,7 +283,7 @@ class TrackPath:
         times = self.times_ns
         if len(times) < 2:
             return None
-        low, high = bisect_left(times, time_ns - self._half_ns), bisect_right(times, time_ns + self._half_ns)
+        low, high = bisect_left(times, time_ns - HALF_NS), bisect_right(times, time_ns + HALF_NS)
         if high - low < 2:
             low = min(max(bisect_left(times, time_ns) - 1, 0), len(times) - 2)
             high = low + 2

@@ -202,7 +202,7 @@ def _spells(report: Report, topic: str, axis: TimeAxis) -> list[tuple[float, flo
         for sequence in report.sequences
         if (stream := (sequence.streams or {}).get(topic)) is not None
         for name, spells in stream.spells.items()
-        if name != Condition.DARK
+        if name != Condition.SHAKEN
         for span in spells.longest_ns
     }
     return sorted((axis.place_s(a), axis.place_s(b)) for a, b in spans)

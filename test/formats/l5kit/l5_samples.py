@@ -31,9 +31,7 @@ from edgefirst_ros.model.sample import (
     SequenceInfo,
 )
 from edgefirst_ros.model.transform import Transform
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.simulation.detector import Detector
-from edgefirst_ros.simulation.ranging import Lidar
 from edgefirst_ros.simulation.world import World, build
 
 START_NS = 1_777_626_000_000_000_000
@@ -65,9 +63,6 @@ FRAMES_OF = {
     Role.BOXES_3D: ("/fusion/boxes3d", "base_link"),
     Role.LIDAR_POINTS: ("/lidar/points", "lidar"),
     Role.RADAR_TARGETS: ("/radar/targets", "radar"),
-    Role.RADAR_CLUSTERS: ("/radar/clusters", "radar"),
-    Role.FUSION_LIDAR: ("/fusion/lidar", "lidar"),
-    Role.FUSION_RADAR: ("/fusion/radar", "radar"),
 }
 
 
@@ -152,18 +147,14 @@ def write(root: Path, samples: Iterable[Sample], name: str = "ds", **options: An
 
 
 def scenes(*counts: int) -> Iterator[Sample]:
-    """Samples with a changing number of agents, lights and points in each frame."""
+    """Samples with a changing number of agents and lights in each frame."""
     rng = np.random.default_rng(0)
     for number, count in enumerate(counts):
         sequence = SequenceInfo(f"scene-{number}", "host", START_NS)
         for frame in range(count):
             found = [box(track_id=f"t{i}", center_x=0.1 + 0.1 * i) for i in range(int(rng.integers(0, 4)))]
             found += [box(track_id=f"l{i}", label="traffic light") for i in range(int(rng.integers(0, 2)))]
-            spread = rng.uniform(-9, 9, (3, int(rng.integers(1, 6)))).astype(np.float32)
-            data = {
-                Role.MODEL: boxes(*found),
-                Role.LIDAR_POINTS: cloud(x=spread[0], y=spread[1], z=spread[2]),
-            }
+            data = {Role.MODEL: boxes(*found)}
             yield sample(frame, data, sequence=sequence, position_m=(float(frame), 0.0, 0.0))
 
 
@@ -179,15 +170,13 @@ def feed(writer: L5KitWriter, samples: Iterable[Sample]) -> None:
 
 @cache
 def drive_samples(
-    seed: int, seconds: float, *, rate_hz: int = 10, solid: bool = False, lidar: bool = False
+    seed: int, seconds: float, *, rate_hz: int = 10, solid: bool = False
 ) -> tuple[tuple[Sample, World], ...]:
     """Samples of the simulated world as an ideal pipeline would align them."""
-    return tuple(_drive_samples(seed, seconds, rate_hz, solid=solid, lidar=lidar))
+    return tuple(_drive_samples(seed, seconds, rate_hz, solid=solid))
 
 
-def _drive_samples(
-    seed: int, seconds: float, rate_hz: int, *, solid: bool, lidar: bool
-) -> Iterator[tuple[Sample, World]]:
+def _drive_samples(seed: int, seconds: float, rate_hz: int, *, solid: bool) -> Iterator[tuple[Sample, World]]:
     world = build(seed, 1280, 720)
     (cx, cy), focal = world.camera.center_px, world.camera.focal_px
     info = CameraInfo(
@@ -202,16 +191,13 @@ def _drive_samples(
     mounts = {
         m.child: Transform("base_link", m.child, m.translation_m, m.rotation_xyzw) for m in world.mounts
     }
-    flat, full, sweeps = Detector(world), Detector(world), Lidar(world, DriveOptions(lidar_points=4000))
+    flat, full = Detector(world), Detector(world)
     for frame in range(int(seconds * rate_hz)):
         time_ns = START_NS + frame * 1_000_000_000 // rate_hz
         at = (time_ns - START_NS) / 1e9
         data: dict[Role, Datum] = {Role.MODEL: boxes(*map(_simulated, flat.boxes_2d(time_ns, at)))}
         if solid:
             data[Role.BOXES_3D] = boxes(*map(_simulated, full.boxes_3d(time_ns, at)))
-        if lidar:
-            points = sweeps.sweep(at, time_ns, np.random.default_rng(0)).points
-            data[Role.LIDAR_POINTS] = PointCloud(points, 1, len(points))
         state = world.rig.state(at)
         x, y, z = state.position_m.tolist()
         yield (
@@ -241,7 +227,7 @@ def _simulated(sent: Any) -> Box:  # noqa: ANN401 - the vendor's message object
     )
 
 
-def random_dataset(path: Path, rng: np.random.Generator, frames: list[int], *, points: bool = False) -> Path:
+def random_dataset(path: Path, rng: np.random.Generator, frames: list[int]) -> Path:
     """A dataset with so many frames a scene, every field random but for the intervals."""
     growing = GrowingDataset(path)
     for number, count in enumerate(frames):
@@ -249,9 +235,8 @@ def random_dataset(path: Path, rng: np.random.Generator, frames: list[int], *, p
         start = int(START_NS + rng.integers(1 << 40))
         growing.begin_scene(f"host{number}", start, note)
         for frame in range(count):
-            rows = {name: rng.integers(0, 4) for name in ("points", "agents", "traffic_light_faces")}
-            rows["points"] *= points
-            row, span = np.zeros(1, FRAME), np.zeros(1, SPECS["point_spans"].dtype)
+            rows = {name: rng.integers(0, 4) for name in ("agents", "traffic_light_faces")}
+            row = np.zeros(1, FRAME)
             row["timestamp"] = start + frame * STEP_NS
             row["ego_translation"], row["ego_rotation"] = rng.normal(size=3), rng.normal(size=(3, 3))
             for name, field in (
@@ -259,10 +244,8 @@ def random_dataset(path: Path, rng: np.random.Generator, frames: list[int], *, p
                 ("traffic_light_faces", "traffic_light_faces_index_interval"),
             ):
                 row[field] = growing.length(name), growing.length(name) + rows[name]
-            span["point_index_interval"] = growing.length("points"), growing.length("points") + rows["points"]
             for name, many in rows.items():
                 growing.append(name, random_rows(rng, SPECS[name].dtype, int(many)))
-            growing.append("point_spans", span)
             growing.append("frames", row)
         growing.end_scene(start + (count - 1) * STEP_NS)
     growing.finish()
@@ -310,17 +293,16 @@ def unsettled(agents: np.ndarray) -> np.ndarray:
     return rows
 
 
-ARRAYS = ("scenes", "frames", "agents", "traffic_light_faces", "points", "point_spans")
+ARRAYS = ("scenes", "frames", "agents", "traffic_light_faces")
 
 
 def cut(dataset: ChunkedDataset, count: int) -> dict[str, np.ndarray]:
     """Rows of the first frames, and the scenes that they make up."""
     rows = {name: np.asarray(getattr(dataset, "tl_faces" if "light" in name else name)[:]) for name in ARRAYS}
-    rows["frames"], rows["point_spans"] = rows["frames"][:count], rows["point_spans"][:count]
+    rows["frames"] = rows["frames"][:count]
     for name, owner, field in (
         ("agents", "frames", "agent_index_interval"),
         ("traffic_light_faces", "frames", "traffic_light_faces_index_interval"),
-        ("points", "point_spans", "point_index_interval"),
     ):
         rows[name] = rows[name][: int(rows[owner][field][-1, 1])]
     rows["agents"] = unsettled(rows["agents"])

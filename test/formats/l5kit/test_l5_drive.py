@@ -9,8 +9,8 @@ import pytest
 from l5_samples import START_NS, drive_samples, write
 
 from edgefirst_ros.formats.l5kit import ChunkedDataset
-from edgefirst_ros.formats.l5kit.geometry import wrapped, yaw_of
 from edgefirst_ros.formats.l5kit.write.boxes import track_key
+from edgefirst_ros.formats.tracks.rays import wrapped, yaw_of
 from edgefirst_ros.simulation.world import World
 
 

@@ -30,7 +30,7 @@ from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.growingarray import JOURNAL_FORMAT
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import SceneNote
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, WriteError
 from edgefirst_ros.model.sample import Sample
 
@@ -46,9 +46,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 SAMPLES = [*scenes(5, 1, 7)]
 
 
-def run(root: Path, samples: list[Sample], *, append: bool = False, overwrite: bool = False) -> None:
+def run(root: Path, samples: list[Sample], *, overwrite: bool = False) -> None:
     """Write samples until something raises; nothing is tidied up then."""
-    writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=overwrite)
+    writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=overwrite)
     try:
         feed(writer, samples)
         writer.close()
@@ -95,17 +95,13 @@ def prefix(count: int) -> dict[str, bytes]:
 
 
 @pytest.mark.long(cases=1)
-@pytest.mark.parametrize("append", [False, True])
 @settings(max_examples=20, deadline=None)
 @given(first=st.integers(0, 230), second=st.integers(0, 90))
-def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, second: int) -> None:
+def test_killed_at_any_step_even_of_the_recovery(first: int, second: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         for name, spec in schema.SPECS.items():
             patch.setitem(schema.SPECS, name, ArraySpec(spec.dtype, (CHUNK,), spec.compressor))
         root, path = Path(folder), Path(folder) / "ds.zarr"
-        had = 6 if append else 0
-        if append:
-            write(root, SAMPLES[:had])
         results = []
         real = L5KitWriter.write
 
@@ -117,7 +113,7 @@ def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, secon
         with pytest.MonkeyPatch.context() as dying:
             dying.setattr(L5KitWriter, "write", counted)
             steps(dying, first)
-            run(root, SAMPLES[had:], append=append)
+            run(root, SAMPLES)
         with pytest.MonkeyPatch.context() as dying:
             steps(dying, second)
             with suppress(Killed, DatasetNotFound):
@@ -128,15 +124,12 @@ def test_killed_at_any_step_even_of_the_recovery(append: bool, first: int, secon
             found = recover(path)
         except DatasetNotFound:
             assert not committed
-            assert not had
             return
         kept = frames_of(path)
-        assert kept >= had + len(committed)
-        assert kept <= had + len(results) + 1
+        assert len(committed) <= kept <= len(results) + 1
         assert [p.name for p in root.iterdir()] == (["ds.zarr"] if kept else [])
         if kept:
-            if not append:
-                assert same_rows(path, written_first(kept))
+            assert same_rows(path, written_first(kept))
             assert found.beside == path or found.kept["frames"] == kept
 
 
@@ -183,8 +176,6 @@ def test_nothing_committed_leaves_nothing(tmp_path: Path) -> None:
         ("agents", 1, 0),
         ("frames", 5, 5),
         ("traffic_light_faces", 0, 0),
-        ("points", 3, 0),
-        ("point_spans", 2, 2),
     ],
 )
 def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int, kept: int) -> None:
@@ -200,15 +191,10 @@ def test_damage_ends_the_dataset_before_it(tmp_path: Path, name: str, rows: int,
         path.unlink()
     found = recover(tmp_path / "ds.zarr")
     count = rows // CHUNK * CHUNK
-    if name in {"frames", "point_spans"}:
-        expected = count
-    else:
-        spans = whole.point_spans if name == "points" else whole.frames
-        field = {"agents": "agent_index_interval", "points": "point_index_interval"}.get(
-            name, "traffic_light_faces_index_interval"
-        )
-        assert spans is not None
-        expected = int(np.searchsorted(spans[field][:, 1], count, side="right"))
+    fields = {"agents": "agent_index_interval", "traffic_light_faces": "traffic_light_faces_index_interval"}
+    expected = count
+    if name in fields:
+        expected = int(np.searchsorted(whole.frames[fields[name]][:, 1], count, side="right"))
     assert found.kept["frames"] == expected
     if expected:
         assert same_rows(tmp_path / "ds.zarr", cut(whole, expected))
@@ -279,18 +265,17 @@ def test_overwriting_what_a_kill_left_between_two_names_begins_with_the_complete
 
 
 @pytest.mark.long(cases=1)
-@pytest.mark.parametrize("append", [False, True])
-def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: Path, append: bool) -> None:
+def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: Path) -> None:
     """Killed behind each step of giving the name: what is recovered depends on the run's report alone."""
-    expected = prefix(13) if append else prefix(6)
+    expected = prefix(6)
     for limit in (*range(7), 30, 99):
         for complete in (False, True):
             root = tmp_path / f"{limit}-{complete}"
             root.mkdir()
-            write(root, SAMPLES[:6] if append else SAMPLES)
+            write(root, SAMPLES)
             before = content(root / "ds.zarr")
-            writer = L5KitWriter(root, "ds", L5KitOptions(append=append), overwrite=not append)
-            feed(writer, SAMPLES[6:] if append else SAMPLES[:6])
+            writer = L5KitWriter(root, "ds", L5KitOptions(), overwrite=True)
+            feed(writer, SAMPLES[:6])
             assert writer.complete() == writer.complete() == [root / "ds.zarr"]
             assert content(root / "ds.zarr") == before, "the old one is there until the new one has its name"
             with pytest.MonkeyPatch.context() as dying:
@@ -300,7 +285,7 @@ def test_a_complete_run_gets_its_name_and_one_that_is_not_goes_beside(tmp_path: 
             assert writer._store is None or writer._store.close() is None
             found = recover(root / "ds.zarr", complete=complete)
             names = sorted(path.name for path in root.iterdir())
-            if complete or append or done[0] <= limit or found.was_finished:
+            if complete or done[0] <= limit or found.was_finished:
                 assert names == ["ds.zarr"]
                 assert content(root / "ds.zarr") == expected
             else:
@@ -328,7 +313,7 @@ def growing(root: Path, count: int = len(SAMPLES)) -> Path:
 
 
 @pytest.mark.long(cases=5)
-@pytest.mark.parametrize("name", ["agents", "frames", "points", "point_spans"])
+@pytest.mark.parametrize("name", ["agents", "frames"])
 @pytest.mark.parametrize("damage", ["zeros", "cut", "gone"])
 def test_a_journal_ahead_of_the_rows(tmp_path: Path, name: str, damage: str) -> None:
     """As a power cut leaves it: the file system gave the file its length, and not its bytes."""
@@ -392,7 +377,6 @@ def test_metadata_is_not_needed(tmp_path: Path) -> None:
     part = growing(tmp_path)
     for name in (".zgroup", ".zattrs", *(f"{name}/.zarray" for name in ("scenes", "frames", "agents"))):
         (part / name).write_bytes(b"")
-    (part / "points.zarray").write_bytes(b"\xff{")
     recover(tmp_path / "ds.zarr")
     assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
 
@@ -516,8 +500,8 @@ HOSTILE = (
     b'{"rows": {"frames": [1.5, 2]}}',
     b'{"rows": {"frames": [1, 2, 3]}}',
     b'{"rows": {"nothing": [1, 2]}}',
-    b'{"rows": {"frames": [-9, 0], "point_spans": [-9, 0]}}',
-    b'{"rows": {"frames": [9999999999999999999, 0], "point_spans": [9999999999999999999, 0]}}',
+    b'{"rows": {"frames": [-9, 0]}}',
+    b'{"rows": {"frames": [9999999999999999999, 0]}}',
     b'{"rows": {}, "scene": ["h", 1e999]}',
     b'{"rows": {}, "scene": ["h", 99999999999999999999]}',
     b'{"rows": {}, "scene": 5}',
@@ -545,7 +529,6 @@ def test_a_record_that_no_writer_has_written_ends_the_journal(tmp_path: Path, pa
 def test_a_host_and_a_name_may_be_anything(tmp_path: Path) -> None:
     store = GrowingDataset(tmp_path / "ds.zarr")
     store.begin_scene("h\ud800\0" * 9, -5, SceneNote("n\ud800"))
-    store.append("point_spans", np.zeros(1, schema.POINT_SPAN))
     store.append("frames", np.zeros(1, schema.FRAME))
     store.commit()
     store.close()
@@ -582,17 +565,3 @@ def test_killed_behind_its_rename_it_is_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "ds.zarr" / schema.JOURNAL).touch()
     assert recover(tmp_path / "ds.zarr").was_finished
     assert content(tmp_path / "ds.zarr") == prefix(len(SAMPLES))
-
-
-def test_a_dataset_without_points_has_no_files_of_them_to_verify(tmp_path: Path) -> None:
-    writer = L5KitWriter(tmp_path, "ds", L5KitOptions())
-    feed(writer, [sample(i) for i in range(6)])
-    writer.complete()
-    assert writer._store is not None
-    writer._store.close()
-    expected = {
-        name: data for name, data in content(tmp_path / "ds.zarr.part").items() if name != schema.JOURNAL
-    }
-    assert recover(tmp_path / "ds.zarr").kept["frames"] == 6
-    assert content(tmp_path / "ds.zarr") == expected
-    assert not [*(tmp_path / "ds.zarr").glob("point*")]

@@ -12,7 +12,7 @@ from places import contents
 
 from edgefirst_ros.formats.format import Recovery
 from edgefirst_ros.formats.ncore.recover import recover
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 
 
 def recover_all(root: Path) -> list[Recovery]:

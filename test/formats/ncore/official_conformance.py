@@ -19,7 +19,6 @@ from ncore.data import LabelEncoding
 from ncore.data.v4 import (
     CameraLabelsComponent,
     CameraSensorComponent,
-    ComponentReader,
     LidarSensorComponent,
     PointCloudsComponent,
     PosesComponent,
@@ -157,24 +156,6 @@ def poses(reader: SequenceComponentGroupsReader, loader: SequenceLoaderV4) -> di
     return found
 
 
-def own(reader: SequenceComponentGroupsReader) -> dict[str, Any]:
-    """The component that the documentation of Component shows, read as it says."""
-
-    class VelocityReader(ComponentReader):
-        get_component_name = staticmethod(lambda: "com.example.velocity")
-        supports_component_version = staticmethod(lambda version: version == "v1")
-
-        def velocities(self) -> dict[int, list[float]]:
-            times = self._group["timestamps_us"][:].tolist()
-            return {t: self._group["records"][str(t)]["linear_m_s"][:].tolist() for t in times}
-
-    found = reader.open_component_readers(VelocityReader)
-    return {
-        name: {"velocities": each.velocities(), "meta": each.generic_meta_data}
-        for name, each in found.items()
-    }
-
-
 def main() -> None:
     paths = [Path(arg) for arg in sys.argv[1:]]
     plain = SequenceComponentGroupsReader(paths, open_consolidated=False)
@@ -205,7 +186,6 @@ def main() -> None:
             "clouds": clouds(reader, loader),
             "poses": poses(reader, loader),
             "cuboids": [observation.to_dict() for observation in loader.get_cuboid_track_observations()],
-            "own": own(reader),
         },
         sys.stdout,
     )

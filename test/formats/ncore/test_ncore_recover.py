@@ -20,7 +20,7 @@ from places import contents
 from edgefirst_ros.formats.crashsafe.journal import read_journal
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore import recover as recover_module
-from edgefirst_ros.formats.ncore.finish import facts, lidarfit
+from edgefirst_ros.formats.ncore.finish import facts
 from edgefirst_ros.formats.ncore.finish import labels as boxattach
 from edgefirst_ros.formats.ncore.finish import labels as earlylabels
 from edgefirst_ros.formats.ncore.finish import sequence as finish
@@ -87,7 +87,7 @@ def test_closing_reads_its_journal_only_when_that_is_too_much_to_keep(
         patch.setattr(factwriter, "_LOOK_EVERY", 1)
         patch.setattr(factwriter, "_KEPT_BYTES", 2_000)
         read = killed(tmp_path / "read", steps, close=True, **options)
-    for module in (facts, boxattach, earlylabels, lidarfit):
+    for module in (facts, boxattach, earlylabels):
         monkeypatch.setattr(module, "read_facts", _no_reading)
     kept = killed(tmp_path / "kept", steps, close=True, **options)
     assert contents(kept) == contents(read)

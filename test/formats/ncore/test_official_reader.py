@@ -40,11 +40,9 @@ from scipy.spatial.transform import Rotation
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.poses import enu_to_ecef, matrix
-from edgefirst_ros.formats.ncore.prepare.roles import Component, OwnRecord
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
-from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo, Vehicle
 
@@ -82,13 +80,12 @@ def write(
     steps: Iterable[Observation | EgoPose],
     *,
     kill: bool = False,
-    own: bool = False,
     overwrite: bool = False,
     info: SequenceInfo = SEQUENCE,
+    split_us: int = SPLIT_US,
     **options: object,
 ) -> Path:
-    components = [Velocity()] if own else ()
-    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, components=components)  # type: ignore[arg-type]
+    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, split_us=split_us)  # type: ignore[arg-type]
     writer.begin(info)
     for step in steps:
         if isinstance(step, EgoPose):
@@ -101,17 +98,6 @@ def write(
     else:
         writer.close()
     return root / SEQUENCE.name
-
-
-class Velocity(Component):
-    name = "com.example.velocity"
-
-    def record(self, observation: Observation) -> OwnRecord | None:
-        datum = observation.measurement.datum
-        return OwnRecord({"linear_m_s": np.array(datum.linear_m_s)}) if isinstance(datum, Odometry) else None
-
-    def meta(self) -> dict[str, object]:
-        return {"unit": "m/s"}
 
 
 def digest(array: np.ndarray) -> str:
@@ -145,7 +131,7 @@ def driven(
     Image.new("L", (WIDTH, HEIGHT), 255).save(root / "hood.png")
     masks = {"camera_optical": {"hood": root / "hood.png"}}
     options = {"store": store, "profile": request.param, "radar_cube": True, "ego_masks": masks}
-    return official(write(root / "out", drive(0.5), own=True, **options))
+    return official(write(root / "out", drive(0.5), **options))
 
 
 STEPS = list(drive(0.5))
@@ -395,13 +381,6 @@ def test_a_radars_tracks_are_cuboids_where_it_says(official: Read, tmp_path: Pat
             assert (each["reference_frame_id"], each["timestamp_us"]) == ("radar", micros(step))
 
 
-def test_a_component_of_ones_own_as_its_documentation_says(driven: dict[str, Any]) -> None:
-    found = driven["own"]["default"]
-    sent = of(STEPS, Role.ODOMETRY)
-    assert found["velocities"] == {str(micros(step)): [10.0, 0.0, 0.0] for step in sent}
-    assert found["meta"]["unit"] == "m/s"
-
-
 def test_the_meta_file_is_what_the_official_reader_would_write(
     store: str, official: Read, tmp_path: Path
 ) -> None:
@@ -444,7 +423,7 @@ def test_a_complete_sequence_and_what_a_killed_overwrite_left_beside_it(
 
 
 def test_every_part_of_a_split_capture(official: Read, tmp_path: Path) -> None:
-    write(tmp_path, drive(0.6), split_s=0.25, radar_cube=True)
+    write(tmp_path, drive(0.6), split_us=250_000, radar_cube=True)
     for folder, frames in zip(sorted(tmp_path.iterdir()), (5, 5, 2), strict=True):
         found = official(folder)
         assert len(found["cameras"]["camera_optical"]["frames"]) == frames
@@ -509,28 +488,6 @@ def test_rays_of_a_moving_lidar_are_compensated_with_their_own_times(official: R
     assert found["frames"][0] == [START_US, START_US + 80_000]
     assert found["rays"][0]["times"] == (START_US + offset.astype(np.int64) // 1000).tolist()
     assert np.allclose(np.array(found["rays"][0]["moved"])[:, 0], wall_m - 0.8, atol=1e-3)
-
-
-def test_organised_clouds_have_a_model_that_the_reader_takes(official: Read, tmp_path: Path) -> None:
-    rows, columns = 6, 72
-    elevation = np.radians(np.linspace(-12, 8, rows))[:, None]
-    azimuth = -np.linspace(0, 2 * np.pi, columns, endpoint=False)[None] + np.linspace(0, 0.01, rows)[:, None]
-    wire = np.zeros(rows * columns, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
-    wire["x"] = (np.cos(elevation) * np.cos(azimuth) * 9).ravel()
-    wire["y"] = (np.cos(elevation) * np.sin(azimuth) * 9).ravel()
-    wire["z"] = (np.sin(elevation) * 9 + 0 * azimuth).ravel()
-    steps = [
-        observation(Role.LIDAR_POINTS, "/l", START_NS + ms * MS, cloud(wire, rows), "lidar")
-        for ms in (0, 100)
-    ]
-    found = official(write(tmp_path, steps))["lidars"]["lidar"]
-    model = found["model"]
-    assert (model["n_rows"], model["n_columns"], model["spinning_direction"]) == (rows, columns, "cw")
-    element = np.array(found["rays"][0]["model_element"])
-    turned = np.array(model["column_azimuths_rad"])[element[:, 1]]
-    turned = turned + np.array(model["row_azimuth_offsets_rad"])[element[:, 0]]
-    xyz = np.array(found["rays"][0]["xyz"])
-    assert np.allclose(np.exp(1j * np.arctan2(xyz[:, 1], xyz[:, 0])), np.exp(1j * turned), atol=1e-3)
 
 
 def test_check_runs_the_official_reader_where_it_is(ncore_python: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from edgefirst_ros.formats.tracks.solver import TrackPath
 S = 10**9
 
 
-def path(*sightings: tuple[float, float, float], window_s: float = 0.5) -> TrackPath:
-    made = TrackPath(round(window_s * S))
+def path(*sightings: tuple[float, float, float]) -> TrackPath:
+    made = TrackPath()
     for second, x, y in sightings:
         assert made.add(round(second * S), (x, y))
     return made

@@ -33,16 +33,14 @@ def looks(size_m: tuple[float, float], turned_rad: Floats | float) -> Floats:
 def size(
     lateral: object,
     turned: object = NAN,
-    depth: object = NAN,
     *,
     prior: Prior,
     height: float = 3.0,
     sigma_rad: float = 0.0,
 ) -> Size:
     seen = np.atleast_1d(np.array(lateral, np.float64))
-    angle, deep = (np.broadcast_to(np.array(each, np.float64), seen.shape) for each in (turned, depth))
-    extents = seen, deep, np.full(len(seen), height)
-    return size_of(extents, (angle, np.full(len(seen), sigma_rad)), prior, SIGMA_M)
+    angle = np.broadcast_to(np.array(turned, np.float64), seen.shape)
+    return size_of((seen, np.full(len(seen), height)), (angle, np.full(len(seen), sigma_rad)), prior, SIGMA_M)
 
 
 def test_every_kind_is_typical_of_its_range() -> None:
@@ -51,11 +49,6 @@ def test_every_kind_is_typical_of_its_range() -> None:
         for typical, least, most in zip(prior.typical_m, prior.least_m, prior.most_m, strict=True):
             assert 0 < least < typical < most
     assert KINDS[class_key("Police-Car")] is Kind.EMERGENCY_VEHICLE
-
-
-def test_another_typical_size_widens_the_range() -> None:
-    prior = CAR.around((10.0, 1.8, 1.0))
-    assert prior == Prior((10.0, 1.8, 1.0), (2.5, 0.7 * 1.8, 0.7), (14.0, 1.4 * 1.8, 2.3))
 
 
 @pytest.mark.parametrize("size_m", [(10.5, 2.5), (18.0, 2.6), (7.0, 2.2)])
@@ -87,11 +80,6 @@ def test_what_goes_ahead_is_not_shortened_by_the_noise_of_its_heading(sigma_deg:
     assert size(np.full(600, 2.4), turns, prior=BUS)[0] < 0.8 * found[0]
 
 
-def test_depth_is_a_second_equation() -> None:
-    seen, deep = looks((6.0, 2.0), 0.5), looks((6.0, 2.0), 0.5 + math.pi / 2)
-    assert size([seen] * 20, 0.5, deep, prior=UNKNOWN, height=1.0) == pytest.approx((6.0, 2.0, 1.0), rel=0.02)
-
-
 @pytest.mark.parametrize(
     ("seen_m", "expected", "across"),
     [
@@ -106,19 +94,14 @@ def test_without_a_heading_the_kind_tells(
     seen_m: tuple[float, ...], expected: tuple[float, float], across: bool
 ) -> None:
     assert size(seen_m, prior=BUS, height=3.2) == (*expected, 3.2)
-    assert lies_across(np.array(seen_m), np.full(len(seen_m), NAN), BUS) is across
+    assert lies_across(np.array(seen_m), BUS) is across
 
 
 def test_one_wide_box_of_many_makes_nothing_longer() -> None:
     seen = np.full(100, 2.5)
     seen[7] = 13.0
     assert size(seen, prior=BUS)[:2] == (11.0, 2.5)
-    assert not lies_across(seen, np.full(100, NAN), BUS)
-
-
-def test_an_object_of_no_kind_is_as_it_looks() -> None:
-    assert size(4.0, NAN, 1.0, prior=UNKNOWN, height=1.5) == (1.0, 4.0, 1.5)
-    assert not lies_across(np.array([4.0]), np.array([1.0]), UNKNOWN)
+    assert not lies_across(seen, BUS)
 
 
 def test_scatter_is_the_noise_and_not_the_motion() -> None:

@@ -33,9 +33,8 @@ def track(
     wide = size_m[0] * np.abs(np.sin(turned)) + size_m[1] * np.abs(np.cos(turned))
     sizes = 1 + random.normal(scale=NOISE_SHARE, size=(2, len(times_s)))
     places = place(times_s) + random.normal(scale=NOISE_M, size=(len(times_s), 2))
-    nothing = np.full(len(times_s), np.nan)
     sightings = Sightings(
-        (times_s * 1e9).astype(np.int64), places, seen_along, wide * sizes[0], nothing, size_m[2] * sizes[1]
+        (times_s * 1e9).astype(np.int64), places, seen_along, wide * sizes[0], size_m[2] * sizes[1]
     )
     return solved(sightings, PRIORS[kind]), true
 

@@ -20,8 +20,16 @@ from places import REPOSITORY
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit.store.chunks import Files
-from edgefirst_ros.formats.zarr2.array import ArrayHeader, Blosc, array_records, read_array
-from edgefirst_ros.formats.zarr2.metadata import dtype_json, dtype_of, fill_of, json_bytes
+from edgefirst_ros.formats.zarr2 import (
+    ArrayHeader,
+    Blosc,
+    array_records,
+    dtype_json,
+    dtype_of,
+    fill_of,
+    json_bytes,
+    read_array,
+)
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions

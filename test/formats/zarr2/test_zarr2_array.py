@@ -9,15 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from edgefirst_ros.formats.zarr2.array import (
+from edgefirst_ros.formats.zarr2 import (
     ArraySpec,
     Blosc,
     Shuffle,
     array_records,
     blob_records,
+    dtype_json,
+    fill_json,
+    group,
+    is_metadata,
+    json_bytes,
     read_array,
 )
-from edgefirst_ros.formats.zarr2.metadata import dtype_json, fill_json, group, is_metadata, json_bytes
 
 LZ4 = Blosc()
 DTYPES = st.sampled_from(["<f4", "<f8", "|u1", "<u2", "<i2", "<u8", "<i8", "|b1", "|S5", ">f4"])

@@ -4,26 +4,78 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from edgefirst_ros.formats.l5kit.read.agentmask import AgentFilter, cached_agent_counts
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.raster import Rasterizer, ReaderConfig, build_rasterizer, reader_config
 from edgefirst_ros.formats.l5kit.read.sampling import (
-    Reach,
+    AgentFilter,
     Sample,
     SceneWindow,
     Subject,
+    agent_counts,
     ego_poses,
     host_id,
     read_window,
     sample_of,
 )
-from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.errors import ConfigError, DatasetError, sentences
 from edgefirst_ros.model.untrusted import refusing
+
+# L5Kit's files say more than samples need (training, maps, pictures), so other keys are passed over.
+_LENIENT = ConfigDict(frozen=True, extra="ignore")
+
+
+class ModelParams(BaseModel):
+    """How much of the past and the future a sample holds, in frames."""
+
+    model_config = _LENIENT
+
+    history_num_frames: int = Field(default=0, ge=0, description="Frames before the current one.")
+    future_num_frames: int = Field(default=50, ge=0, description="Frames after the current one.")
+    step_time: float = Field(
+        default=0.1, gt=0, description="Seconds from frame to frame, which velocities are differences over."
+    )
+
+
+class RasterParams(BaseModel):
+    """Which agents there are samples of; L5Kit has this beside the settings of its pictures."""
+
+    model_config = _LENIENT
+
+    filter_agents_threshold: float = Field(
+        default=0.5, description="Choose agents whose labels CAR to ANIMAL add up to more."
+    )
+
+
+class ReaderConfig(BaseModel):
+    """Configuration of EgoDataset and AgentDataset; every field has L5Kit's default."""
+
+    model_config = _LENIENT
+
+    model_params: ModelParams = ModelParams()
+    raster_params: RasterParams = RasterParams()
+    ego_extent_m: tuple[float, float, float] = Field(
+        default=(4.87, 1.85, 1.8), description="Length, width, height of the ego vehicle, which no array has."
+    )
+
+
+def _reader_config(values: ReaderConfig | Mapping[str, Any]) -> ReaderConfig:
+    """A configuration from plain values, such as one of L5Kit's YAML files.
+
+    Raises:
+        ConfigError: with one sentence for every fault.
+    """
+    if isinstance(values, ReaderConfig):
+        return values
+    try:
+        return ReaderConfig.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(sentences(error, ReaderConfig)) from error
+
 
 MIN_FRAME_HISTORY = 10
 MIN_FRAME_FUTURE = 1
@@ -36,21 +88,14 @@ class EgoDataset:
     Args:
         cfg: in the layout of L5Kit's configuration files; what is missing has L5Kit's default.
         dataset: opened, or in memory.
-        rasterizer: draws the images; by default what ``map_type`` says.
 
     Raises:
         ConfigError: the configuration is invalid.
     """
 
-    def __init__(
-        self,
-        cfg: ReaderConfig | Mapping[str, Any],
-        dataset: ChunkedDataset,
-        rasterizer: Rasterizer | None = None,
-    ) -> None:
-        self.cfg = reader_config(cfg)
+    def __init__(self, cfg: ReaderConfig | Mapping[str, Any], dataset: ChunkedDataset) -> None:
+        self.cfg = _reader_config(cfg)
         self.dataset = dataset
-        self.rasterizer = rasterizer or build_rasterizer(self.cfg)
         intervals = np.asarray(dataset.scenes["frame_index_interval"], np.int64).reshape(-1, 2)
         self._scene_start, self._scene_stop = intervals[:, 0], intervals[:, 1]
         self._hosts = [host_id(host) for host in dataset.scenes["host"].tolist()]
@@ -83,57 +128,14 @@ class EgoDataset:
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
         return self._sample(start + _checked(state_index, stop - start), track_id)
 
-    def get_scene_dataset(self, scene_index: int) -> Self:
-        """The samples of one scene, held in memory.
-
-        Raises:
-            IndexError: there is no such scene.
-        """
-        return type(self)(self.cfg, self.dataset.get_scene_dataset(scene_index), self.rasterizer)
-
-    def get_scene_indices(self, scene_index: int) -> npt.NDArray[np.int64]:
-        """Indices of the samples of a scene.
-
-        Raises:
-            IndexError: there is no such scene.
-        """
-        scene = _checked(scene_index, len(self._scene_start))
-        return np.arange(self._scene_start[scene], self._scene_stop[scene])
-
-    def get_frame_indices(self, frame_index: int) -> npt.NDArray[np.int64]:
-        """Indices of the samples of a frame, counted over the dataset.
-
-        Raises:
-            IndexError: there is no such frame.
-        """
-        return np.array([_checked(frame_index, len(self.dataset.frames))], np.int64)
-
-    def __str__(self) -> str:
-        return str(self.dataset)
-
     def _sample(self, frame: int, track_id: int | None) -> Sample:
         model = self.cfg.model_params
         scene = int(np.searchsorted(self._scene_stop, frame, side="right"))
-        wanted = self.rasterizer.wanted
-        reach = Reach(
-            model.history_num_frames,
-            model.future_num_frames,
-            agents=wanted != "poses",
-            future_agents=track_id is not None,
-            points=wanted == "points",
-        )
+        reach = model.history_num_frames, model.future_num_frames
         start, stop = int(self._scene_start[scene]), int(self._scene_stop[scene])
-        window = read_window(self.dataset, (start, stop), frame, reach)
+        window = read_window(self.dataset, (start, stop), frame, reach, agents=track_id is not None)
         subject = self._ego(window) if track_id is None else _agent(window, track_id)
-        sample = sample_of(
-            window,
-            subject,
-            (reach.history, reach.future),
-            self.rasterizer.raster_from_agent,
-            step_s=model.step_time,
-            ego_extent_m=self.cfg.ego_extent_m,
-        )
-        sample["image"] = self.rasterizer.rasterize(window, subject).transpose(2, 0, 1)
+        sample = sample_of(window, subject, reach, step_s=model.step_time, ego_extent_m=self.cfg.ego_extent_m)
         sample["scene_index"], sample["frame_index"] = np.int64(scene), np.int64(frame - start)
         sample["host_id"] = self._hosts[scene].copy()
         return sample
@@ -149,9 +151,8 @@ class AgentDataset(EgoDataset):
     Args:
         cfg: as for EgoDataset.
         dataset: opened, or in memory.
-        rasterizer: as for EgoDataset.
         agents_mask: (N,) booleans over all agents. By default agents that are seen without a break in
-            enough frames, by ``agent_filter``; what that takes is computed once and kept beside the arrays.
+            enough frames, by ``agent_filter``.
         agent_filter: what breaks the sight of an agent; its probability is by default the configuration's
             ``filter_agents_threshold``.
         min_frame_history: frames that an agent must have been seen in before.
@@ -166,17 +167,16 @@ class AgentDataset(EgoDataset):
         self,
         cfg: ReaderConfig | Mapping[str, Any],
         dataset: ChunkedDataset,
-        rasterizer: Rasterizer | None = None,
         *,
         agents_mask: npt.NDArray[np.bool_] | None = None,
         agent_filter: AgentFilter | None = None,
         min_frame_history: int = MIN_FRAME_HISTORY,
         min_frame_future: int = MIN_FRAME_FUTURE,
     ) -> None:
-        super().__init__(cfg, dataset, rasterizer)
+        super().__init__(cfg, dataset)
         if agents_mask is None:
             threshold = self.cfg.raster_params.filter_agents_threshold
-            counts = cached_agent_counts(dataset, agent_filter or AgentFilter(threshold))
+            counts = agent_counts(dataset, agent_filter or AgentFilter(threshold))
             agents_mask = (counts[:, 0] >= min_frame_history) & (counts[:, 1] >= min_frame_future)
         agents_mask = np.asarray(agents_mask, np.bool_)
         if agents_mask.shape != (len(dataset.agents),):
@@ -199,41 +199,6 @@ class AgentDataset(EgoDataset):
         with refusing(self.dataset.path, DatasetError, f"agent {agent} cannot be read"):
             frame = int(np.searchsorted(self._frame_stop, agent, side="right"))
             return self._sample(frame, int(self.dataset.agents[agent]["track_id"]))
-
-    def get_scene_dataset(self, scene_index: int) -> Self:
-        """The samples of one scene, held in memory, of the same agents.
-
-        Raises:
-            IndexError: there is no such scene.
-        """
-        start, stop = self._agents_of(super().get_scene_indices(scene_index))
-        dataset = self.dataset.get_scene_dataset(scene_index)
-        return type(self)(self.cfg, dataset, self.rasterizer, agents_mask=self.agents_mask[start:stop])
-
-    def get_scene_indices(self, scene_index: int) -> npt.NDArray[np.int64]:
-        """Indices of the samples of a scene.
-
-        Raises:
-            IndexError: there is no such scene.
-        """
-        agents = self._agents_of(super().get_scene_indices(scene_index))
-        return np.arange(*np.searchsorted(self.agents_indices, agents))
-
-    def get_frame_indices(self, frame_index: int) -> npt.NDArray[np.int64]:
-        """Indices of the samples of a frame, counted over the dataset.
-
-        Raises:
-            IndexError: there is no such frame.
-        """
-        agents = self._agents_of(super().get_frame_indices(frame_index))
-        return np.arange(*np.searchsorted(self.agents_indices, agents))
-
-    def _agents_of(self, frames: npt.NDArray[np.int64]) -> tuple[int, int]:
-        """First agent and end of consecutive frames."""
-        if not len(frames):
-            return 0, 0
-        start = int(self._frame_stop[frames[0] - 1]) if frames[0] else 0
-        return start, int(self._frame_stop[frames[-1]])
 
 
 def _agent(window: SceneWindow, track_id: int) -> Subject:

@@ -1,7 +1,4 @@
-"""The dictionary of one sample: past, present and future of its subject.
-
-The frames around the current one, and the subject of a sample.
-"""
+"""The dictionary of one sample, past, present and future of its subject, and which agents have samples."""
 
 from __future__ import annotations
 
@@ -11,9 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, wrapped, yaw_of
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FIRST_AGENT, LAST_AGENT, Records
+from edgefirst_ros.formats.tracks.rays import Floats, wrapped, yaw_of
+from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.untrusted import refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,52 +48,34 @@ class SceneWindow:
         now: index of the current frame in ``frames``.
         agents: of all these frames; empty if not asked for.
         agent_frame: (len(agents),), the index in ``frames`` of each.
-        points: of the current frame, rows of POINT; None if the dataset has no points.
     """
 
     frames: Records
     now: int
     agents: Records
     agent_frame: npt.NDArray[np.intp]
-    points: Records | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What to read around a frame: how many frames before and after, and whether agents and points.
-
-    ``future_agents`` is for subjects that are agents; others need those of the past at most, to be drawn.
-    """
-
-    history: int
-    future: int
-    agents: bool
-    future_agents: bool
-    points: bool
-
-
-def read_window(dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: Reach) -> SceneWindow:
+def read_window(
+    dataset: ChunkedDataset, scene: tuple[int, int], frame: int, reach: tuple[int, int], *, agents: bool
+) -> SceneWindow:
     """Read the frames around a frame.
 
     Args:
         dataset: to read from.
         scene: first frame and end of its scene.
         frame: the current one, counted over the dataset.
-        reach: what to read.
+        reach: how many frames before and after.
+        agents: whether to read the agents in them.
     """
-    start = max(scene[0], frame - reach.history)
-    frames = dataset.frames[start : min(scene[1], frame + 1 + reach.future)]
-    now = frame - start
-    agents, owner = np.zeros(0, AGENT), np.zeros(0, np.intp)
-    if reach.agents or reach.future_agents:
-        intervals = frames["agent_index_interval"][: None if reach.future_agents else now + 1]
-        agents = dataset.agents[contiguous(intervals, len(dataset.agents))]
+    start = max(scene[0], frame - reach[0])
+    frames = dataset.frames[start : min(scene[1], frame + 1 + reach[1])]
+    rows, owner = np.zeros(0, AGENT), np.zeros(0, np.intp)
+    if agents:
+        intervals = frames["agent_index_interval"]
+        rows = dataset.agents[contiguous(intervals, len(dataset.agents))]
         owner = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0])
-    points = None
-    if reach.points and dataset.points is not None and dataset.point_spans is not None:
-        first, stop = dataset.point_spans[frame]["point_index_interval"].tolist()
-        points = dataset.points[first:stop]
-    return SceneWindow(frames, now, agents, owner, points)
+    return SceneWindow(frames, frame - start, rows, owner)
 
 
 def contiguous(intervals: npt.NDArray[np.int64], length: int) -> slice:
@@ -152,12 +133,11 @@ def sample_of(
     window: SceneWindow,
     subject: Subject,
     reach: tuple[int, int],
-    raster_from_agent: Floats,
     *,
     step_s: float,
     ego_extent_m: tuple[float, float, float],
 ) -> Sample:
-    """Everything of a sample but its image, by L5Kit's keys.
+    """A sample by L5Kit's keys, without the image that L5Kit draws.
 
     ``target_*`` are the frames after the current one, ``history_*`` the current one and then those before
     it, newest first. Positions (n, 2) and yaws (n, 1) are relative to the subject's current pose, float32;
@@ -169,12 +149,10 @@ def sample_of(
     unavailable position counts as 0 in them, so look at the availabilities of both. ``curr_speed`` is the
     length of the first of ``history_velocities``, and not there without history.
 
-    The five matrices are (3, 3) float64 and map points of the plane: world_from_agent, agent_from_world,
-    raster_from_world, raster_from_agent, and world_to_image, which is raster_from_world by its older name.
+    The matrices world_from_agent and agent_from_world are (3, 3) float64 and map points of the plane.
     ``centroid`` (2,), ``yaw`` and ``extent`` (3,) are the subject's in the world, ``track_id`` -1 the ego's.
     """
     agent_from_world = subject.agent_from_world()
-    raster_from_world = raster_from_agent @ agent_from_world
     history, future = reach
     poses = _poses(window, subject, agent_from_world, ego_extent_m)
     past = _stretch(poses, np.arange(window.now, window.now - history - 1, -1))
@@ -192,9 +170,6 @@ def sample_of(
         "history_availabilities": past[3],
         "history_extents": past[2],
         "future_extents": ahead[2],
-        "world_to_image": raster_from_world,
-        "raster_from_world": raster_from_world,
-        "raster_from_agent": raster_from_agent,
         "agent_from_world": agent_from_world,
         "world_from_agent": subject.world_from_agent(),
         "track_id": np.int64(-1 if subject.track_id is None else subject.track_id),
@@ -249,3 +224,69 @@ def _stretch(poses: _Poses, frame: npt.NDArray[np.intp]) -> tuple[_Float32, _Flo
         np.where(here[:, None], extent[at], 0.0).astype(np.float32),
         here.astype(np.float32),
     )
+
+
+Counts = npt.NDArray[np.uint32]
+"""(N, 2): frames before and after in which the agent is seen without a break."""
+
+_LEAST_AREA_M2 = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFilter:
+    """When an agent counts as seen without a break; the defaults are L5Kit's.
+
+    Attributes:
+        probability: the labels CAR to ANIMAL must add up to more.
+        distance_m: the agent must be nearer to the ego vehicle.
+        yaw_deg: the heading must turn less from one frame to the next.
+        extent_ratio: the area must grow or shrink by a smaller factor from one frame to the next.
+    """
+
+    probability: float = 0.5
+    distance_m: float = 50.0
+    yaw_deg: float = 30.0
+    extent_ratio: float = 1.1
+
+
+def agent_counts(dataset: ChunkedDataset, choice: AgentFilter) -> Counts:
+    """For every agent of the dataset in how many frames before and after it is seen without a break.
+
+    An agent that is improbable or far away has 0 and 0. A track is broken at such an agent, at a frame that
+    lacks the track, and where heading or area jumps. Scenes are processed one at a time. Defined as in
+    L5Kit's ``select_agents``, so that its thresholds mean the same here.
+    """
+    counts = np.zeros((len(dataset.agents), 2), np.uint32)
+    for first, stop in dataset.scenes["frame_index_interval"].tolist():
+        if first == stop:
+            continue
+        frames = dataset.frames[first:stop]
+        with refusing(dataset.path, DatasetError, f"the scene from frame {first} on cannot be read"):
+            rows = contiguous(frames["agent_index_interval"], len(dataset.agents))
+            counts[rows] = _scene_counts(frames, dataset.agents[rows], choice)
+    return counts
+
+
+def _scene_counts(frames: Records, agents: Records, choice: AgentFilter) -> Counts:
+    intervals = frames["agent_index_interval"]
+    frame = np.repeat(np.arange(len(frames)), intervals[:, 1] - intervals[:, 0])
+    away = np.linalg.norm(frames["ego_translation"][frame, :2] - agents["centroid"], axis=1)
+    usable = counts_as_agent(agents, choice.probability) & (away < choice.distance_m)
+    order = np.lexsort((frame, agents["track_id"]))
+    track, at, good = agents["track_id"][order], frame[order], usable[order]
+    yaw, extent = agents["yaw"][order].astype(np.float64), agents["extent"][order].astype(np.float64)
+    area = extent[:, 0] * extent[:, 1]
+    ratio = np.maximum(area[1:], area[:-1]) / np.maximum(np.minimum(area[1:], area[:-1]), _LEAST_AREA_M2)
+    sized = area >= _LEAST_AREA_M2
+    linked = (track[1:] == track[:-1]) & (at[1:] == at[:-1] + 1) & good[1:] & good[:-1]
+    linked &= np.abs(np.degrees(wrapped(np.diff(yaw)))) < choice.yaw_deg
+    linked &= (ratio < choice.extent_ratio) & sized[1:] & sized[:-1]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = ~linked
+    start = np.flatnonzero(begins)
+    chain = np.cumsum(begins) - 1
+    length = np.diff(np.append(start, len(order)))
+    before = np.arange(len(order)) - start[chain]
+    counts = np.zeros((len(order), 2), np.uint32)
+    counts[order] = np.stack([before, length[chain] - 1 - before], axis=1)
+    return counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -16,9 +15,8 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.manifest import Comparison, measured
 from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.l5kit.store.schema import JOURNAL, MANIFEST, SIDE, SPECS, Records
-from edgefirst_ros.formats.zarr2.array import ArrayHeader, ArraySpec
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.formats.l5kit.store.schema import JOURNAL, MANIFEST, SPECS, Records
+from edgefirst_ros.formats.zarr2 import ARRAY_KEY, ArrayHeader, ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import open_regular, read_at_most, read_regular, refusing
 from edgefirst_ros.model.zlib_backend import crc32
@@ -54,10 +52,7 @@ def read_chunk(path: Path, header: ArrayHeader) -> Records:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The file names of array ``name`` in the dataset folder ``root``.
-
-    The four arrays of the format have a folder each; this package's own are plain files beside them.
-    """
+    """The file names of array ``name`` in the dataset folder ``root``."""
 
     root: Path
     name: str
@@ -65,16 +60,16 @@ class Files:
     @property
     def folder(self) -> Path:
         """What the array's files are in."""
-        return self.root if self.name in SIDE else self.root / self.name
+        return self.root / self.name
 
     @property
     def metadata(self) -> Path:
         """The ``.zarray`` file."""
-        return self.folder / (f"{self.name}.zarray" if self.name in SIDE else ARRAY_KEY)
+        return self.folder / ARRAY_KEY
 
     def chunk(self, number: int) -> Path:
         """A chunk file."""
-        return self.folder / (f"{self.name}.{number}" if self.name in SIDE else str(number))
+        return self.folder / str(number)
 
     def tail(self, number: int) -> Path:
         """The rows of a chunk that is not complete; hidden, and gone once the array is finished."""
@@ -82,18 +77,11 @@ class Files:
 
     def chunks(self) -> Iterator[tuple[int, Path]]:
         """Every chunk file with its number, ascending."""
-        return self._numbered(rf"{re.escape(self.name)}\.(\d+)" if self.name in SIDE else r"(\d+)")
+        return self._numbered(r"(\d+)")
 
     def tails(self) -> Iterator[tuple[int, Path]]:
         """Every tail with its number, ascending; more than one where a crash hit the change to the next."""
         return self._numbered(rf"\.{re.escape(self.name)}\.(\d+)\.rows")
-
-    def all(self) -> Iterator[Path]:
-        """Every file of the array that there is."""
-        if self.metadata.exists():
-            yield self.metadata
-        for _, path in (*self.chunks(), *self.tails()):
-            yield path
 
     def header(self) -> ArrayHeader:
         """The array's metadata.
@@ -189,8 +177,8 @@ class OwnFiles:
 
 MADE_BY = "l5kit"
 """What the manifests of the format say."""
-MASK = re.compile(r"agents_mask[./].*", re.DOTALL)
-"""What readers, L5Kit's and this package's, keep beside the arrays of what they found of the agents."""
+MASK = re.compile(r"agents_mask/.*", re.DOTALL)
+"""What L5Kit's reader keeps beside the arrays of what it found of the agents."""
 
 
 def has_manifest(path: Path) -> bool:
@@ -209,16 +197,6 @@ def differences(path: Path, *, besides: Collection[str] = ()) -> Iterator[str]:
             file = path / name
             comparison.add(name, file.lstat().st_size, file)
     yield from comparison.faults()
-
-
-def refuse_changed(path: Path) -> None:
-    """Refuse to make a dataset, with a manifest of its own, of one that is not as it was written.
-
-    Raises:
-        DatasetError: naming the first difference.
-    """
-    if has_manifest(path) and (fault := next(differences(path), "")):
-        raise DatasetError(f"{path}: {MANIFEST}: {fault}")
 
 
 def _names(path: Path) -> Iterator[str]:
@@ -293,29 +271,9 @@ class ChunkedArray:
         return self._header.dtype
 
     @property
-    def shape(self) -> tuple[int]:
-        """The number of rows, as numpy has it."""
-        return (len(self),)
-
-    @property
-    def ndim(self) -> int:
-        """1."""
-        return 1
-
-    @property
     def chunk_length(self) -> int:
         """Rows a chunk."""
         return self._header.chunks[0]
-
-    @property
-    def nbytes(self) -> int:
-        """Size of all rows."""
-        return len(self) * self.dtype.itemsize
-
-    def missing(self) -> list[Path]:
-        """Chunks that are not there and read as zero, which is how a lost file looks, too."""
-        count = -(-len(self) // self.chunk_length)
-        return [path for path in map(self._files.chunk, range(count)) if not path.exists()]
 
     def __len__(self) -> int:
         return self._header.shape[0]
@@ -338,26 +296,12 @@ class ChunkedArray:
         """
         if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(k, str) for k in key)):
             return self._columns(key)
-        if isinstance(key, tuple):
-            if len(key) != 1:
-                raise IndexError(f"the array has one dimension, found {len(key)} indices")
-            return self[key[0]]
-        if key is Ellipsis:
-            key = slice(None)
         if isinstance(key, slice):
-            return self._slice(*key.indices(len(self)))
+            return self._rows(np.arange(*key.indices(len(self))))
         if isinstance(key, SupportsIndex) and not isinstance(key, (bool, np.bool_, np.ndarray)):
-            return self._rows(np.array([self._index(operator.index(key))]))[0]
-        return self._fancy(np.asarray(key))
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows on disk cannot be returned without a copy")
-        return self[:].astype(dtype or self.dtype, copy=False)
-
-    def __iter__(self) -> Iterator[np.void]:
-        for start in range(0, len(self), self.chunk_length):
-            yield from self[start : start + self.chunk_length]
+            return self._rows(np.array([range(len(self))[key]]))[0]
+        index = np.arange(len(self))[key]
+        return self._rows(index.reshape(-1)).reshape(index.shape)
 
     def __repr__(self) -> str:
         return (
@@ -376,41 +320,11 @@ class ChunkedArray:
             self._cache.keep(path, rows)
         return rows
 
-    def _slice(self, start: int, stop: int, step: int) -> Records:
-        indices = range(start, stop, step)
-        result = np.empty(len(indices), self.dtype)
-        size = self.chunk_length
-        done = 0
-        while done < len(indices):
-            first = indices[done]
-            number = first // size
-            beyond = (number + 1) * size if step > 0 else number * size - 1
-            count = min(len(indices) - done, len(range(first, beyond, step)))
-            within = np.arange(count) * step + (first - number * size)
-            result[done : done + count] = self._chunk(number)[within]
-            done += count
-        return result
-
     def _columns(self, names: str | list[str]) -> npt.NDArray[Any]:
         # Copied: a column of a chunk would keep all of it.
         parts = [np.array(self._chunk(n)[names]) for n in range(-(-len(self) // self.chunk_length))]
         whole = np.concatenate(parts) if parts else np.zeros(0, self.dtype)[names]
         return whole[: len(self)]
-
-    def _fancy(self, key: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if key.dtype == np.bool_:
-            if key.shape != self.shape:
-                raise IndexError(f"boolean index of shape {key.shape}, the array has shape {self.shape}")
-            return self._rows(np.flatnonzero(key))
-        if not key.size and key.dtype == np.float64:
-            key = key.astype(np.intp)
-        if not np.issubdtype(key.dtype, np.integer):
-            raise IndexError(f"rows are selected by integers, slices or booleans, found {key.dtype}")
-        index = key.astype(np.intp)
-        bad = (index < -len(self)) | (index >= len(self))
-        if bad.any():
-            raise IndexError(f"index {index[bad][0]} is out of range, the array has {len(self)} rows")
-        return self._rows(np.where(index < 0, index + len(self), index).reshape(-1)).reshape(index.shape)
 
     def _rows(self, index: npt.NDArray[np.intp]) -> Records:
         """Rows by number, in any order."""
@@ -423,8 +337,3 @@ class ChunkedArray:
         for chunk, where in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
             result[where] = self._chunk(chunk)[index[where] - chunk * self.chunk_length]
         return result
-
-    def _index(self, index: int) -> int:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range, the array has {len(self)} rows")
-        return index + len(self) if index < 0 else index

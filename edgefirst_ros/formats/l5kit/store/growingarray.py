@@ -21,7 +21,7 @@ from edgefirst_ros.formats.crashsafe.names import forget, hold, replace_file
 from edgefirst_ros.formats.crashsafe.sync import AppendFile, Unsynced
 from edgefirst_ros.formats.l5kit.store.chunks import OwnFiles
 from edgefirst_ros.formats.l5kit.store.schema import SPECS, Records, SceneNote
-from edgefirst_ros.formats.zarr2.metadata import json_bytes
+from edgefirst_ros.formats.zarr2 import json_bytes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.model.untrusted import open_regular
@@ -48,7 +48,6 @@ class Commit:
         rows: by array that has grown.
         notes: of the scenes that are new.
         scene: host and start time, in nanoseconds, of the scene that begins with the next frame.
-        extends: all this is of the finished dataset that is continued.
         complete: the disk holds the whole dataset, which lacks its name only; rows of agents may be others
             than those that were committed.
     """
@@ -56,7 +55,6 @@ class Commit:
     rows: Mapping[str, Growth] = field(default_factory=dict)
     notes: tuple[SceneNote, ...] = ()
     scene: tuple[str, int] | None = None
-    extends: bool = False
     complete: bool = False
 
     def to_json(self) -> bytes:
@@ -66,8 +64,6 @@ class Commit:
             record["notes"] = [[note.name, _coordinates(note.origin)] for note in self.notes]
         if self.scene:
             record["scene"] = self.scene
-        if self.extends:
-            record["extends"] = True
         if self.complete:
             record["complete"] = True
         return json_bytes(record)
@@ -83,9 +79,8 @@ class Commit:
             if scene is not None:
                 host, start_ns = scene
                 scene = (str(host), int(np.int64(index(start_ns))))
-            extends = bool(record.get("extends"))
             complete = bool(record.get("complete"))
-            return cls(rows, notes, scene, extends, complete) if rows.keys() <= SPECS.keys() else None
+            return cls(rows, notes, scene, complete) if rows.keys() <= SPECS.keys() else None
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
             return None
 
@@ -200,36 +195,31 @@ class GrowingArray:
                 self._unsynced.add(tail.parent)
         self._synced_length = self._sync.length
 
-    def rewrite(self, first: int, change: Change) -> None:
-        """Write the chunks with rows from a number on as ``change`` makes them, which are not synced yet.
+    def rewrite(self, change: Change) -> None:
+        """Write the chunks as ``change`` makes them, which are not synced yet.
 
         What was added stays in their tails, synced, until all of it is complete.
 
         Raises:
             OSError: the disk is full or gone.
         """
-        for number, rows in self._chunks_from(first):
+        for number, rows in self._chunks():
             tail = self.files.files.tail(number)
             if not tail.exists():  # else it is there since the chunk was committed, or since a try before
                 replace_file(tail, rows.tobytes(), sync=True)
-        for number, rows in self._chunks_from(first):
-            made = self._changed(number, rows, first, change)
+        for number, rows in self._chunks():
+            made = change(number * self.files.chunk, rows)
             if number < self.length // self.files.chunk:
                 self.files.write_chunk(number, made, sync=False)
             else:
                 self._rows[: self._filled] = made  # ``complete`` writes it
 
-    def _chunks_from(self, first: int) -> Iterator[tuple[int, Records]]:
+    def _chunks(self) -> Iterator[tuple[int, Records]]:
         last = self.length // self.files.chunk
-        for number in range(first // self.files.chunk, last):
+        for number in range(last):
             yield number, self.files.read_chunk(number)
         if self._filled:
             yield last, self._rows[: self._filled]
-
-    def _changed(self, number: int, rows: Records, first: int, change: Change) -> Records:
-        start = number * self.files.chunk
-        kept = max(first - start, 0)
-        return np.concatenate([rows[:kept], change(start + kept, rows[kept:])])
 
     def complete(self) -> None:
         """Write the last chunk and the length, which are not synced yet; tails stay until that is done."""
@@ -332,17 +322,6 @@ def _tail_rows(files: OwnFiles, tail: Path) -> Records:
     with open_regular(tail) as file:
         data = file.read(files.chunk * dtype.itemsize)
     return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
-
-
-def stored_crc(files: OwnFiles, length: int) -> int | None:
-    """CRC-32 of the first rows of a finished array; None if not all of them are there."""
-    crc = 0
-    for number, start in enumerate(range(0, length, files.chunk)):
-        rows = stored_rows(files, number)[: length - start]
-        if len(rows) < min(files.chunk, length - start):
-            return None
-        crc = crc32(rows.tobytes(), crc)
-    return crc
 
 
 def stored_rows(files: OwnFiles, number: int) -> Records:

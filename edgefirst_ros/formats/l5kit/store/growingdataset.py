@@ -1,9 +1,7 @@
-"""A dataset as it grows: six arrays and the attributes in a ``.part`` folder that is renamed at the end."""
+"""A dataset as it grows: four arrays and the attributes in a ``.part`` folder that is renamed at the end."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
@@ -25,34 +23,27 @@ from edgefirst_ros.formats.crashsafe.names import (
     take_name,
 )
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_paths, tree
-from edgefirst_ros.formats.l5kit.store.chunks import MADE_BY, Files, OwnFiles, refuse_changed
+from edgefirst_ros.formats.l5kit.store.chunks import MADE_BY, Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingarray import (
     JOURNAL_FORMAT,
     NO_ROWS,
     Commit,
     GrowingArray,
     Growth,
-    stored_crc,
 )
 from edgefirst_ros.formats.l5kit.store.schema import (
     AGENTS,
     FRAMES,
     JOURNAL,
     MANIFEST,
-    POINTS,
     SCENE,
     SCENES,
-    SIDE,
-    SPANS,
     SPECS,
     Records,
     SceneNote,
-    read_attributes,
-    scene_notes,
     write_attributes,
 )
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, GROUP, GROUP_KEY
-from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, GROUP, GROUP_KEY
 
 Extent = tuple[float, float, float]
 
@@ -79,7 +70,6 @@ class GrowingDataset:
         kept: rows to keep of what the ``.part`` folder holds, by array.
         notes: of the scenes that are kept.
         journal: of the ``.part`` folder, which is continued; None begins anew.
-        extends: what is kept is of the finished dataset at ``path``.
 
     Raises:
         WriteError: another process is writing this dataset.
@@ -93,8 +83,6 @@ class GrowingDataset:
         kept: Mapping[str, Growth] | None = None,
         notes: Iterable[SceneNote] = (),
         journal: Journal | None = None,
-        *,
-        extends: bool = False,
     ) -> None:
         self.path = path
         self.part = part_path(path)
@@ -103,44 +91,15 @@ class GrowingDataset:
         self._committed_notes = 0
         self._is_new = True
         self._settled: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], Extent]] = []
-        self._first_new = (kept or {}).get(AGENTS, NO_ROWS).length
         self._scene = scene_row(0, "", 0)
         self._journal = journal or _begin(path)
         try:
             for name in SPECS:
                 files = OwnFiles(Files(self.part, name))
                 self.arrays[name] = GrowingArray(files, (kept or {}).get(name, NO_ROWS))
-            self.fill_spans()
-            if extends:
-                self.commit(extends=True)
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def extend(cls, path: Path) -> GrowingDataset:
-        """Continue the finished dataset at ``path``, which stays as it is until ``publish``.
-
-        Whole chunks are shared by both (hard links, copies where the file system has none).
-
-        Raises:
-            DatasetNotFound: there is none.
-            DatasetError: it is cut or packed otherwise than here (``merge`` can take it over), or
-                it is not as its manifest says.
-        """
-        kept = _checked(path)
-        notes = scene_notes(read_attributes(path), kept[SCENES].length)
-        journal = _begin(path)
-        try:
-            for name in SPECS:
-                source, target = Files(path, name), Files(part_path(path), name)
-                target.folder.mkdir(exist_ok=True)
-                for number, chunk in source.chunks():
-                    _share(chunk, target.chunk(number))
-        except BaseException:
-            journal.close()
-            raise
-        return cls(path, kept, notes, journal, extends=True)
 
     def append(self, name: str, rows: Records) -> int:
         """Add rows to an array; returns how many bytes they are."""
@@ -150,12 +109,11 @@ class GrowingDataset:
         """Rows of an array so far."""
         return self.arrays[name].length
 
-    def commit(self, scene: tuple[str, int] | None = None, *, extends: bool = False) -> None:
+    def commit(self, scene: tuple[str, int] | None = None) -> None:
         """What was added since the last call is whole: recovery keeps all of it, or nothing.
 
         Args:
             scene: host and start time, in nanoseconds, of a scene that begins with the next frame.
-            extends: it is of the finished dataset.
 
         Raises:
             OSError: the disk is full or gone.
@@ -163,7 +121,7 @@ class GrowingDataset:
         rows = {name: growth for name, array in self.arrays.items() if (growth := array.take_growth())}
         notes = tuple(self.notes[self._committed_notes :])
         self._committed_notes = len(self.notes)
-        self._journal.append(Commit(rows, notes, scene, extends).to_json())
+        self._journal.append(Commit(rows, notes, scene).to_json())
 
     def begin_scene(self, host: str, start_time_ns: int, note: SceneNote) -> None:
         """A scene starts with the next frame."""
@@ -200,7 +158,7 @@ class GrowingDataset:
             rows["extent"][numbers[inside] - begin] = extent[inside]
             return rows
 
-        self.arrays[AGENTS].rewrite(self._first_new, changed)
+        self.arrays[AGENTS].rewrite(changed)
         self._settled.clear()
 
     @contextmanager
@@ -237,11 +195,8 @@ class GrowingDataset:
             OSError: as the file system has it; nothing is lost then.
         """
         self._settle()
-        for name, array in self.arrays.items():
+        for array in self.arrays.values():
             array.complete()
-            if name in SIDE and not self.length(POINTS):
-                for file in Files(self.part, name).all():
-                    file.unlink()
         replace_file(self.part / GROUP_KEY, GROUP, sync=False)
         write_attributes(self.part, self.notes)
         for leftover in self.part.rglob(f"*{NEW}"):
@@ -283,14 +238,6 @@ class GrowingDataset:
         for array in self.arrays.values():
             array.close()
         self._journal.close()
-
-    def fill_spans(self) -> None:
-        """Frames that came without points have none."""
-        missing = self.length(FRAMES) - self.length(SPANS)
-        if missing:
-            rows = np.zeros(missing, SPECS[SPANS].dtype)
-            rows["point_index_interval"] = self.length(POINTS)
-            self.append(SPANS, rows)
 
 
 def forget_tails(part: Path) -> None:
@@ -358,32 +305,3 @@ def _begin(path: Path) -> Journal:
         journal.close()
         raise
     return journal
-
-
-def _checked(path: Path) -> dict[str, Growth]:
-    """Rows of each array of a finished dataset, all of which are there."""
-    refuse_changed(path)
-    kept = {}
-    for name in SPECS:
-        files = OwnFiles(Files(path, name))
-        if name in SIDE and not files.files.metadata.exists():
-            continue
-        header = files.files.header()
-        own = files.header
-        if (header.dtype, header.chunks, header.compressor) != (own.dtype, own.chunks, own.compressor):
-            raise DatasetError(
-                f"{path}: {name} is {header.dtype} in chunks of {header.chunks[0]} by {header.compressor}; "
-                "only datasets written by this package can be appended to; merge others instead"
-            )
-        crc = stored_crc(files, header.shape[0])
-        if crc is None:
-            raise DatasetError(f"{path}: {name} of {header.shape[0]} rows has a missing or damaged chunk")
-        kept[name] = Growth(header.shape[0], crc)
-    return kept
-
-
-def _share(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

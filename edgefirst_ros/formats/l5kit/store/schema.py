@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pymap3d
 
 from edgefirst_ros.formats.crashsafe.names import replace_file
-from edgefirst_ros.formats.zarr2.array import ArraySpec, Blosc, Shuffle
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, json_bytes
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, ArraySpec, Blosc, Shuffle, json_bytes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import GeoPoint
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, parse_json, read_regular, refusing
@@ -109,16 +108,6 @@ FACE = np.dtype([
     ("traffic_light_face_status", "<f4", (len(FaceStatus),)),
 ])  # fmt: skip
 
-POINT = np.dtype([("position_cm", "<i2", (3,)), ("sensor", "u1")])
-"""A sensor's point in base_link, x forward, y left, z up; 1 cm steps, which reach 327 m."""
-
-POINT_SPAN = np.dtype([("point_index_interval", "<i8", (2,))])
-"""Where a frame's points are."""
-
-LIDAR: Final = 0
-RADAR: Final = 1
-"""Values of ``sensor``."""
-
 COMPRESSOR: Final = Blosc("lz4", 5, Shuffle.BYTE)
 
 
@@ -130,28 +119,19 @@ SCENES: Final = "scenes"
 FRAMES: Final = "frames"
 AGENTS: Final = "agents"
 FACES: Final = "traffic_light_faces"
-SPANS: Final = "point_spans"
-POINTS: Final = "points"
 
 SPECS: Final = {
     SCENES: _spec(SCENE, 10_000),
     FRAMES: _spec(FRAME, 10_000),
     AGENTS: _spec(AGENT, 20_000),
     FACES: _spec(FACE, 10_000),
-    SPANS: _spec(POINT_SPAN, 10_000),
-    POINTS: _spec(POINT, 100_000),
 }
-"""Every array; L5Kit knows the first four and asks for exactly these chunks."""
-
-SIDE: Final = frozenset({SPANS, POINTS})
-"""Arrays that only this package knows. They are not in the zarr group, which has L5Kit's four, but plain
-files ``<array>.zarray``, ``<array>.0``, ``<array>.1``, ... beside them; L5Kit and zarr ignore such files."""
+"""Every array; L5Kit asks for exactly these chunks."""
 
 INTERVALS: Final = {
     FRAMES: (SCENES, "frame_index_interval"),
     AGENTS: (FRAMES, "agent_index_interval"),
     FACES: (FRAMES, "traffic_light_faces_index_interval"),
-    POINTS: (SPANS, "point_index_interval"),
 }
 """By array: the array and field whose start-inclusive, end-exclusive intervals cover it."""
 

@@ -1,7 +1,4 @@
-"""Boxes of a model and of its fusion with ranges, placed in the rig's frame.
-
-Detections placed in the rig's frame, before tracks give them motion.
-"""
+"""Boxes of a model and of its fusion with ranges, placed in the rig's frame."""
 
 from __future__ import annotations
 
@@ -12,10 +9,16 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import Floats, moved
-from edgefirst_ros.formats.l5kit.options import L5KitOptions, label_rows
+from edgefirst_ros.formats.l5kit.options import PRIORS_OF_LABELS, L5KitOptions, label_rows
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, AgentLabel
-from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, CUT, along_rays, in_image_plane, not_placed
+from edgefirst_ros.formats.tracks.rays import (
+    CAMERA_FRAME,
+    Floats,
+    along_rays,
+    in_image_plane,
+    moved,
+    not_placed,
+)
 from edgefirst_ros.formats.tracks.sizes import class_key
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
@@ -24,8 +27,6 @@ from edgefirst_ros.model.sample import Calibration, Measurement
 from edgefirst_ros.model.transform import bare, frame_in_base
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
-CLUSTER_KEYS = 1 << 32
-"""Keys from here on are of clusters; the device reuses their numbers."""
 VIEWS = 1 << 32
 """A view is 0, the sample's own, or the ``track_key`` of another camera."""
 
@@ -51,9 +52,8 @@ class PlacedDetections:
         place_m: (N, 2), the object's centre, metres.
         bearing_rad: (N,), direction away from the sensor; ``lateral_m`` is measured across it.
         lateral_m: (N,), extent seen across the bearing.
-        depth_m: (N,), extent along the bearing; NaN where the sensor cannot tell.
         height_m: (N,).
-        key: (N,) int64: ``track_key``, or CLUSTER_KEYS and a cluster's number, or 0 for no track.
+        key: (N,) int64 ``track_key``, 0 for no track.
         label: (N, 17) float32 probabilities.
         typical_m: (N, 2), typical length and width of its class.
         source: (N,) int64, which of the options' sources it is of, best first; times VIEWS, and its view.
@@ -63,7 +63,6 @@ class PlacedDetections:
     place_m: Floats
     bearing_rad: Floats
     lateral_m: Floats
-    depth_m: Floats
     height_m: Floats
     key: npt.NDArray[np.int64]
     label: npt.NDArray[np.float32]
@@ -86,7 +85,7 @@ class PlacedDetections:
         plain, pairs = np.zeros(0), np.zeros((0, 2))
         labels = np.zeros((0, len(LABELS)), np.float32)
         whole = np.zeros(0, np.int64)
-        return cls(pairs, plain, plain, plain, plain, whole, labels, pairs, whole, whole)
+        return cls(pairs, plain, plain, plain, whole, labels, pairs, whole, whole)
 
     def of(self, source: int, time_ns: int) -> PlacedDetections:
         """A copy with this source and time in every row."""
@@ -95,9 +94,7 @@ class PlacedDetections:
 
     def of_view(self, view: int) -> PlacedDetections:
         """A copy of which nothing has the key or the source of what another view has."""
-        named = np.where(self.key > 0, np.maximum(self.key ^ view, 1), 0)
-        clusters = self.key + (view >> 2) * CLUSTER_KEYS
-        key = np.where(self.key < CLUSTER_KEYS, named, clusters)
+        key = np.where(self.key > 0, np.maximum(self.key ^ view, 1), 0)
         return replace(self, key=key, source=self.source + view)
 
     @classmethod
@@ -119,18 +116,15 @@ def repeats(candidates: PlacedDetections) -> npt.NDArray[np.bool_]:
 def shown_by(best: PlacedDetections, more: PlacedDetections) -> npt.NDArray[np.bool_]:
     """Which of ``more`` (N,) show an object that ``best`` has already.
 
-    Named tracks are compared by key. A detection without a track, or a cluster, whose key says nothing about
-    boxes, is the same object if its centre is within half the other's length plus 0.5 m.
+    Named tracks are compared by key. A detection without a track is the same object if its centre is within
+    half the other's length plus 0.5 m.
     """
-    anonymous = (more.key == 0) | (more.key >= CLUSTER_KEYS)
+    anonymous = more.key == 0
     apart = np.linalg.norm(more.place_m[:, None] - best.place_m[None], axis=2)
     reach = np.maximum(best.typical_m[:, 0], best.lateral_m) / 2 + 0.5
     near: npt.NDArray[np.bool_] = anonymous & (apart < reach).any(axis=1)
     same: npt.NDArray[np.bool_] = ~anonymous & np.isin(more.key, best.key)
     return near | same
-
-
-_UNKNOWN_SIZE_M = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +188,7 @@ class Setting:
     def typical_m(self, names: Sequence[str]) -> Floats:
         """Typical length and width (N, 2) of classes."""
         labels = [self.options.all_labels.get(class_key(name), AgentLabel.UNKNOWN) for name in names]
-        sizes = [self.options.all_sizes_m.get(label, _UNKNOWN_SIZE_M)[:2] for label in labels]
+        sizes = [PRIORS_OF_LABELS[label].typical_m[:2] for label in labels]
         return np.array(sizes, np.float64).reshape(-1, 2)
 
 
@@ -228,7 +222,7 @@ def boxes_of(measurement: Measurement) -> tuple[Box, ...]:
 def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
     """2-D boxes with a distance, see ``along_rays``.
 
-    Boxes that the left or right edge of the picture cuts are refused unless ``cut_boxes`` keeps them.
+    Boxes that the left or right edge of the picture cuts are refused: their centre is not the object's.
 
     Raises:
         DecodeError: the camera is not calibrated.
@@ -239,8 +233,6 @@ def place_model(flat: Boxes, setting: Setting) -> PlacedBoxes:
     direction = rays @ T_camera_base[:3, :3].T
     bearing = np.arctan2(direction[:, 1], direction[:, 0])
     reasons = [not_placed(box, info) for box in flat.boxes]
-    if setting.options.cut_boxes != "refuse":
-        reasons = ["" if reason == CUT else reason for reason in reasons]
     return _placed(flat.boxes, (moved(T_camera_base, optical), bearing, size), reasons, setting)
 
 
@@ -288,7 +280,6 @@ def _placed(
         place_m=place[:, :2],
         bearing_rad=bearing,
         lateral_m=size[:, 0],
-        depth_m=np.full(len(boxes), np.nan),
         height_m=size[:, 1],
         key=np.array([track_key(box.track_id) for box in boxes], np.int64),
         label=label_rows(names, scores, setting.options.all_labels),

@@ -10,15 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from edgefirst_ros.formats.l5kit.geometry import yaw_of
-from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
-from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, POINT, Records
-from edgefirst_ros.formats.l5kit.write.clusters import seen_from
-from edgefirst_ros.formats.l5kit.write.joining import Joiner
-from edgefirst_ros.formats.l5kit.write.prepare import Cloud, EgoPath, Pose, PreparedFrame
+from edgefirst_ros.formats.l5kit.options import TRACK_GAP_NS, L5KitOptions
+from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, Records
+from edgefirst_ros.formats.l5kit.write.prepare import EgoPath, Pose, PreparedFrame
 from edgefirst_ros.formats.l5kit.write.tracks import Settled, Shown, Sighting, Tracks
-from edgefirst_ros.formats.tracks.views import fit_m
-from edgefirst_ros.model.transform import rigid
+from edgefirst_ros.formats.tracks.rays import yaw_of
+from edgefirst_ros.formats.tracks.solver import HALF_NS
 
 BRIDGED_NS = 300_000_000
 """Longest gap between samples that is interpolated; in longer ones only frames next to a sample exist."""
@@ -29,8 +26,8 @@ _NEAR_NS = 250_000_000
 _NEVER_NS = -1
 
 _SHARED = Fraction(7, 10)
-"""Points and lights belong to a frame within this share of a period: slightly more than half, so that a
-sensor of the same rate but another phase has some for every frame."""
+"""Lights belong to a frame within this share of a period: slightly more than half, so that a
+detector of the same rate but another phase has some for every frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,6 @@ class Frame:
     pose: Pose
     agents: Records
     faces: Records
-    points: Records
     nearest: int
     stored: Counter[tuple[int, str]]
 
@@ -69,7 +65,7 @@ class FrameGrid:
     Frames are due at the first sample's time and every period after it, up to the last sample; with a rate
     of 0, at the time of every sample. A frame is left out if the ego pose is unknown, or if it lies in a gap
     of more than 0.3 s between samples and is not next to one of them. A frame is made once everything it
-    depends on has come: after ``track_gap_s``, or half of ``VELOCITY_WINDOW_NS`` if that is longer. A sample
+    depends on has come, after ``TRACK_GAP_NS``. A sample
     is released when no later frame depends on it, some 0.1 s after the frames next to it.
 
     Attributes:
@@ -80,16 +76,8 @@ class FrameGrid:
     def __init__(self, options: L5KitOptions) -> None:
         self.poseless = 0
         self.gaps = 0
-        self._options = options
         self._period_ns = Fraction(10**9) / Fraction(options.rate_hz) if options.rate_hz else None
-        half_ns = VELOCITY_WINDOW_NS // 2
-        self._gap_ns = round(options.track_gap_s * 1e9)
-        self._ahead_ns = round(options.ahead_s * 1e9)
-        # Heading and size come from sightings whose whole window is known.
-        self._learn_ns = self._ahead_ns - half_ns
-        self._back_ns = max(self._ahead_ns, BRIDGED_NS)
-        self._tracks = Tracks(options)
-        self._joiner = Joiner()
+        self._tracks = Tracks()
         self._ego = EgoPath()
         self._held: deque[Held] = deque()
         self._unplaced: deque[Held] = deque()
@@ -140,7 +128,7 @@ class FrameGrid:
             due_ns = self._due_ns()
             if due_ns is None or not self._is_bounded(due_ns):
                 return
-            if not final and due_ns + self._ahead_ns > self._placed_ns():
+            if not final and due_ns + TRACK_GAP_NS > self._placed_ns():
                 return
             if self._is_covered(due_ns):
                 frame = self._frame(due_ns)
@@ -222,7 +210,7 @@ class FrameGrid:
         due_ns = self._due_ns()
         if due_ns is None:
             due_ns = self._held[-1].sample.time_ns if self._held else 0
-        return due_ns - self._back_ns
+        return due_ns - TRACK_GAP_NS
 
     def _around(self, time_ns: int) -> tuple[Held | None, Held | None]:
         """The last sample up to a time and the first from it on."""
@@ -266,7 +254,6 @@ class FrameGrid:
             level = np.concatenate([seen.place_m, np.zeros((len(seen), 1))], axis=1)
             world = (level @ pose.rotation.T + pose.position_m)[:, :2].tolist()
             bearing = (seen.bearing_rad + yaw_of(pose.rotation)).tolist()
-            fit = fit_m(seen.typical_m[:, 1], np.linalg.norm(seen.place_m, axis=1)).tolist()
             reach = (np.maximum(seen.typical_m[:, 0], seen.lateral_m) / 2 + 0.5).tolist()
             for index, (x, y) in enumerate(world):
                 self._tracks.see(
@@ -278,16 +265,13 @@ class FrameGrid:
                         (x, y),
                         bearing[index],
                         float(seen.lateral_m[index]),
-                        float(seen.depth_m[index]),
                         float(seen.height_m[index]),
                         seen.label[index],
                         reach[index],
-                        fit[index],
                     )
                 )
         for source in np.unique(found.source).tolist():
             self._seen_ns[source] = int(found.time_ns[found.source == source].max())
-        self._joiner.join(self._tracks.named, held.number)
 
     def _frame(self, due_ns: int) -> Frame | None:
         pose = self._ego.at(due_ns)
@@ -297,7 +281,8 @@ class FrameGrid:
         self.gaps += self._last_step is not None and self._step != self._last_step + 1
         self._last_step = self._step
         stored: Counter[tuple[int, str]] = Counter()
-        self._tracks.learn(due_ns + self._learn_ns)
+        # Heading and size come from sightings whose whole window is known.
+        self._tracks.learn(due_ns + TRACK_GAP_NS - HALF_NS)
         ego_yaw_rad = float(yaw_of(pose.rotation))
         shown = self._tracks.rows(due_ns, ego_yaw_rad, self._own_ns(due_ns))
         self._credit_agents(shown, stored)
@@ -311,7 +296,6 @@ class FrameGrid:
             pose,
             np.concatenate(agents),
             self._faces(due_ns, stored),
-            self._points(due_ns, pose, stored),
             nearest.number,
             stored,
         )
@@ -328,7 +312,7 @@ class FrameGrid:
         return (before + due_ns) // 2 + 1, (due_ns + after) // 2
 
     def _is_of(self, due_ns: int, time_ns: int) -> bool:
-        """Whether points or lights of this time may be shown in the frame."""
+        """Whether lights of this time may be shown in the frame."""
         if self._period_ns is None:
             first_ns, last_ns = self._own_ns(due_ns)
             return first_ns <= time_ns <= last_ns
@@ -352,22 +336,3 @@ class FrameGrid:
             return np.zeros(0, FACE)
         stored[number, lights.topic] += lights.faces.nbytes
         return lights.faces
-
-    def _points(self, due_ns: int, pose: Pose, stored: Counter[tuple[int, str]]) -> Records:
-        """The clouds nearest in time, moved to the rig's pose in the frame."""
-        parts = [np.zeros(0, POINT)]
-        for of in sorted({of for held in self._held for of in held.sample.clouds}):
-            clouds = [(h.number, h.sample.clouds[of]) for h in self._held if of in h.sample.clouds]
-            number, cloud = min(clouds, key=lambda each: abs(each[1].time_ns - due_ns))
-            if self._is_of(due_ns, cloud.time_ns):
-                points = self._moved(cloud, due_ns, pose)
-                stored[number, cloud.topic] += points.nbytes
-                parts.append(points)
-        return np.concatenate(parts)
-
-    def _moved(self, cloud: Cloud, due_ns: int, pose: Pose) -> Records:
-        then = self._ego.at(cloud.time_ns, beyond=True)
-        if cloud.time_ns == due_ns or then is None:
-            return cloud.points
-        back = rigid(pose.rotation.T, tuple((-pose.rotation.T @ pose.position_m).tolist()))
-        return seen_from(cloud.points, back @ rigid(then.rotation, tuple(then.position_m.tolist())))

@@ -8,14 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from edgefirst_ros.formats.format import NO_FILE
-from edgefirst_ros.formats.l5kit.geometry import Floats
 from edgefirst_ros.formats.l5kit.options import ROLES, L5KitOptions, Source, status_row
-from edgefirst_ros.formats.l5kit.store.schema import FACE, LIDAR, RADAR, Records
+from edgefirst_ros.formats.l5kit.store.schema import FACE, Records
 from edgefirst_ros.formats.l5kit.write.boxes import (
     VIEWS,
     Boxes,
@@ -30,12 +28,7 @@ from edgefirst_ros.formats.l5kit.write.boxes import (
     shown_by,
     track_key,
 )
-from edgefirst_ros.formats.l5kit.write.clusters import (
-    check_points,
-    place_clusters,
-    place_fused,
-    sensor_points,
-)
+from edgefirst_ros.formats.tracks.rays import Floats
 from edgefirst_ros.formats.tracks.sizes import class_key
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import DecodeError
@@ -63,33 +56,6 @@ class _Account:
     refused: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """A sensor's cloud that passed ``check_points``."""
-
-    measurement: Measurement
-    sensor: int
-    setting: Setting
-
-    @property
-    def topic(self) -> str:
-        """Of the measurement."""
-        return self.measurement.topic
-
-    @property
-    def time_ns(self) -> int:
-        """Of the measurement."""
-        return self.measurement.time_ns
-
-    @cached_property
-    def points(self) -> Records:
-        """In the rig's frame at the time of the measurement, rows of POINT.
-
-        Computed on first use: there are fewer frames than samples, and a sweep may be in several samples.
-        """
-        return sensor_points(self.measurement, self.sensor, self.setting)
-
-
 @dataclass(frozen=True, slots=True)
 class Lights:
     """The faces of the traffic lights that a message shows, rows of FACE."""
@@ -99,7 +65,7 @@ class Lights:
     faces: Records
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PreparedFrame:
     """A sample placed in the rig's frame; without ``pose`` no frame is made of it.
 
@@ -107,7 +73,6 @@ class PreparedFrame:
         candidates: the detections, each at the time of its own message.
         origins: topics of the candidates, by their source.
         lights: None without a message of the model.
-        clouds: by sensor and topic.
         topics: those that were used.
         refused: topic and reason of what cannot be placed.
     """
@@ -119,19 +84,17 @@ class PreparedFrame:
     candidates: PlacedDetections
     origins: Mapping[int, str]
     lights: Lights | None
-    clouds: Mapping[tuple[int, str], Cloud]
     topics: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
-    @cached_property
+    @property
     def newest_ns(self) -> int:
-        """Time of the latest of its clouds and lights, 0 if there are none."""
-        times = [cloud.time_ns for cloud in self.clouds.values()]
-        return max(times if self.lights is None else [*times, self.lights.time_ns], default=0)
+        """Time of its lights, 0 if there are none."""
+        return 0 if self.lights is None else self.lights.time_ns
 
 
 def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
-    """Place every detection of the sample in the rig's frame, points when a frame wants them; pure."""
+    """Place every detection of the sample in the rig's frame; pure."""
     camera = sample.companions.get(Role.CAMERA)
     picture_frame = camera.frame_id if camera else ""
     setting = Setting(sample.calibration, options, sample.sequence.rig_frame, picture_frame)
@@ -145,7 +108,6 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         candidates = PlacedDetections.joined([candidates, found.of_view(number)])
         origins |= {source + number: topic for source, topic in topics.items()}
     lights = _lights(sample, setting)
-    clouds = _clouds(sample, setting, account)
     pose = pose_of(sample.ego)
     if lights is not None:
         account.topics.add(lights.topic)
@@ -153,10 +115,9 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
     others = sample.companions.keys() - options.roles
     account.refused += [(sample.companions[role].topic, NO_FILE) for role in sorted(others)]
-    if Role.LIDAR_POINTS not in options.roles:
-        own = {each.topic for each in sample.companions.values()}
-        more = {each.measurement.topic for each in sample.sweeps} - own
-        account.refused += [(topic, NO_FILE) for topic in sorted(more)]
+    own = {each.topic for each in sample.companions.values()}
+    more = {each.measurement.topic for each in sample.sweeps} - own
+    account.refused += [(topic, NO_FILE) for topic in sorted(more)]
     return PreparedFrame(
         sample.sequence.name,
         sample.frame,
@@ -165,7 +126,6 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         candidates,
         origins,
         lights,
-        clouds,
         tuple(sorted(account.topics)),
         tuple(account.refused),
     )
@@ -216,11 +176,7 @@ def _placed(
     flat = _no_lights(model, setting) if model is not None else Boxes((), "")
     if source == "model":
         return place_model(flat, setting)
-    if source == "boxes3d":
-        return place_solid(identified(_no_lights(measurement, setting), flat, setting), setting)
-    if source == "radar_clusters":
-        return PlacedBoxes(place_clusters(measurement, setting))
-    return PlacedBoxes(place_fused(measurement, flat, setting))
+    return place_solid(identified(_no_lights(measurement, setting), flat, setting), setting)
 
 
 def _no_lights(measurement: Measurement, setting: Setting) -> Boxes:
@@ -248,28 +204,6 @@ def _lights(sample: Sample, setting: Setting) -> Lights | None:
         face = f"{light}:{color}"
         rows.setdefault(face, (face, light, status_row(status)))
     return Lights(model.topic, model.time_ns, np.array(list(rows.values()), FACE))
-
-
-def _clouds(sample: Sample, setting: Setting, account: _Account) -> dict[tuple[int, str], Cloud]:
-    wanted = setting.options.points
-    clouds: dict[tuple[int, str], Cloud] = {}
-    own, radar = sample.companions.get(Role.LIDAR_POINTS), sample.companions.get(Role.RADAR_TARGETS)
-    lidars: list[Measurement | None] = [sweep.measurement for sweep in sample.sweeps]
-    for measurement, sensor, name in (
-        *((each, LIDAR, "lidar") for each in lidars or [own]),
-        (radar, RADAR, "radar"),
-    ):
-        if measurement is None or wanted not in {name, "both"}:
-            continue
-        try:
-            there = setting.at(measurement)
-            check_points(measurement, there)
-        except DecodeError as error:
-            account.refused.append((measurement.topic, str(error)))
-            continue
-        account.topics.add(measurement.topic)
-        clouds[sensor, measurement.topic] = Cloud(measurement, sensor, there)
-    return clouds
 
 
 _BEYOND_NS = 50_000_000

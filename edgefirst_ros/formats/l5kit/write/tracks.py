@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.l5kit.geometry import wrapped
-from edgefirst_ros.formats.l5kit.options import VELOCITY_WINDOW_NS, L5KitOptions
+from edgefirst_ros.formats.l5kit.options import PRIORS_OF_LABELS, TRACK_GAP_NS
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, LABELS, AgentLabel, Records
-from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS, VIEWS
+from edgefirst_ros.formats.l5kit.write.boxes import VIEWS
+from edgefirst_ros.formats.tracks.rays import wrapped
 from edgefirst_ros.formats.tracks.sizes import Prior, Size
 from edgefirst_ros.formats.tracks.solver import (
+    AWAY_NS,
     Place,
     Sightings,
     Solved,
@@ -33,13 +34,8 @@ REACH_NS = 50_000_000
 """How far a track is extrapolated beyond its first and last sighting: half a step at 10 Hz."""
 
 _LEAST_WEIGHT = 0.1
-_TIMEOUT_NS = 2_000_000_000
-"""A track that was not seen for longer starts anew: its old motion says nothing of the new one."""
-_HEADING_M_S = 1.0
-"""From this speed on the direction of motion is the heading: a detector's noise moves no box so fast."""
-_TOO_FAST_M_S = 50.0
 _MOST_SIGHTINGS, _KEPT_SIGHTINGS = 20_000, 200
-"""Sightings of a track in memory, 56 bytes each, and those that are kept of them when it is settled."""
+"""Sightings of a track in memory, 48 bytes each, and those that are kept of them when it is settled."""
 _NO_KIND = (AgentLabel.NOT_SET, AgentLabel.UNKNOWN, AgentLabel.DONTCARE, AgentLabel.AVRESEARCH_DONTCARE)
 _KINDS = np.array([label not in _NO_KIND for label in AgentLabel])
 
@@ -57,9 +53,8 @@ class Sighting:
         time_ns: when it was seen.
         place_m: east and north.
         bearing_rad: direction in the world that it was seen along.
-        lateral_m, depth_m, height_m, label: as in PlacedDetections.
+        lateral_m, height_m, label: as in PlacedDetections.
         reach_m: half its typical size; untracked detections within it are the same object.
-        fit_m: within it another camera's detection is the same object, see ``tracks.views.fit_m``.
     """
 
     key: int
@@ -69,16 +64,9 @@ class Sighting:
     place_m: Place
     bearing_rad: float
     lateral_m: float
-    depth_m: float
     height_m: float
     label: _Labels
     reach_m: float
-    fit_m: float = 0.0
-
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether it has no track, or is a cluster, whose number says nothing about boxes."""
-        return not 0 < self.key < CLUSTER_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +104,17 @@ class AgentTrack:
     Rows are made of what is known when their frame is due. ``settle`` says later what all sightings say.
 
     Attributes:
-        number: its id in the scene, which views of one object share.
-        own_number: that of this view alone.
-        first_ns: time of its first sighting.
+        number: its id in the scene.
     """
 
-    def __init__(self, number: int, options: L5KitOptions) -> None:
-        self.number = self.own_number = number
-        self.first_ns = 0
-        self._options = options
-        self._path = TrackPath(VELOCITY_WINDOW_NS)
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._path = TrackPath()
         self._sightings: list[Sighting] = []
         self._waiting: deque[Sighting] = deque()
         self._times_ns = array("q")
         self._seen = array("d")
-        """Of all sightings: east, north, bearing, lateral, depth, height."""
+        """Of all sightings: east, north, bearing, lateral, height."""
         self._solved_at = 0
         self._heading_rad: float | None = None
         self._across = False
@@ -147,18 +131,6 @@ class AgentTrack:
         return self._sightings[-1]
 
     @property
-    def view(self) -> int:
-        """Of its sightings, see ``VIEWS``."""
-        return self.last.source % VIEWS
-
-    def expected_m(self, time_ns: int) -> Place:
-        """Where it is at a time near its latest sighting, if it moves as it did then."""
-        last = self.last
-        (x, y), (east, north) = last.place_m, self._path.velocity(last.time_ns) or (0.0, 0.0)
-        off_s = (time_ns - last.time_ns) / 1e9
-        return x + off_s * east, y + off_s * north
-
-    @property
     def is_long(self) -> bool:
         """Whether so much is known of it that it may as well be settled."""
         return len(self._times_ns) >= _MOST_SIGHTINGS
@@ -166,7 +138,6 @@ class AgentTrack:
     def add(self, sighting: Sighting) -> None:
         """Add a sighting, unless it is not later than the last one."""
         if self._path.add(sighting.time_ns, sighting.place_m):
-            self.first_ns = self.first_ns or sighting.time_ns
             self._sightings.append(sighting)
             self._waiting.append(sighting)
 
@@ -179,11 +150,11 @@ class AgentTrack:
 
         ``known_ns`` is the time up to which sightings have come.
         """
-        times, gap_ns = self._path.times_ns, round(self._options.track_gap_s * 1e9)
+        times = self._path.times_ns
         first = max(bisect_right(times, from_ns) - 1, 0)
         if times[first] < from_ns - REACH_NS:
             following = times[first + 1] if first + 1 < len(times) else known_ns
-            if following - times[first] > gap_ns:
+            if following - times[first] > TRACK_GAP_NS:
                 first += 1
         return self._sightings[first].sample if first < len(times) else None
 
@@ -192,7 +163,7 @@ class AgentTrack:
         while self._waiting and self._waiting[0].time_ns <= until_ns:
             seen = self._waiting.popleft()
             self._times_ns.append(seen.time_ns)
-            self._seen.extend((*seen.place_m, seen.bearing_rad, seen.lateral_m, seen.depth_m, seen.height_m))
+            self._seen.extend((*seen.place_m, seen.bearing_rad, seen.lateral_m, seen.height_m))
             self._learnt += 1
             self._label += max(1 / self._learnt, _LEAST_WEIGHT) * (seen.label - self._label)
         # Each time with a quarter more than before, so that all of it together takes as long as a few times.
@@ -201,8 +172,7 @@ class AgentTrack:
 
     def shown(self, time_ns: int, ego_yaw_rad: float) -> Shown | None:
         """Its row at a time; None where it was not seen."""
-        gap_ns = round(self._options.track_gap_s * 1e9)
-        spot = self._path.at(time_ns, gap_ns=gap_ns, reach_ns=REACH_NS)
+        spot = self._path.at(time_ns, gap_ns=TRACK_GAP_NS, reach_ns=REACH_NS)
         return None if spot is None else self._row(time_ns, spot, ego_yaw_rad)
 
     def wrote(self, row: int, time_ns: int, ego_yaw_rad: float) -> None:
@@ -233,17 +203,16 @@ class AgentTrack:
             yaw = np.array(self._ego_yaws_rad) + (math.pi / 2 if found.across else 0.0)
         kept = len(self._times_ns) - _KEPT_SIGHTINGS
         if kept > 0:
-            del self._times_ns[:kept], self._seen[: 6 * kept]
+            del self._times_ns[:kept], self._seen[: 5 * kept]
             self._solved_at = len(self._times_ns)
         del self._rows[:], self._ego_yaws_rad[:]
         return Settled(rows, np.asarray(wrapped(yaw), np.float64), found.size_m)
 
     def _solve(self) -> Solved:
-        east, north, *others = np.array(self._seen).reshape(-1, 6).T
+        east, north, *others = np.array(self._seen).reshape(-1, 5).T
         places = np.column_stack([east, north])
         times_ns = np.array(self._times_ns, np.int64)
-        sightings = Sightings(times_ns, places, *others)
-        return solved(sightings, self._prior(), _HEADING_M_S, VELOCITY_WINDOW_NS)
+        return solved(Sightings(times_ns, places, *others), self._prior())
 
     def _take(self, found: Solved) -> None:
         """Take what is known so far for the rows to come."""
@@ -257,7 +226,7 @@ class AgentTrack:
         times_s = (np.array(self._path.times_ns) - time_ns) / 1e9
         if len(times_s) > 1:
             places_m = np.array(self._path.places_m)
-            found, _ = motion(times_s, places_m, _HEADING_M_S, VELOCITY_WINDOW_NS / 1e9)
+            found, _ = motion(times_s, places_m)
             near = found[nearest(times_s, np.zeros(1))[0]]
             if math.isfinite(near):
                 self._heading_rad = float(near)
@@ -278,42 +247,34 @@ class AgentTrack:
         """Typical and possible sizes of the most probable label that names a kind of object."""
         likely = np.where(_KINDS, self._label, 0.0)
         label = list(AgentLabel)[int(np.argmax(likely))] if likely.any() else AgentLabel.UNKNOWN
-        return self._options.priors[label]
+        return PRIORS_OF_LABELS[label]
 
 
 class Tracks:
     """The tracks of one scene that were seen within the timeout.
 
-    A named track's id is its 32-bit key. The device reuses the numbers of clusters, so a cluster that was
-    missing, or jumped at more than 50 m/s, gets a new id; such ids, and those of untracked detections, count
-    up from 2³².
+    A named track's id is its 32-bit key; those of untracked detections count up from 2³².
     """
 
-    def __init__(self, options: L5KitOptions) -> None:
-        self._options = options
+    def __init__(self) -> None:
         self._all: list[AgentTrack] = []
         self._by_key: dict[int, AgentTrack] = {}
         self._loose: dict[int, dict[int, list[AgentTrack]]] = {}
-        self._next = CLUSTER_KEYS
+        self._next = VIEWS
         self._gone: list[AgentTrack] = []
 
     def __len__(self) -> int:
         return len(self._all)
 
-    @property
-    def named(self) -> list[AgentTrack]:
-        """Those with a name that their sensor keeps, in order of their beginning."""
-        return [track for track in self._all if not track.last.is_anonymous]
-
     def see(self, sighting: Sighting) -> None:
         """Take a sighting; those of a track in order of time."""
         if not sighting.key:
-            track = self._born(sighting)
+            track, self._next = AgentTrack(self._next), self._next + 1
             self._loose.setdefault(sighting.source, {}).setdefault(sighting.time_ns, []).append(track)
         else:
             known = self._by_key.get(sighting.key)
-            if known is None or self._is_another(known.last, sighting):
-                self._by_key[sighting.key] = known = self._born(sighting)
+            if known is None or sighting.time_ns - known.last.time_ns > AWAY_NS:
+                self._by_key[sighting.key] = known = AgentTrack(sighting.key)
                 self._all.append(known)
             track = known
         track.add(sighting)
@@ -332,18 +293,14 @@ class Tracks:
             loose_ns: detections without a track are shown if their message is the one of its source nearest
                 to the frame, and its time lies between these.
         """
-        found: dict[int, Shown] = {}
-        for track in self._all:
-            shown = track.shown(time_ns, ego_yaw_rad)
-            if shown and (track.number not in found or shown.source <= found[track.number].source):
-                found[track.number] = shown
-        loose = [track.shown(track.last.time_ns, ego_yaw_rad) for track in self._near(time_ns, loose_ns)]
-        every = [*found.values(), *(shown for shown in loose if shown is not None)]
+        found = [track.shown(time_ns, ego_yaw_rad) for track in self._all]
+        found += [track.shown(track.last.time_ns, ego_yaw_rad) for track in self._near(time_ns, loose_ns)]
+        every = [shown for shown in found if shown is not None]
         kept: list[Shown] = []
         has_views = any(shown.source % VIEWS for shown in every)
         # What has no name in one view may have one in another.
         for shown in sorted(
-            every, key=lambda shown: (has_views and shown.sightings[0].is_anonymous, shown.source)
+            every, key=lambda shown: (has_views and not shown.sightings[0].key, shown.source)
         ):
             if not any(_same(better, shown) for better in kept):
                 kept.append(shown)
@@ -368,7 +325,7 @@ class Tracks:
 
     def forget(self, before_ns: int) -> None:
         """Drop what no frame from this time on needs."""
-        gone_ns = before_ns - _TIMEOUT_NS
+        gone_ns = before_ns - AWAY_NS
         for track in self._all:
             track.forget(before_ns)
         self._gone += [track for track in self._all if track.last.time_ns < gone_ns]
@@ -395,22 +352,10 @@ class Tracks:
                     track.learn(track.last.time_ns)
                 yield from nearest
 
-    def _is_another(self, last: Sighting, now: Sighting) -> bool:
-        """Whether the key now stands for another object, or its track has timed out."""
-        step_ns = now.time_ns - last.time_ns
-        leapt = math.dist(last.place_m, now.place_m) > _TOO_FAST_M_S * max(step_ns, 0) / 1e9
-        return step_ns > _TIMEOUT_NS or (now.key >= CLUSTER_KEYS and step_ns > 0 and leapt)
-
-    def _born(self, sighting: Sighting) -> AgentTrack:
-        number = sighting.key
-        if not 0 < sighting.key < CLUSTER_KEYS:
-            number, self._next = self._next, self._next + 1
-        return AgentTrack(number, self._options)
-
 
 def _same(better: Shown, other: Shown) -> bool:
-    """Whether both rows show one object; untracked detections and clusters are compared by position."""
-    if better.source == other.source or not other.sightings[0].is_anonymous:
+    """Whether both rows show one object; untracked detections are compared by position."""
+    if better.source == other.source or other.sightings[0].key:
         return False
     apart = np.linalg.norm(better.row["centroid"] - other.row["centroid"])
     return bool(apart < better.sightings[0].reach_m)

@@ -22,9 +22,6 @@ from edgefirst_ros.formats.l5kit.store.schema import (
     FRAME,
     FRAMES,
     JOURNAL,
-    POINT_SPAN,
-    POINTS,
-    SPANS,
     Records,
     SceneNote,
 )
@@ -55,20 +52,17 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         overwrite: replace a dataset of this name, at the end.
 
     Raises:
-        OutputExists: the dataset is there and neither ``overwrite`` nor ``options.append`` was given, or an
-            unfinished one is there and ``overwrite`` was not given.
+        OutputExists: the dataset is there, finished or not, and ``overwrite`` was not given.
     """
 
     name = "l5kit"
     unit = "frames"
-    _instead = ", append to it,"
 
     def __init__(self, root: Path, dataset: str, options: L5KitOptions, *, overwrite: bool = False) -> None:
         self.options = options
         self.path = path = root / f"{safe_name(dataset)}.zarr"
-        part, finished = part_path(path), () if options.append else (path,)
-        super().__init__(root, path, part / JOURNAL, finished, (part, old_path(path)), overwrite=overwrite)
-        self._extends = options.append and not overwrite
+        part = part_path(path)
+        super().__init__(root, path, part / JOURNAL, (path,), (part, old_path(path)), overwrite=overwrite)
         self._sequence: SequenceInfo | None = None
         self._grid: FrameGrid | None = None
         self._open: deque[Future[Written]] = deque()
@@ -85,13 +79,12 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
 
         Raises:
             OutputExists: the dataset has a scene of this name already, or another run has written it since.
-            DatasetError: the dataset to append to was not written here.
             WriteError: the output cannot be made, or another process is writing it.
         """
         with self._reporting():
             if self._store is None:
                 self._refuse_others()  # another run may have written it since this one began
-                self._store = self._opened()
+                self._store = GrowingDataset(self.path)
             self._end_scene(self._store)
         if any(note.name == sequence.name for note in self._store.notes):
             raise OutputExists(f"{self.path}: scene {sequence.name} is in this dataset already; rename one")
@@ -187,11 +180,6 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         with suppress(OSError):
             store.close() if self._frames else store.discard()
 
-    def _opened(self) -> GrowingDataset:
-        if self._extends and self.path.exists():
-            return GrowingDataset.extend(self.path)
-        return GrowingDataset(self.path)
-
     def _advance(self, store: GrowingDataset, grid: FrameGrid, *, final: bool) -> None:
         """Write the frames that can be made, and report the outcome of samples that no later frame needs."""
         for frame in grid.frames(final=final):
@@ -202,7 +190,6 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 self._largest = max(self._largest, size)
             self._last_frame_ns = frame.time_ns
             self._motion.move([frame.time_ns], frame.pose.position_m[None])
-            self._motion.turn([frame.time_ns], frame.pose.rotation[None])
             grid.credit(frame, size)
         for settled in grid.settled(final=final):
             store.settle_agents(settled.rows + self._first_agent, settled.yaw, settled.extent)
@@ -248,19 +235,17 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
                 "evenly spaced frames: select no samples for it, or go by the timestamps"
             )
-        self._motion.finish()
         if warning := self._motion.warning(scene):
             self._warnings.append(warning)
 
     @staticmethod
     def _append(store: GrowingDataset, made: Frame) -> int:
-        span, frame = np.zeros(1, POINT_SPAN), np.zeros(1, FRAME)
-        span["point_index_interval"] = _interval(store, POINTS, made.points)
+        frame = np.zeros(1, FRAME)
         frame["timestamp"] = made.time_ns
         frame["agent_index_interval"] = _interval(store, AGENTS, made.agents)
         frame["traffic_light_faces_index_interval"] = _interval(store, FACES, made.faces)
         frame["ego_translation"], frame["ego_rotation"] = made.pose.position_m, made.pose.rotation
-        rows = {POINTS: made.points, SPANS: span, AGENTS: made.agents, FACES: made.faces, FRAMES: frame}
+        rows = {AGENTS: made.agents, FACES: made.faces, FRAMES: frame}
         size = sum(store.append(name, part) for name, part in rows.items())
         store.commit()
         return size

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.format import Findings, Point, Verdict
-from edgefirst_ros.formats.ncore.check.frames import Edge, Instance, known_poses, read_edges
+from edgefirst_ros.formats.ncore.check.instances import Edge, Instance, read_edges
 from edgefirst_ros.formats.ncore.finish.components import BASIS, DEFAULT
-from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, STEREO_PAIRS, VEHICLE_BOX
-from edgefirst_ros.formats.ncore.poses import GLOBAL_DTYPE, POSE_DTYPE, RIG, WORLD, WORLD_GLOBAL
-from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES
-from edgefirst_ros.formats.zarr2.metadata import ARRAY_KEY
+from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, VEHICLE_BOX
+from edgefirst_ros.formats.ncore.poses import ASSUMED, RIG, WORLD
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.transform import interpolated, product, quaternion_of
 
@@ -37,14 +35,6 @@ DYNAMIC = frozenset({
     *("CYCLIST", "motorcycle", "motorcycle_with_rider", "cycle"),
 })  # fmt: skip
 """Classes that are dynamic at rest, too, as they must be spelled."""
-_SPELLED = {
-    **{name.lower(): name for name in DYNAMIC},
-    **dict.fromkeys(("people", "human", "man", "woman", "child", "walker"), "person"),
-    **dict.fromkeys(("bike", "pedalcycle"), "bicycle"),
-    **dict.fromkeys(("motorbike", "motorcyclist", "moped", "scooter"), "motorcycle"),
-    **dict.fromkeys(("bicyclist", "cyclist"), "CYCLIST"),
-}
-"""What labels of the same things are in those words."""
 LOADED_SOURCE = "AUTOLABEL"
 """The label source that the loader takes unless it is told another one."""
 _MOST_MASKED = 0.5
@@ -57,13 +47,6 @@ _FRAME_S = 0.1
 """From frame to frame where no picture says how far apart frames are."""
 _MISSED = 1.5
 """A gap of so many usual ones lacks a picture."""
-_SWEEPS = 16
-"""Sweeps of each lidar whose rays are looked at."""
-_SPREAD = 0.5
-"""Rays of a spinning lidar take nearly the whole period; over less than half of it nothing spins."""
-_START_US = 2_000
-"""How much later than its frame the first ray of a sweep may be."""
-
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
 
@@ -100,12 +83,7 @@ class Judged:
     def frames(self) -> Mapping[str, Times]:
         """Start and end (N, 2) of every sensor's frames, by path."""
         sensors = (each for name in ("cameras", "lidars", "radars") for each in self.of(name))
-        return {
-            each.path: np.array(each.attributes("frames").get("frames_timestamps_us", []), np.int64).reshape(
-                -1, 2
-            )
-            for each in sensors
-        }
+        return {each.path: each.frames() for each in sensors}
 
 
 def points(sequence: Judged) -> Iterator[Point]:
@@ -115,12 +93,8 @@ def points(sequence: Judged) -> Iterator[Point]:
     yield from _calibration(sequence)
     yield _egomotion(sequence)
     yield _coverage(sequence)
-    yield _pose_types(sequence)
     yield _pictures(sequence)
-    yield _lidar(sequence)
     yield from _cuboids(sequence)
-    yield _stereo(sequence)
-    yield _provenance(sequence)
 
 
 def _verdict(fulfilled: bool | None) -> Verdict:
@@ -173,20 +147,19 @@ def _rig_origin(sequence: Judged) -> Point:
 
 
 def _calibration(sequence: Judged) -> Iterator[Point]:
-    for name, asked, advice in (
-        ("extrinsics", "0.5° and 2 cm", "publish transforms, or give xyz_m and rpy_deg in topics"),
-        ("intrinsics", "1 px", "publish a camera_info for each camera"),
+    transforms = "publish transforms, or give xyz_m and rpy_deg in topics"
+    infos = "publish a camera_info for each camera"
+    for name, component, key, asked, advice in (
+        ("extrinsics", "poses", "assumed_extrinsics", "0.5° and 2 cm", transforms),
+        ("intrinsics", "intrinsics", "assumed", "1 px", infos),
     ):
-        key = "poses" if name == "extrinsics" else "intrinsics"
-        meta = sequence.meta_of(key)
-        assumed = sorted(meta.get("assumed_extrinsics" if key == "poses" else "assumed", ()))
-        found = (
-            f"assumed: {', '.join(assumed)}"
-            if assumed
-            else f"given; their error, at most {asked}, is not seen"
-        )
-        told = advice if assumed else "look at lidar points in the pictures"
-        yield Point(name, "not fulfilled" if assumed else "unknown", found, told, {"assumed": assumed})
+        assumed = sorted(sequence.meta_of(component).get(key, ()))
+        if assumed:
+            found = f"assumed: {', '.join(assumed)}"
+            yield Point(name, "not fulfilled", found, advice, {"assumed": assumed})
+        else:
+            found = f"given; their error, at most {asked}, is not seen"
+            yield Point(name, "unknown", found, "look at lidar points in the pictures", {"assumed": []})
 
 
 def _egomotion(sequence: Judged) -> Point:
@@ -194,19 +167,12 @@ def _egomotion(sequence: Judged) -> Point:
     advice = "record IMU and GPS, or odometry; look at the trajectory's warnings"
     if times_us is None:
         return Point("egomotion", "not fulfilled", "the rig does not move: its pose is static", advice)
-    instance = sequence.default("poses")
-    moving, turning = (
-        np.arange(len(times_us)) if instance is None else known_poses(instance, part, len(times_us))
-        for part in ("position", "rotation")
-    )
-    share = min(len(moving), len(turning)) / max(len(times_us), 1)
+    known = np.all([_known(sequence, part, len(times_us)) for part in ("position", "rotation")], axis=0)
+    share = float(known.mean()) if len(known) else 0.0
     frame_s = _frame_s(sequence)
-    move_cm = _jump(times_us[moving], poses[moving, :3, 3].astype(np.float64), frame_s) * 100
-    turn_deg = np.degrees(_turn(times_us[turning], poses[turning, :3, :3].astype(np.float64), frame_s))
-    figures = {
-        "rotation_p95_deg": float(turn_deg), "translation_p95_cm": float(move_cm),
-        "frame_s": frame_s, "known": share,
-    }  # fmt: skip
+    turn_deg, move_cm = _off_smooth(times_us[known], poses[known].astype(np.float64), frame_s)
+    figures = {"rotation_p95_deg": turn_deg, "translation_p95_cm": move_cm}
+    figures |= {"frame_s": frame_s, "known": share}
     if not np.isfinite([move_cm, turn_deg]).all():
         found = f"poses are known for {share:.0%} of the time, too little to say"
         return Point("egomotion", "not fulfilled" if share < 1 else "unknown", found, advice, figures)
@@ -215,225 +181,108 @@ def _egomotion(sequence: Judged) -> Point:
     return Point("egomotion", _verdict(fits), found, "" if fits else advice, figures)
 
 
+def _known(sequence: Judged, part: str, count: int) -> npt.NDArray[np.bool_]:
+    """Which poses' position or rotation is not assumed; poses of other writers do not say."""
+    poses = sequence.default("poses")
+    try:
+        basis = None if poses is None else poses.array(f"generic_data/{RIG}_{WORLD}_{part}_basis")
+    except (KeyError, ValueError):
+        basis = None
+    return np.ones(count, np.bool_) if basis is None or basis.shape != (count,) else basis != ASSUMED
+
+
 def _frame_s(sequence: Judged) -> float:
     """Usual time from a frame of the fastest camera to the next."""
-    steps = [
-        float(np.median(np.diff(times[:, 0]))) / 1e6
-        for path, times in sequence.frames.items()
-        if path.startswith("cameras/") and len(times) > 1
-    ]
+    cameras = [times[:, 0] for path, times in sequence.frames.items() if path.startswith("cameras/")]
+    steps = [float(np.median(np.diff(starts))) / 1e6 for starts in cameras if len(starts) > 1]
     return max(min(steps), _STEP_S) if steps else _FRAME_S
 
 
-def _off_smooth(values: Floats) -> Floats:
-    """What a cubic over the second around each row (M, 3) of regular ones does not describe."""
+def _off_smooth(times_us: Times, poses: Floats, frame_s: float) -> tuple[float, float]:
+    """What a cubic over the second around does not describe of turn and way from frame to frame.
+
+    Of each what 95 % are below, in degrees and centimetres; NaN where too little is known.
+    """
     at = np.arange(-_HALF_WINDOW, _HALF_WINDOW + 1) / _HALF_WINDOW
     weights = np.linalg.pinv(np.vander(at, 4))[-1]  # of the constant term, the value in the middle
-    windows = np.lib.stride_tricks.sliding_window_view(values, len(at), axis=0)
-    off: Floats = values[_HALF_WINDOW:-_HALF_WINDOW] - windows @ weights
-    return off
-
-
-def _runs(times_us: Times) -> Iterator[slice]:
-    """Stretches without a gap, of a window and more."""
-    cuts = np.flatnonzero(np.diff(times_us) > 4 * MOST_GAP_MS * 1000) + 1
-    for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), len(times_us)], strict=True):
-        if last - first > 1 and times_us[last - 1] - times_us[first] > 2 * _HALF_WINDOW * _STEP_S * 1e6:
-            yield slice(first, last)
-
-
-def _p95(steps: Sequence[Floats]) -> float:
-    lengths = np.concatenate([np.linalg.norm(each, axis=1) for each in steps]) if steps else np.zeros(0)
-    return float(np.percentile(lengths, 95)) if len(lengths) else np.nan
-
-
-def _grid(times_us: Times) -> tuple[Floats, Floats]:
-    """Seconds since the first, and regular ones between."""
-    seconds = (times_us - times_us[0]) / 1e6
-    return seconds, np.arange(0.0, seconds[-1], _STEP_S)
-
-
-def _steps(off: Floats, frame_s: float) -> Floats:
     apart = max(1, round(frame_s / _STEP_S))
-    return off[apart:] - off[:-apart]
-
-
-def _jump(times_us: Times, places_m: Floats, frame_s: float) -> float:
-    """Of the errors of motion from frame to frame the one that 95 % are below, in metres."""
-    found = []
-    for run in _runs(times_us):
-        seconds, wanted = _grid(times_us[run])
-        regular = np.stack([np.interp(wanted, seconds, axis) for axis in places_m[run].T], axis=1)
-        found.append(_steps(_off_smooth(regular), frame_s))
-    return _p95(found)
-
-
-def _turn(times_us: Times, rotations: Floats, frame_s: float) -> float:
-    """Likewise of rotations, in radians: their turns from one to the next, summed along the body's axes."""
-    found = []
-    for run in _runs(times_us):
-        seconds, wanted = _grid(times_us[run])
-        turned = interpolated(seconds, quaternion_of(rotations[run]), wanted)
+    cuts = np.flatnonzero(np.diff(times_us) > 4 * MOST_GAP_MS * 1000) + 1
+    found: tuple[list[Floats], list[Floats]] = ([], [])
+    for run in np.split(np.arange(len(times_us)), cuts):
+        seconds = (times_us[run] - times_us[run[:1]]) / 1e6
+        if len(run) < 2 or seconds[-1] <= 2 * _HALF_WINDOW * _STEP_S:
+            continue
+        wanted = np.arange(0.0, seconds[-1], _STEP_S)
+        turned = interpolated(seconds, quaternion_of(poses[run, :3, :3]), wanted)
         steps = product(turned[:-1] * (-1, -1, -1, 1), turned[1:])
-        angles = 2 * steps[:, :3] * np.sign(steps[:, 3:])  # small ones
-        found.append(_steps(_off_smooth(np.cumsum(angles, axis=0)), frame_s))
-    return _p95(found)
+        angles = np.cumsum(np.degrees(2 * steps[:, :3] * np.sign(steps[:, 3:])), axis=0)  # small ones
+        way = np.stack([np.interp(wanted, seconds, axis) for axis in poses[run, :3, 3].T], axis=1) * 100
+        for values, kept in zip((angles, way), found, strict=True):
+            windows = np.lib.stride_tricks.sliding_window_view(values, len(at), axis=0)
+            off = values[_HALF_WINDOW:-_HALF_WINDOW] - windows @ weights
+            kept.append(np.linalg.norm(off[apart:] - off[:-apart], axis=1))
+    lengths = [np.concatenate([*each, np.zeros(0)]) for each in found]
+    turn_deg, move_cm = (float(np.percentile(each, 95)) if len(each) else np.nan for each in lengths)
+    return turn_deg, move_cm
 
 
 def _coverage(sequence: Judged) -> Point:
     _, times_us = sequence.edges.get((RIG, WORLD), (None, None))
-    frames = [times for times in sequence.frames.values() if len(times)]
-    if times_us is None or not frames:
-        what = "no frames" if times_us is not None else "the rig's pose is static"
-        return Point("pose_coverage", _verdict(None if times_us is not None else False), what)
-    ends = np.concatenate([times.ravel() for times in frames])
-    outside = int(np.count_nonzero((ends < times_us[0]) | (ends > times_us[-1])))
+    if times_us is None:
+        return Point("pose_coverage", "not fulfilled", "the rig's pose is static")
     gap_ms = float(np.diff(times_us).max(initial=0)) / 1000
-    found = (
-        f"{outside} of {len(ends)} begins and ends of frames outside the poses; largest gap {gap_ms:.0f} ms"
-    )
-    fits = not outside and gap_ms <= MOST_GAP_MS
-    return Point(
-        "pose_coverage", _verdict(fits), found,
-        "" if fits else f"record navigation without gaps of more than {MOST_GAP_MS:g} ms",
-        {"outside": outside, "largest_gap_ms": gap_ms},
-    )  # fmt: skip
-
-
-def _pose_types(sequence: Judged) -> Point:
-    wrong = [
-        f"{source} to {target} {poses.dtype}"
-        for (source, target), (poses, _) in sequence.edges.items()
-        if poses.dtype != (GLOBAL_DTYPE if (source, target) == (WORLD, WORLD_GLOBAL) else POSE_DTYPE)
-    ]
-    found = f"{len(sequence.edges) - len(wrong)} of {len(sequence.edges)} poses as asked"
-    told = f"{found}: {', '.join(wrong)}" if wrong else found
-    advice = (
-        f"write the sequence anew: all but ({WORLD}, {WORLD_GLOBAL}) must be {POSE_DTYPE}" if wrong else ""
-    )
-    return Point("pose_types", _verdict(not wrong and bool(sequence.edges)), told, advice, {"wrong": wrong})
+    fits = gap_ms <= MOST_GAP_MS
+    advice = "" if fits else f"record navigation without gaps of more than {MOST_GAP_MS:g} ms"
+    found = f"largest gap between poses {gap_ms:.0f} ms"
+    return Point("pose_coverage", _verdict(fits), found, advice, {"largest_gap_ms": gap_ms})
 
 
 def _pictures(sequence: Judged) -> Point:
     selected = sequence.meta.get("pictures")
-    derived = sequence.meta_of("intrinsics").get("derived", {})
-    said, figures, lacking = [], {}, False
+    said, figures = [], {}
     for each in sequence.of("cameras"):
-        starts = sequence.frames[each.path][:, 0]
-        steps = np.diff(starts)
-        usual_s = float(np.median(steps)) / 1e6 if len(steps) else 0.0
-        missed = int(
-            (np.rint(steps / max(usual_s * 1e6, 1.0)) - 1).clip(min=0)[steps > _MISSED * 1e6 * usual_s].sum()
-        )
-        rate_hz = 1 / usual_s if usual_s else 0.0
-        figures[each.name] = {"rate_hz": rate_hz, "pictures": len(starts), "missed": missed}
-        scaled = f", {derived[each.name]}" if each.name in derived else ""
-        said.append(f"{each.name} {len(starts)} at {rate_hz:.1f} Hz, {missed} missing{scaled}")
-        lacking |= missed > 0
+        steps = np.diff(sequence.frames[each.path][:, 0])
+        usual_us = max(float(np.median(steps)), 1.0) if len(steps) else 1.0
+        late = steps[steps > _MISSED * usual_us]
+        missed = int((np.rint(late / usual_us) - 1).sum())
+        rate_hz = 1e6 / usual_us if len(steps) else 0.0
+        figures[each.name] = {"rate_hz": rate_hz, "pictures": len(steps) + 1, "missed": missed}
+        said.append(f"{each.name} {len(steps) + 1} at {rate_hz:.1f} Hz, {missed} missing")
     if not figures:
         return Point("pictures", "unknown", "no camera")
     found = "; ".join(said) + (f"; {selected}" if selected else "")
     if selected not in {None, "all"}:
-        advice = "convert without rate_hz, every_n and keyframes"
+        return Point("pictures", "not fulfilled", found, "convert every picture", figures)
+    if any(each["missed"] for each in figures.values()):
+        advice = "look in the report where pictures were lost"
         return Point("pictures", "not fulfilled", found, advice, figures)
-    advice = "look in the report where pictures were lost" if lacking else ""
-    if selected is None and not lacking:
-        advice = "nothing says whether these are all pictures of the camera"
-    return Point(
-        "pictures", _verdict(False if lacking else None if selected is None else True), found, advice, figures
-    )
-
-
-def _lidar(sequence: Judged) -> Point:
-    intrinsics = sequence.default("intrinsics")
-    said, figures, fits = [], {}, True
-    for each in sequence.of("lidars"):
-        times = sequence.frames[each.path]
-        period_us = float(np.median(np.diff(times[:, 0]))) if len(times) > 1 else 0.0
-        spread_us, late_us, elements = _rays(each, times)
-        model = intrinsics is not None and bool(intrinsics.attributes(f"lidars/{each.name}"))
-        figures[each.name] = {
-            "row_model": model, "elements": elements, "spread_ms": spread_us / 1000,
-            "first_ray_late_ms": late_us / 1000, "period_ms": period_us / 1000,
-        }  # fmt: skip
-        said.append(
-            f"{each.name} {'row' if model else 'no row'} model, elements in {elements:.0%} of sweeps, rays "
-            f"over {spread_us / 1000:.0f} of {period_us / 1000:.0f} ms, the first {late_us / 1000:+.1f} ms"
-        )
-        fits &= model and elements > 0 and spread_us >= _SPREAD * period_us and late_us <= _START_US
-    if not figures:
-        return Point("lidar", "unknown", "no lidar")
-    advice = (
-        ""
-        if fits
-        else "have the driver send organised clouds with a time field, or set ncore.lidar_spread_ms"
-    )
-    return Point("lidar", _verdict(fits), "; ".join(said), advice, figures)
-
-
-def _rays(lidar: Instance, times: Times) -> tuple[float, float, float]:
-    """How long rays take, how late the first is, medians in microseconds; share of sweeps with elements."""
-    wanted = np.linspace(0, len(times) - 1, min(_SWEEPS, len(times))).astype(int)
-    spreads, lates = [], []
-    for start_us, end_us in times[wanted].tolist():
-        at_us = lidar.array(f"frames/{end_us}/ray_bundle/timestamp_us", "iu", MOST_RAY_BYTES).astype(np.int64)
-        if len(at_us):
-            spreads.append(int(at_us.max() - at_us.min()))
-            lates.append(int(at_us.min()) - start_us)
-    has = [
-        f"{lidar.path}/frames/{end}/ray_bundle/model_element/{ARRAY_KEY}" in lidar.metadata
-        for _, end in times.tolist()
-    ]
-    return (
-        float(np.median(spreads)) if spreads else 0.0,
-        float(np.median(lates)) if lates else 0.0,
-        float(np.mean(has)) if has else 0.0,
-    )
+    return Point("pictures", _verdict(True if selected else None), found, figures=figures)
 
 
 def _cuboids(sequence: Judged) -> Iterator[Point]:
     instance = sequence.default("cuboids")
     seen = [] if instance is None else instance.attributes("cuboids").get("cuboid_track_observations", [])
-    tracks: dict[str, list[Mapping[str, Any]]] = {}
+    lengths, classes = Counter(str(each["track_id"]) for each in seen), dict[str, str]()
     for each in seen:
-        tracks.setdefault(str(each["track_id"]), []).append(each)
-    sources = Counter(str(each.get("source")) for each in seen)
-    single = sum(len(each) == 1 for each in tracks.values())
+        classes.setdefault(str(each["track_id"]), str(each["class_id"]))
+    sources = {str(each.get("source")) for each in seen}
+    single = sum(count == 1 for count in lengths.values())
     near = sum(_rig_distance_m(sequence, each) < NEAR_RIG_M for each in seen)
-    found = f"{len(seen)} in {len(tracks)} tracks, {single} seen once, {near} nearer than {NEAR_RIG_M:g} m"
+    found = f"{len(seen)} in {len(lengths)} tracks, {single} seen once, {near} nearer than {NEAR_RIG_M:g} m"
     if basis := sequence.meta_of("cuboids").get(BASIS):
         found = f"{found}; {basis}"
-    figures = {"cuboids": len(seen), "tracks": len(tracks), "seen_once": single, "near": near}
-    fits = bool(tracks) and single < len(tracks) and set(sources) == {LOADED_SOURCE}
+    figures = {"cuboids": len(seen), "tracks": len(lengths), "seen_once": single, "near": near}
+    fits = single < len(lengths) and sources == {LOADED_SOURCE}
     advice = "" if fits else "record a model's 3-D boxes with tracks"
-    if tracks and set(sources) != {LOADED_SOURCE}:
+    if lengths and sources != {LOADED_SOURCE}:
         advice = f"the loader takes {LOADED_SOURCE}; tell it {', '.join(sorted(sources))}"
     yield Point("cuboids", _verdict(fits), found, advice, figures)
-    classes = Counter(str(each[0]["class_id"]) for each in tracks.values())
-    known = sorted(set(classes) & DYNAMIC)
-    meant = {
-        name: _SPELLED[name.lower()] for name in sorted(set(classes) - DYNAMIC) if name.lower() in _SPELLED
-    }
-    nameless = sorted(name for name in classes if name.isdecimal())
-    others = sorted(set(classes) - {*known, *meant, *nameless})
-    parts = [
-        f"{what}: {', '.join(f'{name} {classes[name]}' for name in names)}"
-        for what, names in (
-            ("dynamic", known), ("meant so", sorted(meant)), ("numbers", nameless),
-            (f"dynamic beyond {MOVED_M:g} m", others),
-        )
-        if names
-    ]  # fmt: skip
-    told = "; ".join(parts) or "no tracks"
-    advice = ""
-    if meant:
-        advice = f"class_names: {{{', '.join(f'{name}: {right}' for name, right in meant.items())}}}"
-    elif nameless:
-        advice = "class_names gives each number a name"
-    fits_all = None if not classes else not (meant or nameless)
-    yield Point(
-        "classes", _verdict(fits_all), told, advice, {"dynamic": known, "others": others, "meant": meant}
-    )
+    known = sorted({*classes.values()} & DYNAMIC)
+    others = sorted({*classes.values()} - DYNAMIC)
+    named = ", ".join(known) or "none"
+    told = f"dynamic at rest, too: {named}; beyond {MOVED_M:g} m: {', '.join(others) or 'none'}"
+    advice = f"class_names gives others one of the names that NuRec knows: {', '.join(sorted(DYNAMIC))}"
+    yield Point("classes", "unknown", told, advice if others else "", {"dynamic": known, "others": others})
 
 
 def _rig_distance_m(sequence: Judged, cuboid: Mapping[str, Any]) -> float:
@@ -441,28 +290,3 @@ def _rig_distance_m(sequence: Judged, cuboid: Mapping[str, Any]) -> float:
     poses, times_us = sequence.edges.get((cuboid["reference_frame_id"], RIG), (np.eye(4)[None], None))
     pose = poses[0] if times_us is None else np.eye(4)
     return float(np.linalg.norm(pose[:3, :3] @ cuboid["bbox3"]["centroid"] + pose[:3, 3]))
-
-
-def _stereo(sequence: Judged) -> Point:
-    cameras = {each.name for each in sequence.of("cameras")}
-    pairs = sequence.meta.get(STEREO_PAIRS) or []
-    unknown = sorted({str(pair.get(side)) for pair in pairs for side in ("left", "right")} - cameras)
-    figures = {"pairs": len(pairs), "unknown": unknown}
-    if unknown:
-        advice = f"name cameras of the sequence in ncore.stereo_pairs: {', '.join(sorted(cameras))}"
-        return Point("stereo_pairs", "not fulfilled", f"no camera {', '.join(unknown)}", advice, figures)
-    if pairs:
-        said = ", ".join(f"{pair['left']} and {pair['right']}" for pair in pairs)
-        return Point("stereo_pairs", "fulfilled", said, figures=figures)
-    advice = "name pairs in ncore.stereo_pairs, if there are any" if len(cameras) > 1 else ""
-    return Point("stereo_pairs", "unknown", f"none; {len(cameras)} cameras", advice, figures)
-
-
-def _provenance(sequence: Judged) -> Point:
-    meta = {**sequence.meta_of("poses"), **sequence.meta}
-    keys = ("calibration_type", "egomotion_type", "source")
-    told = {key: meta[key] for key in keys if key in meta}
-    missing = [key for key in keys if key not in told]
-    said = ", ".join(f"{key} {told.get(key, 'missing')}" for key in keys)
-    advice = "write the sequence anew with this version" if missing else ""
-    return Point("provenance", _verdict(not missing), said, advice, told)

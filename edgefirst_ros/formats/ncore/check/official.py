@@ -24,41 +24,28 @@ _TIMEOUT_S = 3600
 
 def find_python(wanted: Path | None = None) -> Path | None:
     """The interpreter to use: the one asked for, this one, or the environment variable's."""
-    if wanted is not None:
-        return wanted
     found = importlib.util.find_spec("ncore")
-    if found is not None and found.origin is not None:  # without one it is any folder of that name
+    if wanted is None and found is not None and found.origin:  # without one it is any folder of that name
         return Path(sys.executable)
     named = os.environ.get(ENVIRONMENT)
-    return Path(named) if named else None
+    return wanted or (Path(named) if named else None)
 
 
 def run_official(meta: Path, python: Path | None, findings: Findings) -> None:
     """Read the whole sequence with the official reader; add a note if it is not installed."""
     found = find_python(python)
     if found is None:
-        findings.note(
-            meta.name,
-            "official reader not run",
-            f"nvidia-ncore is not installed here; {ENVIRONMENT} may name a Python that has it",
-        )
+        lacking = f"nvidia-ncore is not installed here; {ENVIRONMENT} may name a Python that has it"
+        findings.note(meta.name, "official reader not run", lacking)
         return
     command = [str(found), str(Path(__file__).resolve()), str(meta)]
     # Who names an interpreter wants its verdict: without one the sequence must not pass.
     tell = findings.note if python is None else findings.error
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        said = (done.stdout.splitlines() or [""])[-1]
-        result = json.loads(said)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        tell(meta.name, "official reader not run", str(error))
-        return
-    except ValueError:
-        tell(
-            meta.name,
-            "official reader not run",
-            f"{found} ended with exit code {done.returncode} and printed {said!r}",
-        )
+        result = json.loads((done.stdout.splitlines() or [""])[-1])
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        tell(meta.name, "official reader not run", f"{found}: {error}")
         return
     if "error" in result:
         findings.error(meta.name, "official reader", result["error"])
@@ -71,25 +58,23 @@ def read_all(meta: Path) -> dict[str, Any]:
     v4 = importlib.import_module("ncore.data.v4")
     numpy = importlib.import_module("numpy")
     loader = v4.SequenceLoaderV4(v4.SequenceComponentGroupsReader([meta]))
-    counts = {"cameras": 0, "lidars": 0, "radars": 0, "labels": 0, "clouds": 0}
-    for name in loader.camera_ids:
-        camera = loader.get_camera_sensor(name)
+    counts: dict[str, int] = dict.fromkeys(("cameras", "labels", "clouds"), 0)
+    for camera in map(loader.get_camera_sensor, loader.camera_ids):
         camera.get_mask_images()
         camera.get_frames_T_sensor_target("world", numpy.arange(camera.frames_count), None)
         for index in range(camera.frames_count):
             camera.get_frame_handle(index).get_data().get_decoded_image().load()
         counts["cameras"] += camera.frames_count
-    for name in loader.lidar_ids:
-        counts["lidars"] += _read_rays(loader.get_lidar_sensor(name))
-    for name in loader.radar_ids:
-        counts["radars"] += _read_rays(loader.get_radar_sensor(name))
-    for name in loader.camera_labels_ids:
-        labels = loader.get_camera_labels(name)
+    counts["lidars"] = sum(map(_read_rays, map(loader.get_lidar_sensor, loader.lidar_ids)))
+    counts["radars"] = sum(map(_read_rays, map(loader.get_radar_sensor, loader.radar_ids)))
+    for labels in map(loader.get_camera_labels, loader.camera_labels_ids):
         for time in labels.label_timestamps_us.tolist():
             labels.get_label(time).get_data()
         counts["labels"] += labels.labels_count
-    for name in loader.point_clouds_ids:
-        counts["clouds"] += _read_clouds(loader, loader.get_point_clouds_source(name))
+    for source in map(loader.get_point_clouds_source, loader.point_clouds_ids):
+        for cloud in map(source.get_pc, range(source.pcs_count)):
+            cloud.transform("world", cloud.reference_frame_timestamp_us, loader.pose_graph)
+        counts["clouds"] += int(source.pcs_count)
     counts["cuboids"] = sum(1 for _ in loader.get_cuboid_track_observations())
     return counts
 
@@ -100,13 +85,6 @@ def _read_rays(sensor: Any) -> int:  # noqa: ANN401  types of another interprete
         for name in sensor.get_frame_generic_data_names(index):
             sensor.get_frame_generic_data(index, name)
     return int(sensor.frames_count)
-
-
-def _read_clouds(loader: Any, source: Any) -> int:  # noqa: ANN401  types of another interpreter's package
-    for index in range(source.pcs_count):
-        cloud = source.get_pc(index)
-        cloud.transform("world", cloud.reference_frame_timestamp_us, loader.pose_graph)
-    return int(source.pcs_count)
 
 
 def main() -> int:

@@ -15,7 +15,6 @@ from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_model, described_change
 from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,
@@ -36,11 +35,19 @@ from edgefirst_ros.formats.ncore.poses import (
     whole_camera,
 )
 from edgefirst_ros.formats.ncore.prepare import boxes as cuboids
+from edgefirst_ros.formats.ncore.prepare.camera import camera_model, described_change
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Json, generic_data
 from edgefirst_ros.formats.ncore.store.base import VERSION, EntryTimes, Instance
 from edgefirst_ros.formats.ncore.store.journal import JsonPayload
-from edgefirst_ros.formats.zarr2.array import array_records, blob_records
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, json_bytes, under
+from edgefirst_ros.formats.zarr2 import (
+    ATTRIBUTES_KEY,
+    Record,
+    array_records,
+    blob_records,
+    group,
+    json_bytes,
+    under,
+)
 from edgefirst_ros.model.transform import bare
 
 DEFAULT = "default"
@@ -85,7 +92,7 @@ def component_records(name: str, component: Component, facts: Facts) -> list[Rec
     """Records of one of the four, without the groups above it."""
     meta, records, arrays = component
     instance = (name, DEFAULT)
-    attributes = instance_attributes(instance, COMPONENT_VERSION, meta | facts.meta.get(instance, {}))
+    attributes = instance_attributes(instance, meta | facts.meta.get(instance, {}))
     arrays = arrays | facts.generic.get(instance, {})
     return under("/".join(instance), [*records, attributes, *(generic_data(arrays) if arrays else ())])
 
@@ -214,10 +221,8 @@ def _trajectory(
         motion = Motion(POSE_NOISE_M)
         written = stored_poses(poses, POSE_DTYPE)
         read = written.astype(np.float64)  # as check has them
-        for part, add, values in ((0, motion.move, read[:, :3, 3]), (1, motion.turn, read[:, :3, :3])):
-            known = kept.basis[:, part] != ASSUMED
-            add(kept.times_us[known] * 1000, values[known])
-        motion.finish()
+        known = kept.basis[:, 0] != ASSUMED
+        motion.move(kept.times_us[known] * 1000, read[known, :3, 3])
         if warning := motion.warning(facts.sequence["id"]):
             warn(warning)
         dynamic[str((RIG, WORLD))] = _moving_json(poses, kept.times_us)
@@ -266,7 +271,6 @@ def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks:
             model = camera_model(
                 facts.camera_info.get(name),
                 (width, height),
-                facts.sequence.get("hfov_deg", 80.0),
                 rolling=facts.sequence.get("rolling", False),
                 tile=whole_camera(told.get("frame_id", ""), known)[1],
             )
@@ -281,8 +285,6 @@ def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks:
             if model.derived:
                 meta.setdefault("derived", {})[name] = model.derived
                 remarks.note(f"the intrinsics of {name} follow from its CameraInfo: {model.derived}")
-        elif component == "lidars" and name in facts.lidar_models:
-            records += group(f"lidars/{name}", facts.lidar_models[name])
     return meta, records, {}
 
 
@@ -348,7 +350,7 @@ COMPONENT_VERSION = "v1"
 SEGMENTATION = "segmentation."
 """Labels of classes by pixel have names that begin so."""
 
-_TIMES_ARRAY = {"pcs": "pc_timestamps_us", "labels": "timestamps_us", "records": "timestamps_us"}
+_TIMES_ARRAY = {"pcs": "pc_timestamps_us", "labels": "timestamps_us"}
 
 
 def root_attributes(sequence_id: str, interval_us: tuple[int, int], meta: Json, group_name: str) -> Record:
@@ -362,13 +364,13 @@ def root_attributes(sequence_id: str, interval_us: tuple[int, int], meta: Json, 
     })  # fmt: skip
 
 
-def instance_attributes(instance: Instance, version: str, meta: Json) -> Record:
+def instance_attributes(instance: Instance, meta: Json) -> Record:
     """Attributes of a component's instance."""
     component, name = instance
     return ATTRIBUTES_KEY, json_bytes({
         "component_name": component,
         "component_instance_name": name,
-        "component_version": version,
+        "component_version": COMPONENT_VERSION,
         "generic_meta_data": meta,
     })  # fmt: skip
 
@@ -379,14 +381,9 @@ def instance_meta(instance: Instance, facts: Facts) -> Json:
     meta: Json = {key: known[key] for key in ("topic", "frame_id") if key in known} | known.get("meta", {})
     if instance[0] == "camera_labels" and instance[1].startswith(SEGMENTATION) and facts.classes:
         meta["label-class-string-id-map"] = {name: index for index, name in enumerate(facts.classes)}
-    if instance[0] == "radars" and (info := facts.radar_infos.get(instance[1], facts.radar_info)):
+    if instance[0] == "radars" and (info := facts.radar_infos.get(instance[1])):
         meta["radar_info"] = info
     return meta | facts.meta.get(instance, {})
-
-
-def instance_version(instance: Instance, facts: Facts) -> str:
-    """The component version that an instance was registered with."""
-    return str(facts.instances.get(instance, {}).get("version", COMPONENT_VERSION))
 
 
 def instance_records(instance: Instance, times: EntryTimes, facts: Facts) -> list[Record]:
@@ -398,9 +395,7 @@ def instance_records(instance: Instance, times: EntryTimes, facts: Facts) -> lis
     else:
         ends = np.array(times.ends, np.uint64)
         records += array_records(_TIMES_ARRAY[times.collection], ends, COMPRESSOR)
-    records.append(
-        instance_attributes(instance, instance_version(instance, facts), instance_meta(instance, facts))
-    )
+    records.append(instance_attributes(instance, instance_meta(instance, facts)))
     if arrays := facts.generic.get(instance):
         records += generic_data(arrays)
     return under("/".join(instance), records)

@@ -69,9 +69,7 @@ class Facts:
         transforms: latest transform by child frame.
         mounted: where frames on mounts that move were, by child frame.
         camera_info: latest CameraInfo by camera; first_info the first one.
-        lidar_models: attributes in ``intrinsics`` by lidar; found when the sequence is finished.
         classes: of the model on the device.
-        radar_info: latest radar settings, of a journal that does not say of which radar.
         radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
@@ -97,11 +95,9 @@ class Facts:
     instances: dict[Instance, Json] = field(default_factory=dict)
     transforms: dict[str, TransformRow] = field(default_factory=dict)
     mounted: dict[str, Mounted] = field(default_factory=dict)
-    lidar_models: dict[str, Json] = field(default_factory=dict)
     camera_info: dict[str, Json] = field(default_factory=dict)
     first_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
-    radar_info: Json = field(default_factory=dict)
     radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -153,9 +149,8 @@ class Facts:
         numbers = len(self.pose_times_us) + len(self.poses) + len(self.pose_rests)
         numbers += sum(9 * len(each.times_us) for each in self.mounted.values())
         numbers += sum(len(series.times_us) + len(series.values) for series in self.series.values())
-        generic = sum(array_.nbytes for arrays in self.generic.values() for array_ in arrays.values())
         tables = self.solid.size + self.flat.size + self.radar.size
-        return 8 * numbers + tables + self._boxes2d_size + self._labels_size + generic
+        return 8 * numbers + tables + self._boxes2d_size + self._labels_size
 
     @property
     def cuboids(self) -> CuboidTable:
@@ -222,9 +217,6 @@ class Facts:
             self.labels.append(value)
             self._labels_size += sum(len(payload) + 200 for _, payload in value[-1])
 
-    def _take_radar_info(self, value: Json) -> None:
-        self.radar_info = value
-
     def _take_radar_settings(self, value: list[Any]) -> None:
         self.radar_infos[value[0]] = value[1]
 
@@ -260,11 +252,6 @@ class Facts:
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)
-
-    def _take_generic(self, value: list[Any]) -> None:
-        component, name, key, dtype, shape, data = value
-        array_ = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
-        self.generic.setdefault((component, name), {})[key] = array_
 
     def _take_meta(self, value: list[Any]) -> None:
         component, name, meta = value

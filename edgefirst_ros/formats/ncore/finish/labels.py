@@ -31,8 +31,7 @@ from edgefirst_ros.formats.ncore.store.base import FLAT_BOXES, TIMES, EntryTimes
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import read_facts
 from edgefirst_ros.formats.pace import rest
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, array_records, json_bytes, under
 from edgefirst_ros.model.camera import TILES, Tile
 from edgefirst_ros.model.transform import bare
 
@@ -321,22 +320,6 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         times.insert(end_us)
     for topic, number in lost.items():
         remarks.warn(f"{files.id}: {number} labels of {topic} are lost: no picture of any camera came")
-
-
-def remark_other_views(facts: Facts, id_: str, remarks: Remarks) -> None:
-    """Warn of depth from where no camera is: a depth camera's own, which lies on no picture."""
-    for (component, name), told in facts.instances.items():
-        kind, _, camera = name.partition("@")
-        frame, of_camera = (
-            bare(each.get("frame_id", "")) for each in (told, facts.instances.get(("cameras", camera), {}))
-        )
-        if component == "camera_labels" and kind.startswith("depth") and frame and frame != of_camera != "":
-            remarks.warn(
-                f"{id_}: {told['topic']} measures depth in {frame}, where no camera is, and NCore has depth "
-                f"of cameras only; it is with {camera}, but not of its view: make it a camera of its own "
-                "(role: camera, sixteen_bits: depth), or take the driver's topic of depth that is registered "
-                "to that camera"
-            )
 
 
 def _name(facts: Facts, topic: str, wanted: str) -> str:

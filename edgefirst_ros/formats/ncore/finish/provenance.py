@@ -78,10 +78,8 @@ def sequence_meta(facts: Facts, cameras: Sequence[str]) -> Json:
     """The generic_meta_data that all stores of a sequence share."""
     told = facts.sequence
     meta: Json = {key: told[key] for key in ("host", "name", "part") if key in told}
-    if "converter_version" not in told:  # begun by a version that said nothing of it
-        return meta
-    meta["converter"] = "edgefirst_ros"
-    meta |= {key: told[key] for key in ("converter_version", "source", "pictures")}
+    meta |= {"converter": "edgefirst_ros", "source": "real"}
+    meta |= {key: told[key] for key in ("converter_version", "pictures")}
     vehicle = told["vehicle"]
     if platform := vehicle.get("platform"):
         meta["platform_class"] = platform
@@ -93,8 +91,7 @@ def sequence_meta(facts: Facts, cameras: Sequence[str]) -> Json:
         assumed = [name for name in ("rear_axle_m", "rear_overhang_m") if name not in vehicle]
         if assumed:
             meta["vehicle_assumed"] = assumed
-    named = [(left, right) for left, right in told["stereo_pairs"] if {left, right} <= {*cameras}]
-    if pairs := [*dict.fromkeys([*named, *_side_by_side(facts, cameras)])]:
+    if pairs := [*_side_by_side(facts, cameras)]:
         meta[STEREO_PAIRS] = [{"left": left, "right": right} for left, right in pairs]
     return meta
 

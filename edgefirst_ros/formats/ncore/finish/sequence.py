@@ -22,7 +22,6 @@ from edgefirst_ros.formats.ncore.finish.components import (
     default_components,
     instance_meta,
     instance_records,
-    instance_version,
     root_attributes,
 )
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
@@ -31,10 +30,8 @@ from edgefirst_ros.formats.ncore.finish.labels import (
     Camera,
     attach_boxes,
     read_flat_boxes,
-    remark_other_views,
     settle_labels,
 )
-from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
 from edgefirst_ros.formats.ncore.finish.provenance import sequence_meta
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.poses import whole_camera
@@ -62,7 +59,6 @@ def complete_sequence(
     stores: dict[str, Store],
     facts: Facts,
     remarks: Remarks,
-    lidars: LidarModels | None = None,
 ) -> bool:
     """Complete the stores, then write the sequence meta file, all synced and under ``.part`` names.
 
@@ -73,7 +69,6 @@ def complete_sequence(
         stores: every component group that was begun; closed afterwards.
         facts: what the journal says, read from it or kept.
         remarks: takes warnings and notes for the user.
-        lidars: their models so far; None finds them in what is on disk.
 
     Returns:
         False if nothing was ever recorded: then nothing is left of the sequence.
@@ -86,7 +81,6 @@ def complete_sequence(
         _drop(stores.pop(group))
     if facts.early_labels:
         settle_labels(files, stores, facts, remarks)
-    remark_other_views(facts, files.id, remarks)
     instances = {key: times for store in stores.values() for key, times in store.contents.instances.items()}
     span = _span(instances, facts)
     if span is None:
@@ -94,7 +88,6 @@ def complete_sequence(
         return False
     if COMMON not in stores:
         stores[COMMON] = create_store(files.store(COMMON, kind), kind)
-    facts.lidar_models = (lidars or LidarModels.replayed(files.journal, stores)).finish()
     _attach_boxes(files, stores, facts, remarks)
     interval_us = (span[0], span[1] + 1)
     meta = sequence_meta(facts, [name for component, name in instances if component == "cameras"])
@@ -234,7 +227,7 @@ def _close_instances(store: Store, facts: Facts) -> Json:
         rest()
         store.append(instance_records(instance, times, facts))
         components.setdefault(instance[0], {})[instance[1]] = {
-            "version": instance_version(instance, facts),
+            "version": COMPONENT_VERSION,
             "generic_meta_data": instance_meta(instance, facts),
         }
     return components

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, Cuboids, FlatBoxes, Json
 from edgefirst_ros.formats.tracks.rays import CAMERA_FRAME, along_rays, not_placed
 from edgefirst_ros.formats.tracks.sizes import kind_of
-from edgefirst_ros.formats.zarr2.array import array_records
+from edgefirst_ros.formats.zarr2 import array_records
 from edgefirst_ros.model.detection import Box, BoxAxes, Detections, is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, is_seen

@@ -1,10 +1,15 @@
-"""Camera pictures to ``cameras``; segmentation masks and depth images to ``camera_labels``."""
+"""Cameras: pictures, labels by pixel such as segmentation and depth, and models from CameraInfo.
+
+OpenCV's order of coefficients is taken apart, and pixel centres become pixel corners.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +18,16 @@ from PIL import Image
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Json, generic_data
 from edgefirst_ros.formats.ncore.store.base import SIZE
-from edgefirst_ros.formats.zarr2.array import array_records, blob_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group
-from edgefirst_ros.model.camera import RawImage
+from edgefirst_ros.formats.zarr2 import Record, array_records, blob_records, group
+from edgefirst_ros.model.camera import (
+    FISHEYE_MODELS,
+    PINHOLE_MODELS,
+    CameraInfo,
+    Intrinsics,
+    RawImage,
+    Tile,
+    picture_intrinsics,
+)
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.sample import Observation, SixteenBits
@@ -92,7 +104,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[Co
             raise DecodeError("empty mask")
         layers = mask.mask if mask.mask.ndim == 3 else mask.mask[..., None]
         classes = layers.argmax(axis=2).astype(np.uint8) if layers.shape[2] > 1 else layers[..., 0]
-        png = _png(_resized(classes, _picture(observation) if "masks" in options.at_picture_size else None))
+        png = _png(_resized(classes, _picture(observation)))
         data = np.frombuffer(png, np.uint8)
         qualifier = "semantic" if index == 0 else f"semantic{index}"
         yield _label(
@@ -117,8 +129,7 @@ def depth_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
     if image.pixels.dtype == np.uint16:
         quantisation = {"quantized_dtype": "uint16", "scale": _MILLIMETRE_M, "offset": 0.0}
     descriptor = _descriptor("DEPTH", "z", "METERS", "EXTERNAL", "float32", quantisation=quantisation)
-    size = _picture(observation) if "depth" in options.at_picture_size else None
-    pixels = np.ascontiguousarray(_resized(image.pixels, size))
+    pixels = np.ascontiguousarray(image.pixels)
     return _label(observation, options, descriptor, array_records("data", pixels, COMPRESSOR))
 
 
@@ -176,7 +187,7 @@ def _picture(observation: Observation) -> tuple[int, int] | None:
 
 
 def _resized(pixels: npt.NDArray[Pixel], size: tuple[int, int] | None) -> npt.NDArray[Pixel]:
-    """Every pixel of the new size is the one that its middle falls on; as it is if that is None."""
+    """Every pixel of the new size is the one that its middle falls on; as it is if that is not known."""
     if size is None or size == pixels.shape[::-1] or not pixels.size:
         return pixels
     width, height = size
@@ -190,3 +201,173 @@ def _png(pixels: npt.NDArray[np.uint8]) -> bytes:
     with io.BytesIO() as buffer:
         Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "png", compress_level=_PNG_LEVEL)
         return buffer.getvalue()
+
+
+_ANGLES = 20_000
+_ASSUMED_HFOV_DEG = 80.0
+"""Of a camera without a usable CameraInfo: readers refuse one without intrinsics."""
+
+
+@dataclass(frozen=True, slots=True)
+class CameraModel:
+    """Attributes of a camera in ``intrinsics``.
+
+    ``derived`` says how they were adapted from a CameraInfo of another picture size, ``assumed`` what was
+    assumed; both may be empty.
+    """
+
+    attributes: Json
+    derived: str = ""
+    assumed: str = ""
+
+
+def camera_info_json(info: CameraInfo) -> Json:
+    """The fields of a CameraInfo that intrinsics need, as comparable JSON."""
+    k, p = info.k, info.p
+    baseline = {"baseline_m": -float(p[0, 3] / p[0, 0])} if p[0, 3] and p[0, 0] > 0 else {}
+    return {
+        "size": [info.width, info.height],
+        "model": info.distortion_model.lower(),
+        "d": [float(value) for value in info.d],
+        "k": [float(k[0, 0]), float(k[1, 1]), float(k[0, 2]), float(k[1, 2])],
+        "binning": list(info.binning),
+        "roi": None if info.roi is None else list(info.roi),
+        **baseline,
+    }
+
+
+def camera_model(info: Json | None, size: tuple[int, int], *, rolling: bool, tile: Tile = "") -> CameraModel:
+    """The model of a camera, see ``calibration.picture_intrinsics``.
+
+    Without a usable CameraInfo (absent, uncalibrated, or a distortion that NCore has no model for) the camera
+    is assumed to be an ideal pinhole.
+
+    Args:
+        info: from ``camera_info_json``.
+        size: width and height of the pictures.
+        rolling: the shutter rolls from top to bottom.
+        tile: which quarter of the camera's picture its pictures are.
+    """
+    shutter = "ROLLING_TOP_TO_BOTTOM" if rolling else "GLOBAL"
+    fault = _fault(info)
+    found = None if info is None or fault else _intrinsics(info, size, tile)
+    if info is None or found is None:
+        focal = size[0] / 2 / math.tan(math.radians(_ASSUMED_HFOV_DEG) / 2)
+        pinhole = _pinhole([focal, focal], [size[0] / 2, size[1] / 2], [])
+        assumed = f"{fault or _NO_FOCAL}; taken to be a pinhole of {_ASSUMED_HFOV_DEG:g} degrees across"
+        return CameraModel(_attributes("opencv-pinhole", pinhole, size, shutter), "", assumed)
+    focal_length, centre = list(found.focal_px), list(found.principal_px)
+    if info["model"] in FISHEYE_MODELS:
+        kind, parameters = "opencv-fisheye", _fisheye(focal_length, centre, info["d"], size)
+    else:
+        kind, parameters = "opencv-pinhole", _pinhole(focal_length, centre, info["d"])
+    return CameraModel(_attributes(kind, parameters, size, shutter), found.derived, found.assumed)
+
+
+_CHANGED = 0.005
+"""Share of the picture's width by which K changes with another zoom or focus; rounding does less."""
+
+
+def described_change(first: Json | None, newest: Json | None) -> str:
+    """How K changed from one ``camera_info_json`` to another of the same pictures; empty if it did not."""
+    if first is None or newest is None or first["size"] != newest["size"]:
+        return ""
+    most_px = _CHANGED * newest["size"][0]
+    named = zip(("fx", "fy", "cx", "cy"), first["k"], newest["k"], strict=True)
+    return ", ".join(
+        f"{name} {old:.1f} → {new:.1f} px" for name, old, new in named if abs(old - new) > most_px
+    )
+
+
+_NO_FOCAL = "CameraInfo without focal length"
+
+
+def _intrinsics(info: Json, size: tuple[int, int], tile: Tile) -> Intrinsics | None:
+    fx, fy, cx, cy = info["k"]
+    x, y, width, height = info.get("roi") or (0, 0, 0, 0)
+    across, down = info.get("binning") or (1, 1)
+    told = CameraInfo(
+        width=info["size"][0],
+        height=info["size"][1],
+        distortion_model=info["model"],
+        d=tuple(info["d"]),
+        k=np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]]),
+        r=np.eye(3),
+        p=np.eye(3, 4),
+        binning=(across, down),
+        roi=(x, y, width, height) if width else None,
+    )
+    return picture_intrinsics(told, size, tile)
+
+
+def _fault(info: Json | None) -> str:
+    """Why a CameraInfo cannot be used."""
+    if info is None:
+        return "no CameraInfo"
+    if not all(map(math.isfinite, (*info["k"], *info["d"]))) or min(info["k"][:2]) <= 0:
+        return _NO_FOCAL
+    if info["model"] in FISHEYE_MODELS:
+        return f"{info['model']} with {len(info['d'])} coefficients" if any(info["d"][4:]) else ""
+    if info["model"] not in PINHOLE_MODELS:
+        return f"distortion model {info['model']} is not supported"
+    if any(info["d"][12:]):
+        return "tilted sensor model is not supported"
+    return ""
+
+
+def _attributes(kind: str, parameters: Json, size: tuple[int, int], shutter: str) -> Json:
+    common = {"resolution": list(size), "shutter_type": shutter, "external_distortion_parameters": None}
+    return {"camera_model_type": kind, "camera_model_parameters": common | parameters}
+
+
+def _pinhole(focal_length: list[float], principal_point: list[float], d: list[float]) -> Json:
+    """ROS has k1 k2 p1 p2 k3 k4 k5 k6 s1 s2 s3 s4, as OpenCV does."""
+    k1, k2, p1, p2, k3, k4, k5, k6, s1, s2, s3, s4 = (list(d) + [0.0] * 12)[:12]
+    return {
+        "focal_length": focal_length,
+        "principal_point": principal_point,
+        "radial_coeffs": [k1, k2, k3, k4, k5, k6],
+        "tangential_coeffs": [p1, p2],
+        "thin_prism_coeffs": [s1, s2, s3, s4],
+    }
+
+
+def _fisheye(focal_length: list[float], centre: list[float], d: list[float], size: tuple[int, int]) -> Json:
+    radial = (list(d) + [0.0] * 4)[:4]
+    corners = np.array([[x, y] for x in (0, size[0]) for y in (0, size[1])], np.float64)
+    radius = float(np.linalg.norm((corners - centre) / focal_length, axis=1).max())
+    return {
+        "focal_length": focal_length,
+        "principal_point": centre,
+        "radial_coeffs": radial,
+        "max_angle": fisheye_max_angle_rad(radial, radius),
+    }
+
+
+def fisheye_max_angle_rad(radial: list[float], radius: float) -> float:
+    """Largest angle that the picture shows: where the projection reaches ``radius`` or stops growing.
+
+    Args:
+        radial: k1..k4 of r = θ (1 + k1 θ² + k2 θ⁴ + k3 θ⁶ + k4 θ⁸).
+        radius: distance of the farthest corner from the principal point, in focal lengths.
+    """
+    angle = np.linspace(0.0, math.pi, _ANGLES)
+    r = _project(radial, angle)
+    beyond = np.flatnonzero((r >= radius) | (np.diff(r, append=np.inf) <= 0))
+    if not len(beyond):
+        return math.pi
+    last = int(beyond[0])
+    if last == 0 or r[last] < radius:
+        return float(angle[max(last, 1)])
+    step = (radius - r[last - 1]) / (r[last] - r[last - 1])
+    return float(angle[last - 1] + step * (angle[last] - angle[last - 1]))
+
+
+def _project(radial: list[float], angle: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    square = angle * angle
+    factor: Any = 1.0
+    power: Any = 1.0
+    for k in radial:
+        power = power * square
+        factor = factor + k * power
+    return np.asarray(angle * factor)

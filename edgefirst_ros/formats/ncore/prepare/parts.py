@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.zarr2.array import Blosc, array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.formats.zarr2 import Blosc, Record, array_records, group, under
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, is_seen
 from edgefirst_ros.model.sample import Calibration, Role
@@ -49,10 +48,10 @@ class Intensity:
 
 @dataclass(frozen=True, slots=True)
 class ComponentEntry:
-    """One frame, point cloud, label or record of an instance of a component.
+    """One frame, point cloud or label of an instance of a component.
 
     Attributes:
-        component: cameras, lidars, radars, point_clouds, camera_labels, or a custom one.
+        component: cameras, lidars, radars, point_clouds or camera_labels.
         collection: group of the instance that holds the entries.
         name: preferred instance name; the writer makes it unique.
         frame_id: coordinate frame as sent.
@@ -64,15 +63,11 @@ class ComponentEntry:
         meta: the instance's generic_meta_data.
         size: width and height of a camera's pictures.
         camera_frame: for labels, the coordinate frame of the camera they belong to.
-        grid: of an organised lidar cloud, see ``CloudGrid``: shape, axis of the rings, points kept.
-        directions: of the rays of such a cloud, (N, 3) unit vectors.
-        cells: index in the cloud of each of these rays.
         intensity: of a lidar's sweep.
-        version: component_version.
     """
 
     component: str
-    collection: Literal["frames", "pcs", "labels", "records"]
+    collection: Literal["frames", "pcs", "labels"]
     name: str
     frame_id: str
     start_us: int
@@ -83,11 +78,7 @@ class ComponentEntry:
     meta: Json = field(default_factory=dict)
     size: tuple[int, int] | None = None
     camera_frame: str | None = None
-    grid: tuple[tuple[int, int], int | None, bytes] | None = None
-    directions: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
-    cells: npt.NDArray[np.intp] | None = field(default=None, compare=False, repr=False)
     intensity: Intensity | None = None
-    version: str = "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +219,6 @@ class Rays:
 
     def __len__(self) -> int:
         return len(self.distance_m)
-
-    def cells(self) -> npt.NDArray[np.intp]:
-        """Index of each ray's point in the cloud."""
-        return np.arange(len(self)) if self.kept is None else np.flatnonzero(self.kept)
 
     def keep(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A column of the cloud for these rays, native byte order, contiguous."""

@@ -23,8 +23,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     xyz,
 )
 from edgefirst_ros.formats.ncore.store.base import ATTACHED
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, group, under
+from edgefirst_ros.formats.zarr2 import Record, array_records, group, under
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, as_type, is_seen
 from edgefirst_ros.model.radar import RadarCube, RadarInfo

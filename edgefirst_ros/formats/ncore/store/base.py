@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from edgefirst_ros.formats.crashsafe.names import replace_file
 from edgefirst_ros.formats.ncore.options import StoreType
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, group, join
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, group, join
 from edgefirst_ros.model.untrusted import open_regular
 
 TIMES = "timestamps_us"
@@ -36,7 +36,7 @@ SIZE = "size"
 REFERENCE = "reference_frame_id"
 """Attribute of a point cloud: the frame that it is in."""
 
-COLLECTIONS = ("frames", "pcs", "labels", "records")
+COLLECTIONS = ("frames", "pcs", "labels")
 """Groups that hold the entries of an instance; one kind an instance."""
 
 ATTACHED = ("radar_cube",)
@@ -173,12 +173,6 @@ class Store(Protocol):
 
     def has(self, key: str) -> bool:
         """True if a record of at most four levels was appended."""
-
-    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
-        """Payload by key, of the records so far whose keys begin with ``prefix`` and contain ``part``.
-
-        What it returns raises KeyError for any other.
-        """
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -11,7 +11,7 @@ from edgefirst_ros.formats.crashsafe.names import remove
 from edgefirst_ros.formats.crashsafe.sync import Unsynced, disk_errors, sync_paths, tree
 from edgefirst_ros.formats.ncore.store.base import ADVICE, Batch, Contents, md5_of, take_mark
 from edgefirst_ros.formats.ncore.store.journal import KEY, consolidate
-from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.formats.zarr2 import Record, is_metadata
 from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import read_regular
 from edgefirst_ros.model.zlib_backend import crc32_of
@@ -105,17 +105,6 @@ class DirectoryStore:
     def has(self, key: str) -> bool:
         """True if a record was appended."""
         return (self.part / key).is_file()
-
-    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
-        """Payload by key, of the records whose keys begin with ``prefix`` and contain ``part``."""
-
-        def payload(key: str) -> bytes:
-            path = self.part / key
-            if not (key.startswith(prefix) and part in key and path.is_file()):
-                raise KeyError(key)
-            return read_regular(path, MOST_RECORD_BYTES)
-
-        return payload
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record, sorted by folder."""

@@ -9,7 +9,7 @@ import hashlib
 import os
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from edgefirst_ros.formats.ncore.store.journal import (
     cbor_uints,
     unxz,
 )
-from edgefirst_ros.formats.zarr2.metadata import Record, is_metadata
+from edgefirst_ros.formats.zarr2 import Record, is_metadata
 from edgefirst_ros.model.zlib_backend import crc32_of
 
 BLOCK = 512
@@ -372,16 +372,6 @@ class TarStore:
     def has(self, key: str) -> bool:
         """True if a record of at most four levels was appended."""
         return key in self._shared
-
-    def payloads(self, prefix: str, part: str) -> Callable[[str], bytes]:
-        """Payload by key, of the records so far whose keys begin with ``prefix`` and contain ``part``."""
-        places = {n: (at, size) for n, at, size in self._index if n.startswith(prefix) and part in n}
-
-        def payload(key: str) -> bytes:
-            offset, size = places[key]
-            return self._file.read(size, offset)
-
-        return payload
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
         """Key and payload of every metadata record, in the order of the file."""

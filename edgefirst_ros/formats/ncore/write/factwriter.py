@@ -6,18 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
 
 import cbor2
-import numpy as np
-import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.facts import Facts
-from edgefirst_ros.formats.ncore.finish.intrinsics import camera_info_json
 from edgefirst_ros.formats.ncore.finish.labels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.finish.labels import label_json
 from edgefirst_ros.formats.ncore.options import POSE_GAP_MS, SAME_PICTURE_MS, SAME_SCAN_MS, NCoreOptions
 from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
+from edgefirst_ros.formats.ncore.prepare.camera import camera_info_json
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
     Cuboids,
@@ -34,7 +31,6 @@ from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, SequenceInfo
 from edgefirst_ros.model.transform import Transform, bare
 
-SWEEP = "sweep"
 _KEPT_BYTES = 128_000_000
 """An hour of IMU, poses and GPS takes 90 MB; of a sequence with more the journal is read again at its end."""
 _LOOK_EVERY = 1024
@@ -71,7 +67,7 @@ class FactWriter:
     def _record(self, kind: str, value: object) -> int:
         """Record in the journal, then in the facts kept in memory."""
         written = self._journal.record(kind, value)
-        if self.facts is not None and kind != SWEEP:
+        if self.facts is not None:
             self.facts.take(kind, value if kind in _OFTEN else cbor2.loads(cbor2.dumps(value)))
             self._recorded += 1
             look = self._recorded % _LOOK_EVERY == 0 or kind == EARLY_LABEL
@@ -98,11 +94,8 @@ class FactWriter:
             "rig_frame": self._rig_frame,
             "vehicle": {key: told for key, told in asdict(sequence.vehicle).items() if told is not None},
             "pictures": sequence.pictures,
-            "source": options.source,
-            "stereo_pairs": [*options.stereo_pairs.items()],
             "converter_version": version("edgefirst_ros"),
             "pose_gap_us": round(POSE_GAP_MS * 1000),
-            "hfov_deg": options.assumed_camera_hfov_deg,
             "rolling": options.camera_readout_ms > 0,
             "boxes2d_tolerance_us": round(SAME_PICTURE_MS * 1000),
             "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in boxes2d_tolerances_ms.items()},
@@ -161,18 +154,9 @@ class FactWriter:
         """What a new instance is."""
         return self._record("instance", {"component": component, "name": name, **facts})
 
-    def generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
-        """Arrays and metadata of a whole instance."""
-        for key, array in data.items():
-            flat = np.asarray(array, order="C")
-            value = [*instance, safe_name(key), flat.dtype.str, flat.shape, flat.tobytes()]
-            self._record("generic", value)
-        if meta:
-            self._record("meta", [*instance, meta])
-
-    def sweep(self, name: str, end_us: int, grid: tuple[tuple[int, int], int | None, bytes]) -> int:
-        """Which cells of an organised cloud the rays of a lidar's sweep are of."""
-        return self._record(SWEEP, [name, end_us, *grid])
+    def meta(self, instance: Instance, meta: Json) -> None:
+        """Metadata of an instance that were not known when it began."""
+        self._record("meta", [*instance, meta])
 
     def label(self, entry: ComponentEntry, topic: str) -> int:
         """A label of a camera that has no picture yet."""

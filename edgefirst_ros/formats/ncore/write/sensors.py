@@ -20,8 +20,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     Json,
     safe_instance_name,
 )
-from edgefirst_ros.formats.zarr2.array import array_records
-from edgefirst_ros.formats.zarr2.metadata import Record, under
+from edgefirst_ros.formats.zarr2 import Record, array_records, under
 from edgefirst_ros.model.errors import ConfigError, DatasetError
 from edgefirst_ros.model.pointcloud import float_scale
 from edgefirst_ros.model.transform import bare
@@ -33,17 +32,15 @@ _TAKEN = {RIG, WORLD, WORLD_GLOBAL}
 class InstanceNames:
     """Gives every topic its instance name and remembers it from one sequence to the next."""
 
-    def __init__(self, sensor_ids: Mapping[str, str]) -> None:
-        self._configured = dict(sensor_ids)
+    def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
         self._frames: dict[str, tuple[str, str]] = {}
         self._by_cube: set[str] = set()
 
     def sensor(self, component: str, topic: str, frame_id: str, role_name: str) -> str:
-        """Name of a sensor: configured, or its frame, or its role where it has no frame."""
+        """Name of a sensor: its frame, or its role where it has no frame."""
         if (component, topic) not in self._names:
-            wanted = self._configured.get(topic) or bare(frame_id) or role_name
-            name = self.unique(wanted)
+            name = self.unique(bare(frame_id) or role_name)
             self._names[component, topic] = name
             self._frames[name] = (component, bare(frame_id))
         return self._names[component, topic]
@@ -58,7 +55,7 @@ class InstanceNames:
         if ("radars", topic) not in self._names:
             mates = self.same_frame("radars", frame_id)
             mates = mates if cube else [name for name in mates if name in self._by_cube]
-            if mates and topic not in self._configured:
+            if mates:
                 self._names["radars", topic] = mates[0]
             elif cube:
                 self._by_cube.add(self.sensor("radars", topic, frame_id, "radar"))
@@ -150,9 +147,6 @@ class EgoMasks:
             )
 
 
-_EIGHT_BITS = 255
-
-
 @dataclass(slots=True)
 class _Seen:
     """What a lidar has sent so far."""
@@ -198,18 +192,12 @@ class LidarScales:
         return {"intensity_max": seen.scale, "intensity_scale": how}
 
     def remark(self, remarks: Remarks) -> None:
-        """Warn of clipped intensities, and note scales that were learnt or look wrong."""
+        """Warn of clipped intensities, and note scales that were learnt."""
         for name, seen in self._seen.items():
-            option = "set ncore.lidar_intensity_max to its full scale"
             if seen.outside:
                 remarks.warn(
                     f"{seen.outside} intensities of {name} were clipped: its {seen.field} reached "
-                    f"{seen.largest:g}, above the full scale of {seen.scale or 1:g}; {option}"
-                )
-            elif seen.scale is not None and seen.scale > _EIGHT_BITS >= seen.largest > 0:
-                remarks.note(
-                    f"the {seen.field} of {name} is {seen.dtype} but never exceeds {seen.largest:g} of "
-                    f"{seen.scale:g}; if it has 8 bits, {option}"
+                    f"{seen.largest:g}, above the full scale of {seen.scale or 1:g}"
                 )
             elif seen.learnt and seen.scale is not None:
                 remarks.note(

@@ -6,18 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
 from edgefirst_ros.formats.format import EMPTY, Written
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
 from edgefirst_ros.formats.ncore.finish.labels import descriptor_of, snapped
-from edgefirst_ros.formats.ncore.finish.lidarfit import LidarModels
 from edgefirst_ros.formats.ncore.finish.sequence import complete_sequence
 from edgefirst_ros.formats.ncore.options import SAME_SCAN_MS, NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.lidar import CloudGrid
 from edgefirst_ros.formats.ncore.prepare.parts import (
     ComponentEntry,
     Cube,
@@ -27,7 +22,6 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     Part,
     Prepared,
     SeriesValue,
-    safe_instance_name,
 )
 from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
@@ -37,7 +31,7 @@ from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.write.factwriter import FactWriter
 from edgefirst_ros.formats.ncore.write.sensors import EgoMasks, InstanceNames, LidarScales
 from edgefirst_ros.formats.ncore.write.stores import CubePairing, HeldCubes, StoreSet
-from edgefirst_ros.formats.zarr2.metadata import Record
+from edgefirst_ros.formats.zarr2 import Record
 from edgefirst_ros.model.sample import EgoPose, SequenceInfo
 
 ITAR_RECORD, FILE_RECORD = 1024, 8192
@@ -91,7 +85,6 @@ class SequenceWriter:
             self.journal.sync()
             sync_path(files.folder)
         self._stores = StoreSet(files, options.store, options.profile, self.journal)
-        self._models = LidarModels(self._stores.open, self._stores.commit)
         self._held = HeldCubes(files)
         self._cubes = CubePairing(self._held, self._stores, round(SAME_SCAN_MS * 1000))
 
@@ -119,10 +112,6 @@ class SequenceWriter:
         if self._fact_writer.pose(pose):
             self.last_pose = pose
 
-    def set_generic_data(self, instance: Instance, data: Mapping[str, npt.NDArray[Any]], meta: Json) -> None:
-        """Arrays and metadata of a whole instance."""
-        self._fact_writer.generic_data(instance, data, meta)
-
     @contextmanager
     def syncing(self) -> Iterator[Collection[Path]]:
         """What holds everything that was written before; see CrashSafe.
@@ -139,7 +128,7 @@ class SequenceWriter:
         """By how many bytes, at most, ``complete`` makes grow what is on the disk; any thread."""
         records = self._fact_writer.box_messages * _BOX_RECORDS
         block = ITAR_RECORD if self._kind == "itar" else FILE_RECORD
-        return 2 * self.journal.size + records * block + self._models.waiting_bytes
+        return 2 * self.journal.size + records * block
 
     def lost(self) -> Path | None:
         """What is no longer where it was made: the folder or a store; any thread.
@@ -163,7 +152,7 @@ class SequenceWriter:
         try:
             self._cubes.settle_all()
             facts = self._fact_writer.facts or Facts.read(self.files.journal)
-            is_complete = complete_sequence(self.files, self._stores.open, facts, remarks, self._models)
+            is_complete = complete_sequence(self.files, self._stores.open, facts, remarks)
         except BaseException:
             self.abort()
             raise
@@ -203,14 +192,12 @@ class SequenceWriter:
                 outcome = self._label(entry, topic)
             case "lidars":
                 outcome = self._lidar(entry, topic)
-            case "point_clouds":
+            case _:
                 written = self._fact_writer.node(entry.frame_id)
                 name = self._names.other("point_clouds", topic, entry.name)
                 placed = {REFERENCE: self._fact_writer.name_of(entry.frame_id), **entry.attributes}
                 entry = replace(entry, attributes=placed)
                 outcome = _sum(written, self._append(entry, name, topic))
-            case _:
-                outcome = self._append(entry, safe_instance_name(entry.name), topic)
         return outcome
 
     def _cube(self, cube: Cube, prepared: Prepared) -> Outcome:
@@ -242,19 +229,13 @@ class SequenceWriter:
         return _sum(written, outcome)
 
     def _lidar(self, entry: ComponentEntry, topic: str) -> Outcome:
-        """A sweep; the elements of its rays follow once the lidar has a model."""
         name = self._names.sensor("lidars", topic, entry.frame_id, "lidar")
         scaled = self._lidars.scaled(name, entry.intensity)
         outcome = self._append(entry, name, topic, records=[*entry.records, *scaled])
-        if isinstance(outcome, str):
-            return outcome
-        if (meta := self._lidars.learnt(name)) and ("lidars", name) not in self._scaled:
+        meta = self._lidars.learnt(name)
+        if isinstance(outcome, int) and meta and ("lidars", name) not in self._scaled:
             self._scaled.add(("lidars", name))
-            self._fact_writer.generic_data(("lidars", name), {}, meta)
-        if entry.grid is not None and entry.directions is not None and entry.cells is not None:
-            outcome += self._fact_writer.sweep(name, entry.end_us, entry.grid)
-            grid = CloudGrid(*entry.grid)
-            outcome += self._models.take(name, entry.end_us, grid, entry.directions, entry.cells)
+            self._fact_writer.meta(("lidars", name), meta)
         return outcome
 
     def _label(self, entry: ComponentEntry, topic: str) -> Outcome:
@@ -283,7 +264,6 @@ class SequenceWriter:
             "topic": topic,
             "frame_id": entry.frame_id,
             "meta": entry.meta,
-            "version": entry.version,
         }
         if entry.size is not None:
             facts["size"] = entry.size

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import cbor2
 
@@ -25,7 +24,7 @@ from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
 from edgefirst_ros.formats.ncore.store.base import ADVICE, TIMES, EntryTimes, Instance, Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
-from edgefirst_ros.formats.zarr2.metadata import ATTRIBUTES_KEY, Record, json_bytes, under
+from edgefirst_ros.formats.zarr2 import ATTRIBUTES_KEY, Record, json_bytes, under
 from edgefirst_ros.model.untrusted import read_regular
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -311,29 +310,10 @@ def nearest_scan(cube_us: int, last_us: int | None, next_us: int | None, toleran
     return scan if distance <= tolerance_us else None
 
 
-class Scans(Protocol):
-    """The scans that cubes can go to."""
-
-    def last_scan(self, radar: str) -> int | None:
-        """Time of the latest scan of a radar."""
-
-    def free_scan(self, radar: str) -> int | None:
-        """Time of the latest scan of a radar if it has no cube yet."""
-
-    def last_cube(self, radar: str) -> int:
-        """Time of the latest cube that a scan of a radar has, -1 if none has one."""
-
-    def attach(self, radar: str, scan_us: int, cube: Cube) -> int:
-        """Append a cube to a scan; the bytes written."""
-
-    def alone(self, radar: str, cube: Cube) -> int | str:
-        """Append a scan without detections for a cube; the bytes written, or why not."""
-
-
 class CubePairing:
     """Puts every cube to the scan nearest in time, or to one of its own where none is near."""
 
-    def __init__(self, held: HeldCubes, scans: Scans, tolerance_us: int) -> None:
+    def __init__(self, held: HeldCubes, scans: StoreSet, tolerance_us: int) -> None:
         self._held = held
         self._scans = scans
         self._tolerance_us = tolerance_us

@@ -7,9 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.journal import Lock, refuse_busy
 from edgefirst_ros.formats.crashsafe.names import refuse_links
@@ -19,7 +16,7 @@ from edgefirst_ros.formats.ncore.finish.facts import Remarks
 from edgefirst_ros.formats.ncore.finish.sequence import publish_sequence, remove_unfinished
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.parts import Prepared
-from edgefirst_ros.formats.ncore.prepare.roles import Component, check_components, prepare
+from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.formats.ncore.write.sensors import EgoMasks, InstanceNames, LidarScales
@@ -28,6 +25,8 @@ from edgefirst_ros.formats.pace import Pace, pace_here
 from edgefirst_ros.model.errors import OutputExists
 from edgefirst_ros.model.sample import EgoPose, Observation, SequenceInfo
 
+SPLIT_US = 300_000_000
+"""Another sequence begins after this time: readers go through every key of one when they open it."""
 _LATE_US = 2_000_000
 """How long after a split what was measured before it may still come: poses, and pictures that were paired."""
 
@@ -44,11 +43,11 @@ class NCoreWriter:
         root: folder of all sequences.
         options: what to write.
         overwrite: replace sequences of the same name, once all new ones are complete.
-        components: custom components, see ``component.Component``.
         boxes2d_tolerances_ms: by the end of the topic's name.
+        split_us: after which another sequence begins.
 
     Raises:
-        ConfigError: an ego mask that is not a PNG file, or a component without a name of its own.
+        ConfigError: an ego mask that is not a PNG file.
     """
 
     name = "ncore"
@@ -60,22 +59,20 @@ class NCoreWriter:
         options: NCoreOptions,
         *,
         overwrite: bool = False,
-        components: Sequence[Component] = (),
         boxes2d_tolerances_ms: Mapping[str, float] | None = None,
+        split_us: int = SPLIT_US,
     ) -> None:
         self.options = options
         self.needs_pose = options.unknown_pose == "cut"
         self._remarks = Remarks()
         self._root = root
         self._overwrite = overwrite
-        self._components = tuple(components)
         self._boxes2d_tolerances_ms = dict(boxes2d_tolerances_ms or {})
-        check_components(self._components)
         self._masks = EgoMasks(options.ego_masks)
         self._lidars = LidarScales()
-        self._names = InstanceNames(options.sensor_ids)
+        self._names = InstanceNames()
         self._info: SequenceInfo | None = None
-        self._part = 0
+        self._split_us, self._part = split_us, 0
         self._current: SequenceWriter | None = None
         self._waiting: list[SequenceWriter] = []
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ncore-finish")
@@ -100,7 +97,7 @@ class NCoreWriter:
 
     def prepare(self, observation: Observation) -> Prepared:
         """Compress everything of the measurement that NCore stores; pure, any thread."""
-        return prepare(observation, self.options, self._components)
+        return prepare(observation, self.options)
 
     def write(self, prepared: Prepared) -> Written:
         """Append; what is in the returned accounting survives the process.
@@ -117,7 +114,7 @@ class NCoreWriter:
         late = next((waiting for waiting in self._waiting if prepared.time_us < waiting.until_us), None)
         if late is not None:
             return late.write(prepared)
-        if current.start_us is not None and prepared.time_us >= current.start_us + self.options.split_s * 1e6:
+        if current.start_us is not None and prepared.time_us >= current.start_us + self._split_us:
             current = self._split(current, prepared.time_us)
         return current.write(prepared)
 
@@ -131,27 +128,6 @@ class NCoreWriter:
             if waiting.last_pose is None or waiting.last_pose.time_ns // 1000 < waiting.until_us:
                 waiting.pose(pose)
         self._sequence().pose(pose)
-
-    def set_generic_data(
-        self,
-        component: str,
-        instance: str,
-        data: Mapping[str, npt.NDArray[Any]],
-        meta: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Attach named arrays, and metadata, to an instance of the sequence that is being written.
-
-        Args:
-            component: such as poses or radars.
-            instance: its name; default for poses, intrinsics, masks and cuboids. Ignored if it never has
-                an entry.
-            data: arrays by name.
-            meta: keys to add to or replace in the instance's generic_meta_data.
-
-        Raises:
-            WriteError: the disk is full or gone.
-        """
-        self._sequence().set_generic_data((component, instance), data, dict(meta or {}))
 
     @property
     def warnings(self) -> Sequence[str]:

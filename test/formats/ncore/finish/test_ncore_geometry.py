@@ -12,11 +12,6 @@ from hypothesis import strategies as st
 from ncoremade import CAMERA_INFO
 from scipy.spatial.transform import Rotation
 
-from edgefirst_ros.formats.ncore.finish.intrinsics import (
-    camera_info_json,
-    camera_model,
-    fisheye_max_angle_rad,
-)
 from edgefirst_ros.formats.ncore.poses import (
     BASES,
     RigPoses,
@@ -30,6 +25,11 @@ from edgefirst_ros.formats.ncore.poses import (
     rig_to_world,
     sensor_edges,
     thin,
+)
+from edgefirst_ros.formats.ncore.prepare.camera import (
+    camera_info_json,
+    camera_model,
+    fisheye_max_angle_rad,
 )
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.sample import PoseBasis
@@ -90,7 +90,7 @@ def ncore_project(model: dict, xy: np.ndarray) -> np.ndarray:
 )
 def test_points_land_where_ros_has_them_half_a_pixel_on(model: tuple[str, int], d: list[float]) -> None:
     camera = info(model[0], tuple(d[: model[1]]))
-    found = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=False)
+    found = camera_model(camera_info_json(camera), (1280, 720), rolling=False)
     assert (found.derived, found.assumed) == ("", "")
     written = found.attributes
     assert np.allclose(ncore_project(written, POINTS), ros_project(camera, POINTS) + 0.5)
@@ -100,8 +100,8 @@ def test_points_land_where_ros_has_them_half_a_pixel_on(model: tuple[str, int], 
 
 def test_a_smaller_picture_scales_the_camera_about_its_corner() -> None:
     camera = info("plumb_bob", (0.1, 0.0, 0.0, 0.0, 0.0))
-    full = camera_model(camera_info_json(camera), (1280, 720), 80.0, rolling=True).attributes
-    made = camera_model(camera_info_json(camera), (640, 360), 80.0, rolling=True)
+    full = camera_model(camera_info_json(camera), (1280, 720), rolling=True).attributes
+    made = camera_model(camera_info_json(camera), (640, 360), rolling=True)
     assert (made.derived, made.assumed) == ("scaled from 1280x720", "")
     half = made.attributes
     assert np.allclose(ncore_project(half, POINTS) * 2, ncore_project(full, POINTS))
@@ -122,17 +122,17 @@ def test_a_smaller_picture_scales_the_camera_about_its_corner() -> None:
 def test_without_a_usable_camera_info_a_pinhole_is_assumed_and_said(
     camera: CameraInfo | None, why: str
 ) -> None:
-    found = camera_model(camera and camera_info_json(camera), (200, 100), 90.0, rolling=False)
+    found = camera_model(camera and camera_info_json(camera), (200, 100), rolling=False)
     assert why in found.assumed
     parameters = found.attributes["camera_model_parameters"]
-    assert parameters["focal_length"] == pytest.approx([100.0, 100.0])
+    assert parameters["focal_length"] == pytest.approx([100 / math.tan(math.radians(40))] * 2)
     assert parameters["principal_point"] == [100.0, 50.0]
     assert not any(parameters["radial_coeffs"])
 
 
 def test_zeros_behind_the_coefficients_of_a_fisheye_are_none() -> None:
     written = [
-        camera_model(camera_info_json(info("equidistant", d)), (1280, 720), 80.0, rolling=False)
+        camera_model(camera_info_json(info("equidistant", d)), (1280, 720), rolling=False)
         for d in ((0.01, -0.002, 0.0, 0.0), (0.01, -0.002, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     ]
     assert written[0] == written[1]
@@ -141,7 +141,7 @@ def test_zeros_behind_the_coefficients_of_a_fisheye_are_none() -> None:
 
 def test_the_fisheye_angle_ends_at_the_corner() -> None:
     fisheye = camera_info_json(info("equidistant", (0.01, -0.002, 0, 0)))
-    written = camera_model(fisheye, (1280, 720), 80.0, rolling=False).attributes
+    written = camera_model(fisheye, (1280, 720), rolling=False).attributes
     angle = written["camera_model_parameters"]["max_angle"]
     ray = np.array([[math.tan(angle), 0.0]])
     p = written["camera_model_parameters"]

@@ -22,7 +22,6 @@ from ncoremade import (
     pose,
 )
 from ncoreread import Sequence
-from pydantic import ValidationError
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.format import Look
@@ -59,10 +58,10 @@ def written(
 
 
 def test_every_sequence_says_who_made_it_of_what(tmp_path: Path) -> None:
-    found = written(tmp_path, [*drive(0.3)], replace(SEQUENCE, pictures="one of 2"), source="simulation")
+    found = written(tmp_path, [*drive(0.3)], replace(SEQUENCE, pictures="one of 2"))
     assert found.meta["generic_meta_data"] == {
         "host": "maivin", "name": SEQUENCE.name, "part": 0, "converter": "edgefirst_ros",
-        "converter_version": version("edgefirst_ros"), "source": "simulation", "pictures": "one of 2",
+        "converter_version": version("edgefirst_ros"), "source": "real", "pictures": "one of 2",
     }  # fmt: skip
     said = found.attributes("poses/default")["generic_meta_data"]
     assert said["calibration_type"] == "edgefirst_ros:transforms"
@@ -156,21 +155,11 @@ def pair(apart_m: float, baseline_m: float = 0.12) -> list[Observation | EgoPose
     return found
 
 
-def test_stereo_pairs_are_those_that_are_named_or_certain(tmp_path: Path) -> None:
+def test_stereo_pairs_are_those_that_are_certain(tmp_path: Path) -> None:
     told = [{"left": "left", "right": "right"}]
     assert written(tmp_path / "a", pair(0.12)).meta["generic_meta_data"]["stereo_pairs"] == told
     assert "stereo_pairs" not in written(tmp_path / "b", pair(0.2)).meta["generic_meta_data"]
     assert "stereo_pairs" not in written(tmp_path / "c", pair(0.12, 0.0)).meta["generic_meta_data"]
-    named = written(tmp_path / "d", pair(0.2), stereo_pairs=[["left", "right"], ["left", "nobody"]])
-    assert named.meta["generic_meta_data"].get("stereo_pairs") is None  # the later one of two for one camera
-    named = written(tmp_path / "e", pair(0.12), stereo_pairs={"left": "right"})
-    assert named.meta["generic_meta_data"]["stereo_pairs"] == told
-
-
-@pytest.mark.parametrize("wrong", [[["a"]], ["ab"], {"a": "a"}, [["a", "../b"]]])
-def test_what_is_no_pair_is_refused(wrong: object) -> None:
-    with pytest.raises(ValidationError):
-        NCoreOptions.model_validate({"stereo_pairs": wrong})
 
 
 def test_labels_by_pixel_have_a_map_of_classes(tmp_path: Path) -> None:

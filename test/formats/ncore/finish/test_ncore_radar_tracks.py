@@ -115,14 +115,14 @@ def test_a_size_that_varies_is_one_for_the_track(tmp_path: Path) -> None:
 
 def test_boxes_of_a_model_come_first(tmp_path: Path) -> None:
     flat = [*passing_boxes(), *passing(*CARS)[2::3]]
-    found = written(tmp_path / "flat", flat)
+    found = written(tmp_path / "flat", flat, cuboids_of_boxes2d=True)
     assert {each["class_id"] for each in told(found)} == {"car"}
     assert "along the ray" in basis(found)
-    off = written(tmp_path / "off", flat, cuboids_of_boxes2d=False)
+    off = written(tmp_path / "off", flat)
     assert basis(off) == "tracks of a radar"
     for name, boxes in (("solid", (box(9.0, 1.0, 0.5),)), ("nothing", ())):
         seen = observation(Role.BOXES_3D, "/boxes3d", START_NS, Detections(boxes, ()), "lidar")
-        found = written(tmp_path / name, [*flat, seen])
+        found = written(tmp_path / name, [*flat, seen], cuboids_of_boxes2d=True)
         assert len(told(found)) == len(boxes)
         assert basis(found) == "3-D boxes"
 

@@ -38,7 +38,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     SeriesValue,
 )
 from edgefirst_ros.formats.ncore.prepare.roles import prepare
-from edgefirst_ros.formats.zarr2.array import read_array
+from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Box, Detections, Mask
 from edgefirst_ros.model.navigation import Imu
@@ -49,7 +49,7 @@ DEFAULT = NCoreOptions()
 
 
 def made(observed: Observation, options: NCoreOptions = DEFAULT) -> Prepared:
-    return prepare(observed, options, ())
+    return prepare(observed, options)
 
 
 def entry(observed: Observation, options: NCoreOptions = DEFAULT) -> ComponentEntry:
@@ -188,30 +188,14 @@ def test_times_that_cannot_be_are_kept_as_data_and_not_believed(values: list[flo
     assert array(part, "generic_data/time").shape == (3,)
 
 
-def test_rays_are_spread_over_the_sweep_when_asked() -> None:
-    options = NCoreOptions(lidar_spread_ms=90.0)
-    part = entry(sweep(points(LIDAR, 10, 1)), options)
-    times = array(part, "ray_bundle/timestamp_us").astype(np.int64) - START_NS // 1000
-    assert times.tolist() == list(range(0, 90_001, 10_000))
-    rows = array(entry(sweep(points(LIDAR, 12, 1), height=3), options), "ray_bundle/timestamp_us")
-    assert (rows.astype(np.int64) - START_NS // 1000).reshape(3, 4).tolist() == [
-        [0, 30_000, 60_000, 90_000]
-    ] * 3
-
-
 @pytest.mark.parametrize(
-    ("kind", "values", "options", "expected"),
-    [
-        ("<u2", [0, 65535, 13107], {}, [0.0, 1.0, 0.2]),
-        ("<f4", [0.5, 2.0, -1.0], {"lidar_intensity_max": 1.0}, [0.5, 1.0, 0.0]),
-    ],
+    ("kind", "values", "expected"),
+    [("<u2", [0, 65535, 13107], [0.0, 1.0, 0.2]), ("u1", [0, 255, 51], [0.0, 1.0, 0.2])],
 )
-def test_intensity_is_scaled_to_one(
-    kind: str, values: list[float], options: dict, expected: list[float]
-) -> None:
+def test_intensity_is_scaled_to_one(kind: str, values: list[float], expected: list[float]) -> None:
     cloud_ = points(np.dtype([*LIDAR.descr[:3], ("intensity", kind)]), 3, 1)
     cloud_["intensity"] = values
-    found = array(entry(sweep(cloud_), NCoreOptions(**options)), "ray_bundle_returns/intensity")
+    found = array(entry(sweep(cloud_)), "ray_bundle_returns/intensity")
     assert found[0] == pytest.approx(expected)
 
 
@@ -296,8 +280,6 @@ def test_a_mask_is_enlarged_to_the_picture() -> None:
     found = png(part)
     assert found.shape == (HEIGHT, WIDTH)
     assert np.array_equal(found[HEIGHT // 6 :: HEIGHT // 3, WIDTH // 8 :: WIDTH // 4], values[..., 0])
-    small = entry(mask(values), NCoreOptions(at_picture_size=()))
-    assert np.array_equal(png(small), values[..., 0])
     assert png(entry(mask(values, calibration=Calibration()))).shape == (3, 4)
     assert part.name == "segmentation.semantic"
     schema = part.shared["descriptor"]["label_schema"]  # type: ignore[index]

@@ -22,7 +22,7 @@ from edgefirst_ros.formats.ncore.store.directory import DirectoryStore
 from edgefirst_ros.formats.ncore.store.files import FinishedTar
 from edgefirst_ros.formats.ncore.store.itar import TarStore, header, members, parse_header, read_index
 from edgefirst_ros.formats.ncore.store.journal import cbor_head, cbor_uints, consolidate, unxz
-from edgefirst_ros.formats.zarr2.metadata import Record, group, is_metadata
+from edgefirst_ros.formats.zarr2 import Record, group, is_metadata
 from edgefirst_ros.model.errors import DatasetError, WriteError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)

@@ -19,7 +19,7 @@ from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.recover import recover
 from edgefirst_ros.formats.ncore.write import writer as writer_module
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.sample import EgoPose, Observation
 
@@ -178,7 +178,7 @@ sys.path.insert(0, sys.argv[1])
 from ncoremade import SEQUENCE, drive
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.write import writer as writer_module
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.model.sample import EgoPose
 
 root, store, entries, renames = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
@@ -246,9 +246,10 @@ def test_sigkill_costs_neither_the_old_sequence_nor_what_was_written(
         assert done.paths == ()
 
 
-def begun(root: Path, steps: Steps, **options: object) -> NCoreWriter:
+def begun(root: Path, steps: Steps, split_us: int = SPLIT_US, **options: object) -> NCoreWriter:
     """A writer that overwrites, with some steps written."""
-    writer = NCoreWriter(root, NCoreOptions(radar_cube=True, **options), overwrite=True)  # type: ignore[arg-type]
+    chosen = NCoreOptions(radar_cube=True, **options)  # type: ignore[arg-type]
+    writer = NCoreWriter(root, chosen, overwrite=True, split_us=split_us)
     writer.begin(SEQUENCE)
     for step in steps:
         writer.pose(step) if isinstance(step, EgoPose) else writer.write(writer.prepare(step))
@@ -294,11 +295,11 @@ def test_a_part_that_replaces_one_waits_for_the_end_of_the_run_and_others_do_not
     tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "_LATE_US", 10_000)
-    begun(tmp_path, [camera(START_NS), camera(START_NS + 110 * MS)], store=store, split_s=0.1).close()
+    begun(tmp_path, [camera(START_NS), camera(START_NS + 110 * MS)], split_us=100_000, store=store).close()
     first, second, third = (tmp_path / name for name in (NAME, f"{NAME}-001", f"{NAME}-002"))
     before = [contents(folder) for folder in (first, second)]
     steps = [camera(START_NS + ms * MS, ms) for ms in range(0, 400, 55)]
-    writer = begun(tmp_path, steps, store=store, split_s=0.1)
+    writer = begun(tmp_path, steps, split_us=100_000, store=store)
     for _, done in writer._finished:
         assert done.result()
     assert len(writer._finished) == 3

@@ -80,7 +80,7 @@ def lost(tmp_path: Path, disk: Disk) -> Callable[[Said, bool], Said]:
     "options",
     [
         NCoreOptions(store="itar", profile="separate-sensors", radar_cube=True),
-        NCoreOptions(store="directory", profile="single", split_s=0.3, radar_cube=True),
+        NCoreOptions(store="directory", profile="single", radar_cube=True),
     ],
 )
 def test_what_was_written_before_a_sync_survives_a_power_cut(
@@ -91,7 +91,7 @@ def test_what_was_written_before_a_sync_survives_a_power_cut(
 ) -> None:
     monkeypatch.setattr(writer_module, "_LATE_US", 50_000)
     late = cycle((False, True))
-    writer = NCoreWriter(tmp_path / "out", options)
+    writer = NCoreWriter(tmp_path / "out", options, split_us=50_000)
     assert isinstance(writer, CrashSafe)
     writer.begin(SEQUENCE)
     said, promised = Said(), Said()
@@ -161,8 +161,8 @@ def test_writing_goes_on_while_a_sync_waits_for_the_disk(
         real(paths, **options)
 
     monkeypatch.setattr(sync_module, "sync_paths", slow)
-    options = NCoreOptions(store=store, split_s=0.05)  # type: ignore[arg-type]
-    writer = NCoreWriter(tmp_path / "out", options)
+    options = NCoreOptions(store=store)  # type: ignore[arg-type]
+    writer = NCoreWriter(tmp_path / "out", options, split_us=50_000)
     writer.begin(SEQUENCE)
     take(writer, camera(START_NS))
     failures: list[BaseException] = []
@@ -264,7 +264,7 @@ def test_a_power_cut_before_the_first_sync_leaves_nothing_that_recovery_refuses(
 def test_a_sequence_that_waits_for_latecomers_is_synced_too(
     tmp_path: Path, lost: Callable[[Said, bool], Said], late: bool
 ) -> None:
-    writer = NCoreWriter(tmp_path / "out", NCoreOptions(split_s=0.1))
+    writer = NCoreWriter(tmp_path / "out", NCoreOptions(), split_us=100_000)
     writer.begin(SEQUENCE)
     said = [*take(writer, camera(START_NS)), *take(writer, camera(START_NS + 110 * MS))]
     sync_together([writer])

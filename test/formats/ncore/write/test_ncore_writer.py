@@ -44,11 +44,9 @@ from edgefirst_ros.formats.format import MeasurementWriter, Written
 from edgefirst_ros.formats.ncore.finish import sequence as finish
 from edgefirst_ros.formats.ncore.finish.facts import Remarks
 from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.roles import Component, OwnRecord
 from edgefirst_ros.formats.ncore.write.sequence import SequenceWriter
-from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
+from edgefirst_ros.formats.ncore.write.writer import SPLIT_US, NCoreWriter
 from edgefirst_ros.formats.pace import pace_here
-from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.errors import ConfigError, OutputExists, WriteError
 from edgefirst_ros.model.navigation import Odometry
@@ -63,12 +61,12 @@ def write(
     root: Path,
     steps: Iterable[Observation | EgoPose],
     *,
-    components: tuple[Component, ...] = (),
     overwrite: bool = False,
+    split_us: int = SPLIT_US,
     **options: object,
 ) -> tuple[list[Sequence], list[Written]]:
     """Write the steps as one capture; every sequence read back, and what was said about each write."""
-    writer = NCoreWriter(root, NCoreOptions(**options), components=components, overwrite=overwrite)  # type: ignore[arg-type]
+    writer = NCoreWriter(root, NCoreOptions(**options), overwrite=overwrite, split_us=split_us)  # type: ignore[arg-type]
     writer.begin(SEQUENCE)
     said = []
     for step in steps:
@@ -374,7 +372,7 @@ def test_calibration_that_comes_later_counts(tmp_path: Path) -> None:
     assert sequence.pose("lidar", "rig")[0, 3] == 9.0
 
 
-def test_ids_are_frames_or_roles_or_as_configured_and_unique(tmp_path: Path) -> None:
+def test_ids_are_frames_or_roles_and_unique(tmp_path: Path) -> None:
     def sweep(topic: str, frame: str, ms: int) -> Observation:
         array = cloud(points(np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")]), 5, ms))
         return observation(Role.LIDAR_POINTS, topic, START_NS + ms * MS, array, frame)
@@ -383,10 +381,10 @@ def test_ids_are_frames_or_roles_or_as_configured_and_unique(tmp_path: Path) -> 
         sweep("/a", "/front/lidar", 1), sweep("/b", "", 2), sweep("/c", "", 3), sweep("/d", "lidar", 4),
         sweep("/e", "world", 5), sweep("/a", "/front/lidar", 6),
     ]  # fmt: skip
-    sequence = one(tmp_path, steps, sensor_ids={"/d": "roof"})
-    assert sequence.instances("lidars") == ["front_lidar", "lidar", "lidar_2", "roof", "world_2"]
+    sequence = one(tmp_path, steps)
+    assert sequence.instances("lidars") == ["front_lidar", "lidar", "lidar_2", "lidar_3", "world_2"]
     assert len(sequence.frames("lidars/front_lidar")) == 2
-    assert np.allclose(sequence.pose("roof", "rig"), sequence.pose("lidar", "rig"))
+    assert np.allclose(sequence.pose("lidar_3", "rig"), sequence.pose("lidar", "rig"))
 
 
 def test_masks_are_there_for_every_camera(tmp_path: Path) -> None:
@@ -413,10 +411,7 @@ def test_masks_that_are_no_png_stop_the_start_with_every_fault(tmp_path: Path) -
 @pytest.mark.parametrize(
     "options",
     [
-        {"sensor_ids": {"/a": "x/y"}},
-        {"sensor_ids": {"/a": "x", "/b": "x"}},
         {"ego_masks": {"front": {".hidden": "a.png"}}},
-        {"split_s": 0},
         {"stores": "itar"},
     ],
 )
@@ -557,36 +552,8 @@ def test_clouds_whose_fields_change_are_refused(tmp_path: Path) -> None:
     assert sequence.attributes("point_clouds/fusion_lidar/pcs/1")["reference_frame_id"] == "lidar"
 
 
-def test_organised_lidars_have_intrinsics_and_their_rate(tmp_path: Path) -> None:
-    rows, columns = 4, 60
-    elevation = np.radians(np.linspace(5, -5, rows))[:, None]
-    azimuth = np.linspace(0, 2 * np.pi, columns, endpoint=False)[None] + 0 * elevation
-    array = np.zeros(rows * columns, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
-    array["x"] = (np.cos(elevation) * np.cos(azimuth) * 9).ravel()
-    array["y"] = (np.cos(elevation) * np.sin(azimuth) * 9).ravel()
-    array["z"] = (np.sin(elevation) * 9 + 0 * azimuth).ravel()
-
-    def sweep(ms: int, turned: bool = False) -> Observation:
-        wire = array.reshape(rows, columns)[:, ::-1].ravel() if turned else array
-        return observation(Role.LIDAR_POINTS, "/l", START_NS + ms * MS, cloud(wire, rows), "lidar")
-
-    sequence = one(tmp_path, [sweep(0), sweep(50), sweep(100, turned=True), lidar(START_NS)])
-    model = sequence.attributes("intrinsics/default/lidars/lidar")
-    assert model["lidar_model_type"] == "row-offset-spinning"
-    parameters = model["lidar_model_parameters"]
-    assert (parameters["n_rows"], parameters["n_columns"]) == (rows, columns)
-    assert parameters["spinning_frequency_hz"] == 20.0
-    assert "flipped" not in parameters
-    frames = "lidars/lidar/frames/{}/ray_bundle/model_element/.zarray"
-    assert [frames.format(START_US + ms * 1000) in sequence.records for ms in (0, 50, 100)] == [
-        True,
-        True,
-        False,
-    ]
-
-
 def test_long_captures_split_into_sequences_complete_in_themselves(tmp_path: Path) -> None:
-    sequences, said = write(tmp_path, drive(1.0), split_s=0.4, radar_cube=True)
+    sequences, said = write(tmp_path, drive(1.0), split_us=400_000, radar_cube=True)
     assert [sequence.folder.name for sequence in sequences] == [
         SEQUENCE.name, f"{SEQUENCE.name}-001", f"{SEQUENCE.name}-002"
     ]  # fmt: skip
@@ -619,7 +586,7 @@ def test_poses_that_come_after_the_split_still_reach_the_sequence_before(tmp_pat
         if ms >= 200:  # poses lag 200 ms
             steps += [pose(START_NS + (ms - 200 + more) * MS) for more in range(0, 50, 10)]
     steps += [pose(START_NS + ms * MS) for ms in range(400, 600, 10)]
-    first, second = write(tmp_path, steps, split_s=0.3)[0]
+    first, second = write(tmp_path, steps, split_us=300_000)[0]
     poses = first.pose("rig", "world")
     expected = 2 * 50 * np.sin(0.25 * 0.2 / 2)
     assert np.linalg.norm(poses[-1][:3, 3]) == pytest.approx(expected, rel=1e-3)
@@ -643,7 +610,7 @@ def test_what_is_finished_meanwhile_waits_for_what_is_written(
         return complete(sequence, remarks)
 
     monkeypatch.setattr(SequenceWriter, "complete", slow)
-    writer = NCoreWriter(tmp_path, NCoreOptions(split_s=3.0))
+    writer = NCoreWriter(tmp_path, NCoreOptions(), split_us=3_000_000)
     writer.begin(SEQUENCE)
     for seconds in range(7):
         writer.write(writer.prepare(lidar(START_NS + seconds * 1000 * MS)))
@@ -719,98 +686,11 @@ def test_a_store_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     writer.abort()
 
 
-class Velocity(Component):
-    """What the documentation of Component shows."""
-
-    name = "com.example.velocity"
-
-    def record(self, observation: Observation) -> OwnRecord | None:
-        datum = observation.measurement.datum
-        if not isinstance(datum, Odometry):
-            return None
-        return OwnRecord({"linear_m_s": np.array(datum.linear_m_s)}, {"frame": "base_link"})
-
-    def meta(self) -> dict[str, object]:
-        return {"unit": "m/s"}
-
-
 def odometry(ms: int) -> Observation:
     datum = Odometry(
         "base_link", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (float(ms), 0.0, 0.0), (0.0, 0.0, 0.0)
     )
     return observation(Role.ODOMETRY, "/odom", START_NS + ms * MS, datum, "odom")
-
-
-@pytest.mark.parametrize("profile", ["separate-sensors", "single"])
-def test_a_component_of_ones_own(tmp_path: Path, profile: str) -> None:
-    steps = [odometry(0), odometry(20), lidar(START_NS)]
-    (sequence,), said = write(tmp_path, steps, components=(Velocity(),), profile=profile)
-    base = "com.example.velocity/default"
-    assert sequence.array(f"{base}/timestamps_us").tolist() == [START_US, START_US + 20_000]
-    assert sequence.array(f"{base}/records/{START_US + 20_000}/linear_m_s").tolist() == [20.0, 0.0, 0.0]
-    assert sequence.attributes(f"{base}/records/{START_US}")["frame"] == "base_link"
-    assert sequence.attributes(base)["generic_meta_data"]["unit"] == "m/s"
-    assert sequence.attributes(base)["component_version"] == "v1"
-    assert not any(written.refused for written in said)
-    if profile == "separate-sensors":
-        assert f"{SEQUENCE.name}.ncore4-com.example.velocity.zarr.itar" in sequence.stores
-
-
-def test_what_ncore_has_no_place_for_is_not_refused_if_a_component_takes_it(tmp_path: Path) -> None:
-    class Boxes(Component):
-        name = "org.example.boxes"
-
-        def record(self, observation: Observation) -> OwnRecord | None:
-            found = observation.measurement.datum
-            if isinstance(found, RawImage):
-                return OwnRecord({"scores": found.pixels}, instance="images")
-            return (
-                OwnRecord({"scores": np.array([b.score for b in found.boxes])})
-                if isinstance(found, Detections)
-                else None
-            )
-
-    model = observation(
-        Role.MODEL, "/model/output", START_NS, Detections((box(1.0, 0.0, 0.0),), ()), "camera_optical"
-    )
-    image = observation(
-        Role.LIDAR_DEPTH, "/lidar/depth", START_NS, RawImage("mono16", np.zeros((2, 2), np.uint16)), "lidar"
-    )
-    _, (alone, _) = write(tmp_path / "a", [image, model])
-    assert alone.refused == (("/lidar/depth", "image of a lidar, not aligned with a camera"),)
-    (sequence,), (taken, both) = write(tmp_path / "b", [image, model], components=(Boxes(),))
-    assert (taken.topics, taken.refused) == (("/lidar/depth",), ())
-    assert (both.topics, both.refused) == (("/model/output",), ())
-    assert sequence.array(f"org.example.boxes/default/records/{START_US}/scores").tolist() == [0.9]
-
-
-@pytest.mark.parametrize("name", ["velocity", "cameras", "Com.Example", "com..x", "com.example/x"])
-def test_components_need_reverse_domain_names(tmp_path: Path, name: str) -> None:
-    wrong = type("Wrong", (Velocity,), {"name": name})
-    with pytest.raises(ConfigError, match="reverse-domain"):
-        NCoreWriter(tmp_path, NCoreOptions(), components=[wrong()])
-
-
-def test_a_component_is_there_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="twice"):
-        NCoreWriter(tmp_path, NCoreOptions(), components=[Velocity(), Velocity()])
-
-
-def test_generic_data_of_a_whole_component(tmp_path: Path) -> None:
-    writer = NCoreWriter(tmp_path, NCoreOptions())
-    writer.begin(SEQUENCE)
-    writer.write(writer.prepare(radar(START_NS)))
-    writer.set_generic_data("radars", "radar", {"gain": np.array([1.0, 2.0])}, {"antenna": "B"})
-    writer.set_generic_data("masks", "default", {"scalar": np.array(7, np.uint16)}, {"by": "hand"})
-    writer.set_generic_data("lidars", "never", {"x": np.zeros(2)})
-    (meta,) = writer.close()
-    sequence = Sequence(meta.parent)
-    assert sequence.array("radars/radar/generic_data/gain").tolist() == [1.0, 2.0]
-    attributes = sequence.attributes("radars/radar")["generic_meta_data"]
-    assert (attributes["antenna"], attributes["topic"]) == ("B", "/radar/targets")
-    assert attributes["radar_info"]["frequency_sweep"] == "short"
-    assert sequence.array("masks/default/generic_data/scalar").item() == 7
-    assert sequence.instances("lidars") == []
 
 
 def test_each_radar_has_its_own_settings(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Records of zarr format 2: JSON metadata and Blosc chunks; the caller stores them."""
