@@ -32,9 +32,7 @@ MOST_FOLDERS = 32
 """Sequences of a run that are looked into."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 NO_REPORT = f"there is no {REPORT} beside the dataset"
-_ALL_PARTS = (
-    *("samples", "topics", "sequences", "companions", "pairing", "timeline", "streams", "configuration"),
-)
+_ALL_PARTS = "samples topics sequences companions pairing timeline streams configuration".split()
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 
@@ -200,8 +198,7 @@ def _gallery(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     for each in found:
         when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
         source = Html(f"data:image/jpeg;base64,{each.base64}")
-        width, height = each.size
-        image = tag("img", src=source, width=width, height=height, alt=f"{each.why}{when}")
+        image = tag("img", src=source, width=each.size[0], height=each.size[1], alt=f"{each.why}{when}")
         what = joined(tag("b", each.number, class_="pin-number"), f" {each.why}{when}")
         if each.sensor and each.number != before:
             figures.append(tag("h3", what))
@@ -284,7 +281,7 @@ def _sequences(report: Report) -> Html | None:
 
 
 def _configuration(report: Report) -> Html:
-    """Settings, versions, recordings and files."""
+    """Settings and versions."""
     parts: list[Html | None] = []
     if report.versions:
         shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
@@ -298,14 +295,6 @@ def _configuration(report: Report) -> Html:
         parts.append(folded("All settings", tag("pre", block)))
     else:
         parts.append(missing(report.lacking.get("configuration") or "no settings were noted"))
-    recordings = [
-        f"{each.file}, {each.bytes / 1e6:,.1f} MB"
-        + (f", {len(each.faults):,} damaged places" if each.faults else "")
-        for each in report.recordings[:MOST_ROWS]
-    ]
-    for name, texts in (("Recordings", recordings), ("Files", report.files[:MOST_ROWS])):
-        if texts:
-            parts.append(folded(f"{name} ({len(texts):,})", tag("ul", *(tag("li", each) for each in texts))))
     return section("configuration", "Configuration and versions", *parts)
 
 
