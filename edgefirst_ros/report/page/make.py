@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -32,7 +33,6 @@ MOST_FOLDERS = 32
 """Sequences of a run that are looked into."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 NO_REPORT = f"there is no {REPORT} beside the dataset"
-_ALL_PARTS = "samples topics sequences companions pairing timeline streams configuration".split()
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 
@@ -48,7 +48,9 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     """
     run = find_run(path)
     if run.report is None:
-        report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
+        report = Report(
+            lacking=dict.fromkeys(["streams", *(each.name for each in fields(Report))], NO_REPORT)
+        )
     else:
         report = read_report(run.report)
     pictures, lacking, count = _pictures(run, report)
