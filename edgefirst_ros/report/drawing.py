@@ -241,12 +241,10 @@ def cube_picture(cube: RadarCube, size: tuple[int, int]) -> Image.Image:
 
 CELL = (400, 225)
 GAP = 6
-INK = (230, 230, 230)
 COLUMNS = ("camera", "lidar from above", "radar from above", "radar cube")
 KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 SOFTWARE = "edgefirst-ros report"
 """EXIF Software of a contact sheet, by which it is known again."""
-JPEG_QUALITY = 90
 
 
 def refuse_picture(output: Path) -> None:
@@ -286,7 +284,7 @@ def write_sheet(sheet: Image.Image, output: Path) -> None:
     exif = Image.Exif()
     exif[Base.Software] = SOFTWARE
     data = BytesIO()
-    sheet.save(data, KINDS[output.suffix.lower()], exif=exif, quality=JPEG_QUALITY)
+    sheet.save(data, KINDS[output.suffix.lower()], exif=exif, quality=90)
     with disk_errors(output):
         replace_file(output, data.getvalue(), sync=False)
 
@@ -335,10 +333,10 @@ def _laid_out(drawn: list[tuple[str, list[Image.Image | None]]]) -> Image.Image:
     ImageDraw.Draw(empty).rectangle((0, 0, CELL[0] - 1, CELL[1] - 1), outline=RING)
     for row, (heading, cells) in enumerate(drawn):
         top = 50 + row * (CELL[1] + 22 + GAP)
-        draw.text((GAP, top - 18), heading, INK)
+        draw.text((GAP, top - 18), heading, "#e6e6e6")
         for place, column in enumerate(there):
             left = GAP + place * (CELL[0] + GAP)
-            draw.text((left, 8), COLUMNS[column], INK)
+            draw.text((left, 8), COLUMNS[column], "#e6e6e6")
             sheet.paste(empty, (left, top))
             cell = cells[column]
             if cell is not None:

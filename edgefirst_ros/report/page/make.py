@@ -29,8 +29,6 @@ MOST_REASONS = 12
 """Reasons that are shown of one topic."""
 MOST_CONFIGURATION = 200_000
 """Characters of the configuration that are shown."""
-MOST_FOLDERS = 32
-"""Sequences of a run that are looked into."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 NO_REPORT = f"there is no {REPORT} beside the dataset"
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
@@ -48,9 +46,8 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     """
     run = find_run(path)
     if run.report is None:
-        report = Report(
-            lacking=dict.fromkeys(["streams", *(each.name for each in fields(Report))], NO_REPORT)
-        )
+        parts = ["streams", *(each.name for each in fields(Report))]
+        report = Report(lacking=dict.fromkeys(parts, NO_REPORT))
     else:
         report = read_report(run.report)
     pictures, lacking, count = _pictures(run, report)
@@ -171,7 +168,7 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | Non
     count: int | None = None
     for each, folders in run.of_format():
         opened: list[Scenes] = []
-        for folder in folders[:MOST_FOLDERS]:
+        for folder in folders[:32]:  # enough for pictures of a run
             try:
                 with refusing(folder, DatasetError):
                     opened += filter(None, [each.scenes(folder)])
