@@ -224,7 +224,7 @@ class FanOut:
         if overload is None:
             return None
         takes = partial(overload.takes, stream=sensor, possible=possible, better=better)
-        return frozenset(name for name in names if takes(name, camera.time_ns))
+        return frozenset(name for name in names if takes(name))
 
     def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether to make the next sample's picture, should a format take it."""
@@ -240,7 +240,7 @@ class FanOut:
             return None
         overload.look(envelope.receive_ns, self._backlog_s(), envelope.time_ns, sample=False)
         takes = partial(overload.takes, stream=envelope.topic, possible=possible, better=better)
-        return frozenset(w.name for w, _ in self._observers if takes(w.name, envelope.time_ns))
+        return frozenset(w.name for w, _ in self._observers if takes(w.name))
 
     def sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample to every writer of samples."""
