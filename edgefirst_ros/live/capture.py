@@ -28,8 +28,7 @@ from edgefirst_ros.live.status import LiveStatus, Meter, build_status
 from edgefirst_ros.model.errors import EdgeFirstError, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
-from edgefirst_ros.pipeline.commits import Mark
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.intake import is_batch
 from edgefirst_ros.pipeline.job import Job
 from edgefirst_ros.pipeline.overload import Overload

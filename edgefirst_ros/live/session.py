@@ -26,9 +26,8 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name
-from edgefirst_ros.pipeline.commits import Mark
 from edgefirst_ros.pipeline.context import SampleContext
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.ledger import Stage

@@ -15,10 +15,9 @@ from edgefirst_ros.formats.format import Distributes, Writer
 from edgefirst_ros.model.reasons import Code, Finding
 from edgefirst_ros.model.sample import Calibration, RawMessage, Sample
 from edgefirst_ros.model.untrusted import safe_name
-from edgefirst_ros.pipeline.commits import Mark
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.fanout import FanOut, Output
 from edgefirst_ros.pipeline.intake import Intake
 from edgefirst_ros.pipeline.ledger import Ledger

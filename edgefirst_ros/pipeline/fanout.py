@@ -29,9 +29,8 @@ from edgefirst_ros.model.errors import DecodeError, WriteError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import guarded
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
-from edgefirst_ros.pipeline.commits import GroupCommit, Mark
 from edgefirst_ros.pipeline.delivery import Delivery, Item, Result, Turn
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, GroupCommit, Mark
 from edgefirst_ros.pipeline.envelope import Envelope
 from edgefirst_ros.pipeline.executor import Backlog, OrderedWriter
 from edgefirst_ros.pipeline.ledger import SAMPLE, Ledger, Outcome, Stage, count_reason

@@ -21,8 +21,7 @@ from edgefirst_ros.model.errors import WriteError
 from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.untrusted import PAGE, REPORT, page_path, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.pipeline.commits import Mark
-from edgefirst_ros.pipeline.disk import Disk
+from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
 from edgefirst_ros.video.decoder import require_decoder

@@ -25,8 +25,8 @@ from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, FrameCounts, Ledger, frequent
-from edgefirst_ros.pipeline.mounts import mounts
 from edgefirst_ros.pipeline.session import CameraResult, SequenceResult, SequenceSummary
+from edgefirst_ros.pipeline.transforms import mounts
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.timing.gaps import StreamStats, quantile

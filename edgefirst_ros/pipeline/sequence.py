@@ -17,11 +17,10 @@ from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.pipeline.cameras import ALIVE_NS, CameraFrames
-from edgefirst_ros.pipeline.choosing import Choosing
 from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.frames import ALIVE_NS, CameraFrames, Choosing
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.session import Session, session_at

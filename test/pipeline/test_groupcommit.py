@@ -11,7 +11,7 @@ import pytest
 from envelopes import Keeper
 
 from edgefirst_ros.model.errors import WriteError
-from edgefirst_ros.pipeline.commits import GroupCommit, Mark
+from edgefirst_ros.pipeline.disk import GroupCommit, Mark
 
 WAIT_S = 20.0
 
