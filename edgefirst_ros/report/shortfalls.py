@@ -88,6 +88,13 @@ def _messages(report: Report) -> Iterator[Finding]:
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
 
 
+def never_arrived(report: Report) -> Iterator[Finding]:
+    """What a live capture did not receive though it was sent: nothing else can bring that back."""
+    lost = sorted((-counts["never arrived"], topic.strip("/")) for topic, _, counts in _lost(report))
+    if listed := ", ".join(f"{-count:,} of {topic}" for count, topic in lost if count):
+        yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
+
+
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     """Fixes refused before there was a position, which is normal for some time after the start."""
     count = report.by_kind(account, "refused")[Kind.NO_POSITION]
