@@ -17,6 +17,7 @@ import numpy as np
 from edgefirst_ros.model.sample import NOT_MOVING, Measurement
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import (
+    RobotDescription,
     Transform,
     Transforms,
     bare,
@@ -24,7 +25,6 @@ from edgefirst_ros.model.transform import (
     describe_change,
     makes_cycle,
 )
-from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.pipeline.mounts import OFTEN, ON_MOUNTS, MovedFrame, way_up
 
 MOST_GAP_NS = 300_000_000

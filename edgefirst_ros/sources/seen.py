@@ -15,8 +15,7 @@ from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.registry import can_decode, decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.transform import Transform, Transforms, bare
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms, bare
 
 MOST_DECODED = 48
 """Messages of a topic that are decoded: enough for its frame, its size and its clock."""

@@ -14,9 +14,9 @@ from written import Written
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.choosing import Moving
 from edgefirst_ros.pipeline.samples import Pictures
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
