@@ -1,7 +1,8 @@
 """Transforms between frames, also of a robot's description (URDF), and rotations of many at once.
 
-Rotations are matrices, quaternions (x, y, z, w) or angles. Angles are roll, pitch and yaw in radians: the rotation is yaw about z, then pitch about the turned y, then
-roll about the turned x, which is the same as about fixed x, y and z in this order (REP 103).
+Rotations are matrices, quaternions (x, y, z, w) or angles: roll, pitch and yaw in radians. The rotation is
+yaw about z, then pitch about the turned y, then roll about the turned x, which is the same as about
+fixed x, y and z in this order (REP 103).
 """
 
 from __future__ import annotations
