@@ -19,9 +19,8 @@ from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import REPORT, readable, visible
 from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top_of, with_sizes
-from edgefirst_ros.sources.kinds import SUFFIXES
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
-from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TimeWindow, TopicInfo
+from edgefirst_ros.sources.recording import SUFFIXES, Excerpt, InFull, Recording, TimeWindow, TopicInfo
 
 METADATA = "metadata.yaml"
 """Beside the files of a rosbag2 recording; lists them."""
