@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from drives import simulated
-from faulty import FaultyOptions
+from faulty import FaultyOptions  # first_frame is in the preset
 from places import REPOSITORY
 from typer.testing import CliRunner
 
