@@ -25,8 +25,7 @@ from pydantic import (
 
 from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format
-from edgefirst_ros.formats.options import OptionsModel
+from edgefirst_ros.formats.format import Format, OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown

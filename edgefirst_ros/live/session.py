@@ -26,7 +26,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name
-from edgefirst_ros.pipeline.context import calibration_context
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
@@ -295,7 +295,7 @@ class Pause:
         self._routes = TopicMap(config, config.prefix or "")
         self._pipeline.end_source(why)
         known, camera = self._pipeline.calibration, self._pipeline.camera
-        self._context = calibration_context(config, camera, known)
+        self._context = SampleContext(config, camera=camera, known=known)
 
     @property
     def calibration(self) -> Calibration:

@@ -49,8 +49,8 @@ class RosGraph:
     def senders(self, topic: str) -> tuple[list[str], set[str]]:
         """Full names of the nodes that publish a topic, in order, each as often as it does; and the types."""
         infos = self.publishers(topic)
-        names = sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
-        return names, {info.topic_type for info in infos}
+        names = (f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
+        return sorted(names), {info.topic_type for info in infos}
 
     def is_own(self, topic: str) -> bool:
         """Whether a topic is private to this node, as its previews are."""

@@ -43,8 +43,6 @@ CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
 IDLE_S = 0.1
 """When nothing has been received for so long, the executor waits for messages."""
-LINGERS_S = 30.0
-"""A publisher that was killed is announced for so long at most; its successor has the same node's name."""
 _POLICIES = [QoSPolicyKind[name] for name in ("RELIABILITY", "DURABILITY", "HISTORY", "DEPTH")]
 
 
@@ -220,7 +218,9 @@ class Subscriptions:
                 since_s = now_s
             self._several_since[each.topic] = nodes, since_s
             is_restart = len(set(nodes)) == 1
-            if now_s - since_s > LINGERS_S or (known == nodes and not is_restart):
+            # A publisher that was killed is announced for so long at most; its successor has the same
+            # node's name.
+            if now_s - since_s > 30.0 or (known == nodes and not is_restart):
                 several[each.canonical] = nodes
         return several
 

@@ -22,8 +22,6 @@ LOOK_EVERY_S = 1.0
 """Other processes that fill the disk are seen within this time."""
 OVERHEAD_BYTES = 64 << 10
 """Counted for every item beside its own bytes: records of journals, and the blocks of some small files."""
-REPORT_BYTES = 1 << 20
-"""Needed for the report, the names of folders and the ends of files that are hardly worth counting."""
 
 
 class Disk:
@@ -113,7 +111,9 @@ class Disk:
             if not look and 2 * (self._since + self._largest) < self._left:
                 return True
             # What is under way at several writers may be as large as the largest so far.
-            needed = self._needed() + REPORT_BYTES + _AT_ONCE * self._largest
+            # Needed for the report, the names of folders and the ends of files that are hardly worth
+            # counting.
+            needed = self._needed() + (1 << 20) + _AT_ONCE * self._largest
             free = self.free_bytes()
             self._since, self._looked_s = 0, time.monotonic()
             self._left = self.spare_bytes(free) - needed

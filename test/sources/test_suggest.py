@@ -164,6 +164,17 @@ def test_a_camera_is_taken_once_whatever_its_encodings() -> None:
     assert sum(role is Role.CAMERA for role in two.used.values()) == 2
 
 
+def test_a_damaged_first_picture_is_one_damaged_picture() -> None:
+    """As USB cameras send it when they start."""
+    topic, content = "/CAM_FRONT/image_rect_compressed", [*made("nuscenes").content]
+    first = next(place for place, message in enumerate(content) if message.topic == topic)
+    values = {"format": "jpeg", "data": b"\xff\xd8\xff\xc0" + bytes(64)}
+    content[first] = instead_of(content[first], topic, "sensor_msgs/CompressedImage", values)
+    found = looked(content).suggestion("nuscenes")
+    assert found.used == suggestion("nuscenes").used
+    assert "JPEG 160x90, frame CAM_FRONT\n" in found.text
+
+
 def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_others() -> None:
     """Two of three cameras of one frame have one; a single camera takes the only one there is."""
     picture, info = "/camera/image_raw", "/camera/camera_info"
