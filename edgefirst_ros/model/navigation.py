@@ -100,13 +100,8 @@ class NavSatFix:
 @decoder_of("sensor_msgs/NavSatFix")
 def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
     """Decode a sensor_msgs/NavSatFix."""
-    return NavSatFix(
-        latitude_deg=float(message.latitude),
-        longitude_deg=float(message.longitude),
-        altitude_m=float(message.altitude),
-        status=int(message.status.status),
-        sigma_m=_position_sigma(message),
-    )
+    north, east, up = float(message.latitude), float(message.longitude), float(message.altitude)
+    return NavSatFix(north, east, up, int(message.status.status), _position_sigma(message))
 
 
 def _position_sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:

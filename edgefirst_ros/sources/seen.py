@@ -38,13 +38,12 @@ class SeenTopic:
         count: messages seen; first_ns and last_ns are their first and last receipt.
         frame: the first frame_id that is not empty.
         lags_ns: receipt minus stamp, of the messages that were decoded.
-        form: what a picture is: JPEG, h264, bgr8.
+        form: what a picture is: JPEG, h264, bgr8; "no fix" of a receiver that never had one.
         size: width and height of a picture or a CameraInfo; points and fields are a cloud's.
         fault: why the first message that could not be decoded could not.
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
-        has_fix: whether a receiver had a position at any time.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
     """
 
@@ -64,7 +63,6 @@ class SeenTopic:
     sideways: int = 0
     has_sigma: bool = False
     has_turn: bool = False
-    has_fix: bool = False
     pairs: dict[str, Transform] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
 
@@ -148,7 +146,8 @@ def _see_imu(seen: SeenTopic, imu: Imu) -> None:
 
 
 def _see_fix(seen: SeenTopic, fix: NavSatFix) -> None:
-    seen.has_sigma, seen.has_fix = seen.has_sigma or fix.sigma_m is not None, seen.has_fix or fix.is_fix
+    seen.has_sigma = seen.has_sigma or fix.sigma_m is not None
+    seen.form = "no fix" if not fix.is_fix and (seen.form or seen.sound == 1) else ""
 
 
 def _see_odometry(seen: SeenTopic, odometry: Odometry) -> None:

@@ -375,10 +375,7 @@ class _Chooser:
             fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
         )
         self._heed(imu, fix)
-        if fix is not None and not fix.has_fix:
-            self._entries[-1].comment += ", without a fix so far, so odometry goes first"
-            fix = None
-        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, fix)
+        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, None if fix is None or fix.form else fix)
         self._tf(by_role.pop(Role.TF, []), lead)
 
     def _tf(self, topics: Iterable[SeenTopic], lead: str) -> None:
