@@ -81,7 +81,7 @@ COMMANDS = {
     "report": "report",
     "export": "datasets",
     "select": "datasets",
-    "suggest": "recordings",
+    "suggest": "suggest",
     "recover": "datasets",
     "simulate": "recordings",
     "play": "play",

@@ -1,4 +1,4 @@
-"""edgefirst-ros info, suggest and simulate: describe recordings, configure for them, or make one."""
+"""edgefirst-ros info and simulate: describe a recording, or make one with known ground truth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.options import Connect, Listen, ZenohConfig
 from edgefirst_ros.cli.shared import ConfigFile, End, Recordings, Start, guarded, make_config
 from edgefirst_ros.cli.terminal import make_console, print_info, print_line, say
 from edgefirst_ros.model.errors import ConfigError, RecordingError, extra
@@ -171,65 +170,6 @@ def _print_found(found: dict[str, Any], *, as_json: bool) -> None:
         from edgefirst_ros.cli.terminal import print_forecast
 
         print_forecast(out, found["conversion"])
-
-
-def suggest(
-    recordings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RECORDING...]", help="Recordings of one robot, folders of them, or URLs."),
-    ] = None,
-    *,
-    connect: Connect = None,
-    listen: Listen = None,
-    zenoh_config: ZenohConfig = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", metavar="SECONDS", min=0.5, help="How long to listen over Zenoh.")
-    ] = 5.0,
-) -> None:
-    """Print a configuration for a robot, made from what is in its recordings or on the network.
-
-    Types say what a topic can be; names, frames, rates and stamps say the rest. Each line has a comment that
-    says what was found. What is left out stands at the end, with the reason. It converts as it is:
-
-      edgefirst-ros suggest drive.mcap > robot.yaml
-
-      edgefirst-ros convert drive.mcap -o out --config robot.yaml
-
-    Exit codes: 0 printed; 2 nothing that samples could begin with, or no recording.
-
-    [bold]Examples[/]
-
-      edgefirst-ros suggest monday/ > robot.yaml
-
-      edgefirst-ros suggest --zenoh tcp/192.168.1.5:7447 > robot.yaml
-    """
-    err = make_console(stderr=True)
-    with guarded(err):
-        with importing():
-            from edgefirst_ros.offline.drives import find_files
-            from edgefirst_ros.offline.inputs import open_all
-            from edgefirst_ros.sources.recording import Recording
-            from edgefirst_ros.sources.suggest import look_at
-
-        if bool(recordings) == bool(connect or listen):
-            raise ConfigError(["give recordings, or an endpoint with --zenoh or --zenoh-listen"])
-        if recordings:
-            opened = open_all({file.path: file for file in find_files(recordings).files})
-            for each in opened:
-                if not isinstance(each, Recording):
-                    raise each
-            look, source = (
-                look_at(each for each in opened if isinstance(each, Recording)),
-                " ".join(recordings),
-            )
-        else:
-            from edgefirst_ros.sources.zenoh import overhear
-            from edgefirst_ros.sources.zenohlink import linked
-
-            with linked(connect or [], listen or [], zenoh_config) as link:
-                look, source = overhear(link, seconds), ", ".join([*(connect or ()), *(listen or ())])
-        found = look.suggestion(source)
-        sys.stdout.write(found.text)
 
 
 def simulate(
