@@ -29,7 +29,12 @@ def messages(**options: Any) -> list[RawMessage]:  # noqa: ANN401
 
 
 def record(
-    path: Path, content: Iterable[RawMessage], *, chunk_bytes: int = 1 << 20, checksums: bool = True
+    path: Path,
+    content: Iterable[RawMessage],
+    *,
+    chunk_bytes: int = 1 << 20,
+    checksums: bool = True,
+    encoding: str = "cdr",
 ) -> Path:
     """A recording of these messages in this order."""
     with path.open("wb") as file:
@@ -44,7 +49,7 @@ def record(
                 )
             key = (message.topic, message.schema)
             if key not in channels:
-                channels[key] = writer.register_channel(message.topic, "cdr", schemas[message.schema])
+                channels[key] = writer.register_channel(message.topic, encoding, schemas[message.schema])
             writer.add_message(channels[key], message.receive_ns, message.data, message.publish_ns, number)
         writer.finish()
     return path
