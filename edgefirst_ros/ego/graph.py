@@ -63,11 +63,6 @@ class Place:
     wander_m: Floats
     antenna_m: Floats = field(default_factory=lambda: np.zeros(3))
 
-    def rig_m(self, rotation: gtsam.Rot3) -> Floats:
-        """Where the rig is if it is turned like this, ENU (3,)."""
-        found: Floats = self.position_m - rotation.matrix() @ self.antenna_m
-        return found
-
 
 @dataclass(slots=True)
 class Node:
@@ -196,7 +191,8 @@ def factors(
         if node.place is not None:
             # Its rotation is told by nobody: the present one leaves no residual, and places the antenna.
             turned_here = node.pose.rotation()
-            seen = gtsam.Pose3(turned_here, node.place.rig_m(turned_here))
+            arm_m = turned_here.matrix() @ node.place.antenna_m
+            seen = gtsam.Pose3(turned_here, node.place.position_m - arm_m)
             white = _fix_noise(tuple(node.place.white_m))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
         if node.standing:

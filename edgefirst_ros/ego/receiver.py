@@ -92,7 +92,7 @@ class Receiver:
         self._kept: deque[_Candidate] = deque(maxlen=KEPT_FIXES)
         """Times of believed fixes that are not in the window any more, and the last of these."""
         self._judged: list[JudgedFix] = []
-        self._worst: tuple[float, float] = (0.0, math.nan)
+        self._worst_m = 0.0
         self._outliers = self._restarts = 0
 
     def take(self, time_ns: int, arrival: int, fix: NavSatFix) -> Fix | None:
@@ -146,11 +146,9 @@ class Receiver:
     @property
     def notes(self) -> list[str]:
         """Sentences on refused fixes and new beginnings."""
-        worst_m, worst_m_s = self._worst
         fixes = "1 fix was" if self._outliers == 1 else f"{self._outliers} fixes were"
-        speed = "" if math.isnan(worst_m_s) else f" ({worst_m_s:,.0f} m/s)"
         times = "once" if self._restarts == 1 else f"{self._restarts} times"
-        refused = f"{fixes} refused for contradicting the motion, the farthest by {worst_m:,.1f} m{speed}"
+        refused = f"{fixes} refused for contradicting the motion, the farthest by {self._worst_m:,.1f} m"
         again = (
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
@@ -266,7 +264,7 @@ class Receiver:
                 changed = changed or each.believed
                 if each.believed and not each.told:
                     each.refused = True
-                    self._note(each)
+                    self._worst_m = max(self._worst_m, level_m)
                 if each.believed:
                     self._believe(each, believed=False)
                     other = next((o for o in each.epoch if not (o.refused or o.told)), None)
@@ -304,13 +302,6 @@ class Receiver:
         pose = each.node.pose
         off = self._place(each.fix) - pose.translation() - pose.rotation().matrix() @ self._antenna_m
         return math.hypot(off[0], off[1]), abs(float(off[2]))
-
-    def _note(self, each: _Candidate) -> None:
-        off_m = max(self._apart(each))
-        if off_m > self._worst[0]:
-            others = [o.node.time_ns for o in self._candidates if o.believed and o is not each]
-            apart_s = min((abs(t - each.node.time_ns) / 1e9 for t in others), default=math.nan) or math.nan
-            self._worst = off_m, off_m / apart_s
 
     def learn(self, since_ns: int, least: float = 0.2) -> bool:
         """Learn the fixes' white noise from how their error changes to the next; whether it changed.
@@ -379,7 +370,7 @@ class Receiver:
             if not (each.believed or each.repeats):
                 self._outliers += 1
                 if not each.chosen:
-                    self._note(each)
+                    self._worst_m = max(self._worst_m, *self._apart(each))
 
     def give_up(self) -> None:
         """Believe none of the window's fixes."""

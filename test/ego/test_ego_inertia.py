@@ -165,7 +165,7 @@ def test_what_no_sensor_measures_is_not_summed(imu: Imu, turns: bool, feels: boo
     # What is not measured is not taken to be known.
     known = whole([(n * 10 * MS, sound) for n in range(7)])
     spread, least = (np.sqrt(np.diagonal(each.measured.preintMeasCov())) for each in (segment, known))
-    assert (spread[2] > 100 * least[2]) == (not turns)
+    assert (spread[2] > 30 * least[2]) == (not turns)
     assert (spread[8] > 50 * least[8]) == (not feels)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 import yaml
 from drives import simulated
+from faulty import Truth, read_number
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, assert_sound
@@ -33,9 +34,7 @@ from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation import DriveOptions, MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "rig"
@@ -336,6 +335,7 @@ def test_what_all_cameras_saw_at_one_time_is_in_one_group(rig: tuple[Path, dict[
     assert changes <= 4  # where a block ends within these 50 ms
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("chosen", [{"rate_hz": 2.0}, {"every_n": 4}, {"keyframes": True}], ids=str)
 def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
     tmp_path: Path, truth: Truth, chosen: dict[str, Any]
@@ -361,6 +361,7 @@ def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
         assert account["reasons"]["skipped"] == {"not selected": account["received"] - len(taken)}
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("chosen", [{}, {"rate_hz": 3.0}], ids=["all", "rate"])
 def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     """Of each session, where they follow one another without a gap."""
@@ -392,6 +393,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return converted(tmp_path_factory.mktemp("merged"), **values)
 
 
+@pytest.mark.long
 @needs_official
 def test_merged_points_are_where_nvidias_reader_sees_them_once_the_rig_has_moved(
     merged: tuple[Path, dict[str, Any]], official: dict[str, Any]

@@ -12,6 +12,7 @@ import pytest
 from edgefirst.schemas import sensor_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
+from faulty import Latency, read_number
 from oracle import assert_sound
 from PIL import Image
 from resized import FRAMES, HOST, LARGE, SECONDS, SMALL, START_NS, recorded, spliced
@@ -25,8 +26,6 @@ from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.video.headers import head
 
 FIRST = f"{HOST}_2026_05_01_09_00_00"
@@ -118,6 +117,7 @@ def test_what_was_measured_before_the_change_stays_before_it_however_late_it_com
     assert [n for n in mine if mine[n] != alone[n]] == []
 
 
+@pytest.mark.long
 def test_the_same_bytes_whatever_the_workers_and_the_disorder(tmp_path: Path) -> None:
     content = spliced(SMALL, LARGE)
     fixed = {n: {"clock": "stamp", "required": "never"} for n in ("camera", "camera_jpeg", "lidar_points")}

@@ -15,8 +15,7 @@ from test_clock_step import VALUES, drive
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.simulation.options import drive_options
-from edgefirst_ros.simulation.rig import rig_options
+from edgefirst_ros.simulation.options import drive_options, rig_options
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.suggest import look_at
 
@@ -88,7 +87,7 @@ def fed(content: list[RawMessage], values: dict[str, Any], size: Callable[[], in
     return pipeline.report(), samples
 
 
-@pytest.mark.long(cases=3)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", CASES)
 def test_messages_fed_together_become_what_they_become_one_by_one(name: str) -> None:
     (content, values), randomly = CASES[name](), random.Random(2)
