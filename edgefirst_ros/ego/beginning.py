@@ -34,8 +34,9 @@ STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
 """A mounting shows at this speed, in five seconds of nodes, from this angle on."""
 STEERED_FURTHER = 1.5
 """Rolling along the wrong direction, the rule hides half of the angle and more."""
-WRONG = 15.0
-"""More than this for each node no true heading costs, even with fixes that are refused later."""
+WRONG, SANE = 15.0, 5.0
+"""More than this for each node no true heading costs, even with fixes that are refused later; the second: if
+the vehicle may move anywhere."""
 
 
 def level(force_m_s2: Floats) -> gtsam.Rot3:
@@ -181,6 +182,8 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
         best = _optimum([replace(node) for node in free.nodes], rolling)
         if not rolls_so(best):
             best, rolling = free, Rolling(None)
+            if free.cost > SANE * len(several):
+                return None  # fixes contradict each other
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:

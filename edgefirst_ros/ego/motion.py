@@ -349,6 +349,20 @@ class Motion:
                 first, self._prior, self._rolls = 0, None, self._rolling.travel is not None
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
+        now_ns = self._nodes[-1].time_ns
+        if self._rolling is not None and now_ns - self._tested_ns > TEST_NS:
+            self._tested_ns = now_ns
+            for rolls in (self._rolls, False):
+                if rolls_so(optimum):
+                    break
+                # What stands for nodes before these was misled, and where fixes were refused; or the heading.
+                self._rolls, self._prior = rolls, None
+                for node in self._nodes[first:]:
+                    node.begins_again = False
+                anew = begin(self._nodes[first:], rolls=rolls)
+                self._rolls = anew.travel is not None if anew is not None else rolls
+                self._rolling = anew or (Rolling(None) if self._pace.whole else None)
+                optimum = self._agreed(first, ROUNDS)
         # Times that a mounting is corrected at once: each halves what is left.
         for _ in range(0 if last else 8):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
@@ -363,15 +377,6 @@ class Motion:
     def _agreed(self, first: int, rounds: int) -> Optimum:
         """The optimum of the nodes from one on, with those fixes and stops that agree with it."""
         optimum = self._optimum(first, rounds)
-        now_ns = self._nodes[-1].time_ns
-        if self._rolling is not None and now_ns - self._tested_ns > TEST_NS:
-            self._tested_ns = now_ns
-            if not rolls_so(optimum):
-                # What stands for nodes before these was misled.
-                self._rolls, self._prior = False, None
-                anew = begin(self._nodes[first:], rolls=False)
-                self._rolling = anew or (Rolling(None) if self._pace.whole else None)
-                optimum = self._optimum(first, ROUNDS)
         for _ in range(3):
             refused, wrong = self._receiver.refuse(self._nodes[first:])
             if wrong is not None:

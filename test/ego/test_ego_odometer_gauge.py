@@ -68,8 +68,8 @@ class Wheels(Case):
 
 
 KINDS: dict[str, tuple[Sent, str]] = {
-    "north-east-down": (lambda _, p, r, v, w: (NED @ p, NED @ r @ FRD, FRD @ v, FRD @ w), "turns -1"),
-    "y to the right": (lambda _, p, r, v, w: (MIRROR @ p, MIRROR @ r @ MIRROR, MIRROR @ v, -w), "turns -1"),
+    "north-east-down": (lambda _, p, r, v, w: (NED @ p, NED @ r @ FRD, FRD @ v, FRD @ w), "turns -"),
+    "y to the right": (lambda _, p, r, v, w: (MIRROR @ p, MIRROR @ r @ MIRROR, MIRROR @ v, -w), "turns -"),
     "mm": (lambda _, p, r, v, w: (1000 * p, r, v, w), "has ways"),
     "begins again": (lambda at, p, r, v, w: (p if at < 60 else p - (50, 20, 0), r, v, w), "jumps by 53."),
     "never filled": (lambda _, p, _r, v, w: (0 * p, np.eye(3), v, w), "stays"),
