@@ -12,15 +12,7 @@ from operator import attrgetter
 import gtsam
 import numpy as np
 
-from edgefirst_ros.ego.beginning import (
-    BACKWARDS_M_S,
-    begin,
-    headed,
-    placed,
-    rolls_so,
-    steered,
-    upright,
-)
+from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
 from edgefirst_ros.ego.graph import (
@@ -247,14 +239,14 @@ class Motion:
     @property
     def notes(self) -> list[str]:
         """Sentences on what has been found so far."""
-        found = [*self.units.notes, *self._receiver.notes]
+        found = [*([] if self.doubts else self.units.notes), *self._receiver.notes]
         if self._vehicle.rolls and not self._rolls:
             found.append("the vehicle moves sideways: that it rolls is not used")
-        if not self._given_up_ns:
-            return found
-        seconds = self._given_up_ns / 1e9
-        given_up = f"for {seconds:,.1f} s no motion explains what IMU and GPS measured: no pose is known"
-        return [*found, given_up]
+        if self._given_up_ns:
+            found.append(
+                f"for {self._given_up_ns / 1e9:,.1f} s no motion explains IMU and GPS: no pose is known"
+            )
+        return found
 
     def point(self, time_ns: int) -> Point | None:
         """The estimate at a time, None if there is none."""
@@ -459,7 +451,7 @@ class Motion:
                 continue
             way = run[-1].pose.translation() - run[0].pose.translation()
             mean_m_s = math.hypot(way[0], way[1]) / (run[-1].time_ns - run[0].time_ns) * 1e9
-            standing = mean_m_s < STANDING_M_S and not self._drove(run)
+            standing = mean_m_s < STANDING_M_S
             sped = standing and optimum.moves(run[-1], run[0])
             if sped and len(run) >= SPLIT_NODES:
                 runs += [run[: len(run) // 2], run[len(run) // 2 :]]  # which come in their turn
@@ -469,16 +461,6 @@ class Motion:
             for each in run:
                 each.standing = standing
         return changed
-
-    def _drove(self, run: list[Node]) -> bool:
-        """Whether the fixes of a quiet time tell of a steady drive."""
-        having = [(node.time_ns - run[0].time_ns, node.place) for node in run if node.place is not None]
-        if len(having) < 4:
-            return False
-        times_s = np.array([time_ns for time_ns, _ in having]) / 1e9
-        speed = np.polyfit(times_s, [place.position_m[:2] for _, place in having], 1)[0]
-        noise = float(self._receiver.white_m[0]) * math.sqrt(2 / len(having)) / float(times_s.std())
-        return math.hypot(*speed) > STANDING_M_S + 3 * noise
 
     # The path
 

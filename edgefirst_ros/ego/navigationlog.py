@@ -66,10 +66,10 @@ class Odometer:
         self.series = Series(COLUMNS, quaternion_at=3)
         self.faults: list[str] = []
         self.usable = self.tells = True
-        self._ways, self._turns, self._bends, self._speeds, self._rates = (Slope() for _ in range(5))
+        self._turns, self._bends, self._speeds, self._rates = (Slope() for _ in range(4))
         self._turned_ns = -(2**63)
-        self._turn, self._way = np.zeros(3), np.zeros(2)
-        """Radians by the estimate and by the odometry, and how long; likewise metres."""
+        self._turn = np.zeros(3)
+        """Radians by the estimate and by the odometry, and how long."""
         self._last: tuple[int, Floats] | None = None
         self._start: tuple[int, Floats] | None = None
         """The last message, and the first of a window."""
@@ -166,11 +166,6 @@ class Odometer:
     def _compare_way(self, way: Floats, own: Floats) -> None:
         """Compare ways in the axes at their beginning (3,)."""
         way_m, own_m = float(np.linalg.norm(way)), float(np.linalg.norm(own))
-        self._way += way_m, own_m
-        if self._way.max() > STRETCH_M:
-            self._ways.add(*self._way.tolist())
-            self._way = np.zeros(2)
-            self._differ(self._ways, "has ways {:,.4g} times as long as those of the fixes")
         self._stretch += way_m, own_m, way_m * own_m, float(way @ own)
         if self._stretch[1] < STRETCH_M:
             return
@@ -190,6 +185,10 @@ class Odometer:
             # else.
             trusted = scatter < 0.1 * middle
             self._scale = float(ways[good, 0].sum() / ways[good, 1].sum()) if trusted else math.nan
+            off = abs(1 / self._scale - 1)
+            if off > DRIFT:
+                fault = f"has ways {1 / self._scale:,.4g} times as long as those of the fixes"
+                self._find(fault, useless=off > SAME)
 
     def _with_speed(self, row: Floats, time_ns: int) -> Floats:
         """A row whose velocities are those of the poses around it, if its own are not."""
@@ -215,12 +214,10 @@ class Odometer:
             return
         slope, share = (self._turns, DRIFT) if placed and by_gyro else (self._bends, SAME)
         slope.add(turned, own)
-        others = "gyroscope" if by_gyro else "course over ground"
-        self._differ(slope, f"turns {{:.3g}} times as far as the {others}", share)
-
-    def _differ(self, slope: Slope, text: str, share: float = DRIFT) -> None:
         if slope.is_off(share, TURNED_RAD2):
-            self._find(text.format(slope.products / slope.squares), useless=slope.is_off(SAME, TURNED_RAD2))
+            times, others = slope.products / slope.squares, "gyroscope" if by_gyro else "course over ground"
+            fault = f"turns {times:.3g} times as far as the {others}"
+            self._find(fault, useless=slope.is_off(SAME, TURNED_RAD2))
 
     def moved(self, start_ns: int, end_ns: int) -> tuple[Floats, float] | None:
         """The way from one time to another in the axes at the first (3,), and its standard deviation, metres.

@@ -77,8 +77,8 @@ class Receiver:
 
     def __init__(self, vehicle: Vehicle, recover_ns: int) -> None:
         self._altitude_m, self._latest_ns = math.nan, 0
-        self._raised_m, self._leapt_m, self._leaps = 0.0, 0.0, 0
-        """What is added to heights, the farthest that they leapt, and how often."""
+        self._raised_m = self._leapt_m = 0.0
+        """What is added to heights, and the farthest that they leapt."""
         self.datum: Fix | None = None
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
@@ -118,7 +118,7 @@ class Receiver:
             self._raised_m = 0.0
         elif abs(off_m - self._raised_m) > LEAPT_M:
             self._raised_m = 0.0 if abs(off_m) < LEAPT_M else off_m
-            self._leaps, self._leapt_m = self._leaps + 1, max(self._leapt_m, abs(off_m))
+            self._leapt_m = max(self._leapt_m, abs(off_m))
         return self._raised_m
 
     def _is_new(self, fix: Fix) -> bool:
@@ -152,8 +152,9 @@ class Receiver:
         again = (
             f"consistent fixes contradicted the estimated motion {times}: the position starts again from them"
         )
-        leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m ({self._leaps}): they are taken to go on"
-        return [refused] * bool(self._outliers) + [again] * bool(self._restarts) + [leapt] * bool(self._leaps)
+        leapt = f"heights of fixes leap by {self._leapt_m:,.0f} m: they are taken to go on"
+        found = ((self._outliers, refused), (self._restarts, again), (self._leapt_m, leapt))
+        return [sentence for is_so, sentence in found if is_so]
 
     @property
     def astray(self) -> bool:

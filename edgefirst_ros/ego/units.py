@@ -75,13 +75,11 @@ class Units:
         found = [*self.contradictions]
         if self.late_ns:
             found.append(f"fixes are {self.late_ns / 1e9:.1f} s late against the IMU, and taken so")
-        if found:
-            return found
-        if math.isnan(self.force):
+        if math.isnan(self.force) and not math.isnan(self.rate):
             found.append("the IMU's accelerations lack gravity, or are not in m/s²: they are not used")
-        elif self.force != 1:
+        elif self.force == STANDARD_GRAVITY_M_S2:
             found.append("the IMU's accelerations are in g, not in m/s², and taken so")
-        if self.rate != 1:
+        if self.rate == DEGREE:
             found.append("the IMU's rates are in degrees a second, not in rad/s, and taken so")
         if self.is_down:
             found.append("the IMU is in north-east-down and front-right-down, not in REP 103, and taken so")

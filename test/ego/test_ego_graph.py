@@ -268,12 +268,7 @@ def test_a_prior_stands_for_what_is_gone(rolling: Rolling, cut: int, online: boo
     drive = Drive()
 
     def made() -> list[Node]:
-        nodes = noisy(7, drive, 0.2, 0.3, every=2)
-        for node in nodes[::4]:
-            true = node.pose.rotation()
-            node.orientation = gtsam.Rot3.Rz(-0.7).compose(true)
-            node.north = gtsam.Pose3(gtsam.Rot3.Rz(0.7), np.zeros(3))
-        return nodes
+        return noisy(7, drive, 0.2, 0.3, every=2)
 
     nodes = made()
     whole = Optimum(nodes, begun(nodes[0]), rolling, rounds=10)
