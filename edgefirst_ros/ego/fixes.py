@@ -168,10 +168,9 @@ class Courses:
             segment = node.segment
             if segment is None or segment.quiet or node.time_ns - self._last_ns < COURSE_NS:
                 continue
-            true = node.pose.rotation().matrix()
             if self.oriented and segment.orientation is None:
                 continue
-            self._last_ns = node.time_ns
+            self._last_ns, true = node.time_ns, node.pose.rotation().matrix()
             written = true if segment.orientation is None else segment.orientation.matrix()
             forward, up = written.T @ true @ travel[:, 0], written[2]
             up = up - (up @ forward) * forward

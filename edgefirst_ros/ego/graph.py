@@ -148,6 +148,7 @@ def _model(*sigmas: float) -> _Model:
     return gtsam.noiseModel.Diagonal.Sigmas(np.array(sigmas))  # below 1e-8 it would be a constraint
 
 
+@lru_cache(10_000)
 def _robust(noise: _Model) -> _Model:
     return gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(HUBER), noise)
 
@@ -193,18 +194,13 @@ def factors(
             turned_here = node.pose.rotation()
             arm_m = turned_here.matrix() @ node.place.antenna_m
             seen = gtsam.Pose3(turned_here, node.place.position_m - arm_m)
-            white = _fix_noise(tuple(node.place.white_m))
+            white = _robust(_model(LOOSE, LOOSE, LOOSE, *node.place.white_m.tolist()))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
         if node.standing:
             _stand(graph, node)
     if slow:
         _wander(graph, own, prior.shown, ends=ends)
     return graph
-
-
-@lru_cache(1000)
-def _fix_noise(white_m: tuple[float, ...]) -> _Model:
-    return _robust(_model(LOOSE, LOOSE, LOOSE, *white_m))
 
 
 def _move(

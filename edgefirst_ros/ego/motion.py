@@ -342,11 +342,14 @@ class Motion:
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
         now_ns = self._nodes[-1].time_ns
-        if self._rolling is not None and now_ns - self._tested_ns > TEST_NS:
+        # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
+        doubtful = optimum.cost > 30.0 * len(optimum.nodes)
+        if self._rolling is not None and (doubtful or now_ns - self._tested_ns > TEST_NS):
             self._tested_ns = now_ns
             for rolls in (self._rolls, False):
-                if rolls_so(optimum):
+                if rolls_so(optimum) and not doubtful:
                     break
+                doubtful = False
                 # What stands for nodes before these was misled, and where fixes were refused; or the heading.
                 self._rolls, self._prior = rolls, None
                 for node in self._nodes[first:]:
@@ -387,13 +390,12 @@ class Motion:
         """Find what contradicts all else, which is then used no more; whether there is any."""
         off_deg = math.degrees(self._courses.scatter_rad)
         if off_deg > NORTHS_DEG and self._courses.oriented and self.units.oriented:
-            ahrs = f"the IMU's orientations err by {off_deg:.0f}°, as its rates and the fixes show"
-            self.units.distrust(f"{ahrs}: they are not used", wholly=False)
+            ahrs = f"the IMU's orientations err by {off_deg:.0f}°: they are not used"
+            self.units.distrust(ahrs, wholly=False)
         elif self._late_s > 0 and not self.units.late_ns:
             self.units.late_ns = round(self._late_s * 1e9)
         elif self._astray and not math.isnan(self.units.rate):
-            imu = "the IMU contradicts fixes that a vehicle could have driven"
-            self.units.distrust(f"{imu}: it is not used", wholly=True)
+            self.units.distrust("the IMU contradicts fixes that may be: it is not used", wholly=True)
         else:
             return False
         return True
@@ -532,8 +534,9 @@ class Motion:
 
     def _direct(self, optimum: Optimum, stop: int) -> None:
         """Compare the directions of nodes before one with those that are written, if they are sure."""
-        if self._rolling is not None and optimum.heading_sigma_rad(self._nodes[stop - 1]) < SURE_RAD:
-            self._courses.add(self._nodes[:stop], self._rolling)
+        last = max((n for n, node in enumerate(self._nodes[:stop]) if node.place is not None), default=0)
+        if self._rolling is not None and optimum.heading_sigma_rad(self._nodes[last]) < SURE_RAD:
+            self._courses.add(self._nodes[: last + 1], self._rolling)
 
     def _lateness(self, count: int) -> float:
         """By how many seconds fixes are late against the IMU: what costs least; 0 if nothing is sure."""
@@ -548,9 +551,9 @@ class Motion:
             costs.append(Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost)
             if late_s and costs[-1] > SURELY * costs[0]:
                 break
-        if len(costs) < len(LATE_S):
-            return 0.0
-        bend, slope, _ = np.polyfit(LATE_S, costs, 2).tolist()
+        bend, slope, _ = (
+            np.polyfit(LATE_S, costs, 2).tolist() if len(costs) == len(LATE_S) else (1.0, 0.0, 0.0)
+        )
         return -slope / (2 * bend)
 
     def _evident(self) -> int:
