@@ -33,7 +33,7 @@ from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
 
 if TYPE_CHECKING:
-    import zenoh
+    import zenoh.ext
 
 
 BARE = frozenset({"", "rt"})
@@ -131,7 +131,7 @@ class OtherTopics:
         roles = {config.topics[entry].role for entry in config.named}
         self._wanted = {role.value for role in (*roles, reference_role(config))}
         self._found: dict[str, str] = {}
-        self._watch: zenoh.Subscriber[None] | None = None
+        self._watch: zenoh.Subscriber[None] | zenoh.ext.AdvancedSubscriber[None] | None = None
         self._until_s: float | None = None
 
     def found(self) -> list[ExistingTopic]:
