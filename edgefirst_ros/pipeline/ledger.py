@@ -210,6 +210,8 @@ class TopicAccount:
     unplaced: int = 0
     """Messages that had an acquisition time and were never put in order of time."""
     pairing: PairingError = field(default_factory=PairingError)
+    unchecked: int = 0
+    """Pictures of video that no checksum covers."""
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values for the report."""
@@ -225,6 +227,7 @@ class TopicAccount:
             "reasons": reasons,
             "refused_parts": frequent(self.parts),
             "left_out": {name: frequent(reasons) for name, reasons in sorted(self.left_out.items())},
+            **({"unchecked": self.unchecked} if self.unchecked else {}),
         }
 
 
