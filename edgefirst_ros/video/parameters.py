@@ -6,7 +6,7 @@ Source: ITU-T H.264, clauses 7.3.2.1, 7.3.2.2 and 7.3.3; ITU-T H.265, clauses 7.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,10 +38,7 @@ _SUB_LAYER_NON_REFERENCE = frozenset(range(0, 16, 2))
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _BASELINE = 66
 _EXTENDED_SAR = 255
-_SEQUENCE_SETS: Mapping[Codec, re.Pattern[bytes]] = {
-    "h264": re.compile(b"\x00\x00\x01[\x27\x47\x67]"),
-    "h265": re.compile(b"\x00\x00\x01\x42\x01"),
-}
+_SEQUENCE_SETS = {"h264": re.compile(b"\0\0\x01[\x27\x47\x67]"), "h265": re.compile(b"\0\0\x01\x42\x01")}
 
 
 @dataclass(frozen=True, slots=True)
