@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
 
 from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
-from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions, SchemaVersion
 from edgefirst_ros.formats.edgefirst.split import GROUPS, BlockSplit, drive_group, drive_of, place_group
@@ -31,6 +35,8 @@ from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
 
+_PARTS = ("train", "validation")
+"""What the vendor's validator calls the groups; which rows are of which the table says."""
 DEGRADATIONS = ("low", "medium", "high")
 STATUSES = ("valid", "edit")
 ENUM_NOTE = b"_PL_ENUM_VALUES2"
@@ -188,7 +194,7 @@ class _Summary:
     What several cameras saw at one time is in one group.
     """
 
-    labels: set[str] = field(default_factory=set)
+    labels: dict[str, int | None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -196,19 +202,20 @@ class _Summary:
 
 
 class TableFile(NamedTuple):
-    """What was written: number of rows, bytes, the CRC-32 of these, and ``Looked`` of all samples."""
+    """What was written: number of rows, bytes, the CRC-32 of these, ``Looked`` of all samples, and labels."""
 
     rows: int
     size: int
     crc: int
     looked: frozenset[str] = frozenset()
+    labels: Sequence[str] = ()
 
 
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
     """Write the journal's samples as an Arrow IPC file.
 
-    Its metadata have the ``schema_version``. Version 2025.01 always has all columns, 2026.10 omits those that
-    are null in all rows.
+    Its metadata have the ``schema_version``, and of 2026.10 the ``labels`` by their index. Version 2025.01
+    always has all columns, 2026.10 omits those that are null in all rows.
 
     Raises:
         OSError: the file system reports an error.
@@ -220,13 +227,23 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
     group = _split(summary, options)
     fields = [column.field(name) for name, column in schema_columns.items()]
-    schema = pa.schema(fields, {"schema_version": options.schema_version})
+    notes = {"schema_version": options.schema_version}
+    index = {label: math.inf if number is None else number for label, number in summary.labels.items()}
+    labels = sorted(index, key=lambda label: (index[label], label))
+    if options.schema_version != "2025.01":
+        notes["labels"] = json.dumps(labels, ensure_ascii=False)
+    schema = pa.schema(fields, notes)
     batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
-    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked))
+    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked), labels=labels)
 
 
-def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> TableFile:
-    """Write tables of one schema as an Arrow IPC file, synced.
+PARQUET = partial(pq.ParquetWriter, compression="zstd")
+
+
+def write_arrow(
+    path: Path, schema: pa.Schema, tables: Iterable[pa.Table], writer: Callable[..., Any] = pa.ipc.new_file
+) -> TableFile:
+    """Write tables of one schema as an Arrow IPC file, or by another writer, synced.
 
     Raises:
         OSError: the file system reports an error.
@@ -235,9 +252,9 @@ def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> Ta
     remove(path)  # a link to elsewhere is not written through
     with path.open("xb") as file:
         summed = _Summed(file)
-        with pa.ipc.new_file(summed, schema) as writer:
+        with writer(summed, schema) as growing:
             for table in tables:
-                writer.write_table(table)
+                growing.write_table(table)
                 rows += len(table)
         file.flush()
         sync_file(file.fileno())
@@ -349,7 +366,7 @@ def _summarise(journal: SampleJournal) -> _Summary:
         for annotation in record.annotations:
             summary.used |= _fields_in_use(annotation)
             if annotation.label is not None:
-                summary.labels.add(annotation.label)
+                summary.labels.setdefault(annotation.label, annotation.label_index)
     if "polygons" in summary.used:
         summary.used.add("polygon")
     return summary
@@ -398,7 +415,7 @@ REPEATED = "camera_repeated"
 
 
 def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -> TableFile:
-    """Write the journal's measures as an Arrow IPC file.
+    """Write the journal's measures as a Parquet file.
 
     Args:
         journal: of the dataset.
@@ -410,7 +427,7 @@ def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -
     """
     rows = _rows(journal, looked)
     batches = ([first, *islice(rows, ROWS - 1)] for first in rows)
-    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches))
+    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches), PARQUET)
 
 
 def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -473,6 +490,10 @@ def complete_dataset(
     table = write_table(journal, part_path(paths.arrow), options)
     quality = write_quality(journal, part_path(paths.quality), table.looked)
     write_manifest(part_path(paths.manifest), MADE_BY, _entries(journal, table, quality))
+    if options.schema_version != "2025.01" and options.container == "folder":
+        parts = {part: {"images": paths.name, "annotations": paths.arrow.name} for part in _PARTS}
+        listing = {"type": "edgefirst", "classes": [*table.labels], **parts}
+        replace_file(paths.listing, yaml.safe_dump(listing, sort_keys=False, allow_unicode=True).encode())
     journal.sync()
     sync_path(paths.folder)
     return table.rows
@@ -502,6 +523,8 @@ def publish_dataset(paths: DatasetPaths, journal: SampleJournal, options: EdgeFi
     take_name(paths.manifest)
     remove(paths.container("folder" if options.container == "zip" else "zip"))
     remove(old_path(paths.container("folder")))
+    if options.container == "zip" or options.schema_version == "2025.01":
+        remove(paths.listing)
     paths.journal.unlink()
     sync_path(paths.folder)
     journal.close()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
 
 _TABLE, _ARCHIVE, _JOURNAL, _MANIFEST = ".arrow", ".zip", ".journal.part", ".manifest"
-_QUALITY = "quality.arrow"
 
 
 class EdgeFirstFormat(Format[EdgeFirstOptions]):
@@ -108,8 +107,6 @@ def _dataset(file: Path, *, is_given: bool) -> Path | None:
     folder = file.parent
     if file.name == REPORT:
         return folder
-    if file.name == _QUALITY and not is_given:
-        return None  # beside a dataset, which is found by its other files
     if file.name.endswith(_JOURNAL):
         from edgefirst_ros.formats.crashsafe.journal import journal_format
 

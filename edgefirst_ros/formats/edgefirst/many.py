@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample, Span
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE
+from edgefirst_ros.formats.edgefirst.store.archive import TABLE
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
             here = list(entries)
     except OSError:  # what may not be read holds nothing that could be opened
         return
-    ending = [Path(entry.path) for entry in here if entry.name.endswith(TABLE) and entry.name != QUALITY]
+    ending = [Path(entry.path) for entry in here if entry.name.endswith(TABLE)]
     tables = [path for path in ending if path.is_file()]  # of entries a loop of links is an error
     yield from [table for table in tables if table.stem == folder.name] or tables
     if not tables and depth:

@@ -106,7 +106,8 @@ def test_a_dataset_of_two_sequences(tmp_path: Path, container: str, version: str
     }
     folder = tmp_path / "ds"
     container_name = "ds" if container == "folder" else "ds.zip"
-    assert tree(folder) == {"ds.arrow", "ds.manifest", "quality.arrow", container_name}
+    listing = {"dataset.yaml"} if (container, version) == ("folder", "2026.10") else set()
+    assert tree(folder) == {"ds.arrow", "ds.manifest", "quality.parquet", container_name, *listing}
     if container == "folder":
         assert set(contents(folder / "ds")) == expected
     else:
@@ -349,7 +350,7 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     assert set(contents(tmp_path)) == {
         "out/up-ds/up-ds.arrow",
         "out/up-ds/up-ds.manifest",
-        "out/up-ds/quality.arrow",
+        "out/up-ds/quality.parquet",
         f"out/up-ds/up-ds/{safe}/{safe}_000.camera.jpeg",
     }
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]

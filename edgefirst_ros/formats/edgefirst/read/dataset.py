@@ -94,7 +94,7 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
-    has no objects, by the vendor's rule. Whether somebody looked is in ``quality.arrow``; a dataset without
+    has no objects, by the vendor's rule. Whether somebody looked is in ``quality.parquet``; a dataset without
     it, of others or of an earlier version, does not tell, and its boxes and masks are never None.
     Rows that the table excludes, objects of no class, are left out.
 
