@@ -245,22 +245,6 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
-    """One lidar's cloud, and where its first and its last point were measured.
-
-    Attributes:
-        measurement: the cloud.
-        begin: pose of the rig at its first point; end likewise.
-        mounted: as in Measurement, at the first and at the last point.
-    """
-
-    measurement: Measurement
-    begin: EgoPose
-    end: EgoPose
-    mounted: tuple[Mapping[str, Transform], Mapping[str, Transform]] = (NOT_MOVING, NOT_MOVING)
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """What goes with a camera beside the reference: its name, measurements by role, and its calibration."""
 
@@ -283,8 +267,7 @@ class Sample:
         calibration: the calibration in force.
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
-        sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
-        views: likewise, what goes with other cameras, by their names.
+        views: what goes with other cameras, by their names, where a format takes that.
     """
 
     sequence: SequenceInfo
@@ -296,7 +279,6 @@ class Sample:
     calibration: Calibration
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
-    sweeps: tuple[Sweep, ...] = ()
     views: tuple[View, ...] = ()
 
 

@@ -10,7 +10,6 @@ from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
 from edgefirst_ros.model.errors import DatasetNotFound
-from edgefirst_ros.model.sample import Role
 from edgefirst_ros.model.untrusted import REPORT
 
 if TYPE_CHECKING:
@@ -70,10 +69,6 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
         from edgefirst_ros.formats.edgefirst.check.dataset import check
 
         return check(path, look)
-
-    def takes_all(self, options: EdgeFirstOptions) -> frozenset[Role]:
-        """Lidars, to merge them."""
-        return frozenset({Role.LIDAR_POINTS} if options.merge_lidars else ())
 
     def scenes(self, path: Path) -> EdgeFirstScenes:
         """Each sample's picture, boxes, clouds and cube."""

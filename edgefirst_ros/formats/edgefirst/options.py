@@ -55,12 +55,6 @@ class EdgeFirstOptions(OptionsModel):
         "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
         "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
     )
-    merge_lidars: bool = Field(
-        default=False,
-        description="lidar.pcd has the points of all lidars, in the rig's frame and where they are at the "
-        "sample's time, with a field lidar: the number of the lidar, by the order of their topics. Set it to "
-        "train on the whole surroundings.",
-    )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),
         description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "

@@ -26,7 +26,6 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
-from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
@@ -162,8 +161,6 @@ class _Files:
     frame: int
     files: list[PreparedFile] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
-    shares: dict[str, int] = field(default_factory=dict)
-    """Bytes of a file that are of another topic than the one that it is named with."""
 
     def add(
         self, topic: str, kind: str, encode: Callable[[], bytes], size: tuple[int, int] | None = None
@@ -214,7 +211,7 @@ def prepare_sample(
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
         quality=_quality(
-            sample, {file.topic for file in out.files} | out.shares.keys() | {*annotations.topics}
+            sample, {file.topic for file in out.files} | {*annotations.topics}
         ),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
@@ -225,7 +222,7 @@ def prepare_sample(
         location=record.location,
         files=tuple(out.files),
         record_json=record.to_json(),
-        annotations={**annotations.stored, **out.shares},
+        annotations=annotations.stored,
         refused=(*out.refused, *annotations.refused, *_empty(annotations)),
     )
 
@@ -303,14 +300,8 @@ def _radar(sample: Sample, once: EncodedOnce, out: _Files) -> None:
 
 def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
     points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
-    if options.merge_lidars and sample.sweeps:
-        _merged(sample, out)
-    elif points:
+    if points:
         _cloud(points, "lidar.pcd", encode_lidar, once, out)
-    if not options.merge_lidars:
-        own = {each.topic for each in sample.companions.values()}
-        more = (s.measurement.topic for s in sample.sweeps if s.measurement.topic not in own)
-        out.refused += [(topic, NoPlace("lidar.pcd is of another lidar: see merge_lidars")) for topic in more]
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
     has_images = all(options.lidar_image_size)
@@ -331,17 +322,6 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         )
     elif points and projected and (jpeg := projected.jpeg) is not None:
         out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
-
-
-def _merged(sample: Sample, out: _Files) -> None:
-    """lidar.pcd of all lidars that can be placed."""
-    merged, sizes, refused = merged_sweeps(sample)
-    out.refused += refused
-    if merged is None:
-        return
-    first, *others = sizes
-    out.add(first, "lidar.pcd", lambda: encode_lidar(merged).data)
-    out.shares.update({topic: sizes[topic] for topic in others})
 
 
 def _depth(sample: Sample, out: _Files) -> None:
