@@ -83,6 +83,7 @@ class NavSatFix:
         altitude_m: above the ellipsoid.
         status: as in sensor_msgs/NavSatStatus; -1 is no fix.
         sigma_m: standard deviations east, north and up; None if unknown.
+        covariance_m2: east, north and up, row by row, as sent; with its type, and the services used.
     """
 
     latitude_deg: float
@@ -90,6 +91,9 @@ class NavSatFix:
     altitude_m: float
     status: int
     sigma_m: tuple[float, float, float] | None = None
+    covariance_m2: tuple[float, ...] = (math.nan,) * 9
+    covariance_type: int = 0
+    service: int = 0
 
 
 @decoder_of("sensor_msgs/NavSatFix")
@@ -101,6 +105,9 @@ def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
         altitude_m=float(message.altitude),
         status=int(message.status.status),
         sigma_m=_position_sigma(message),
+        covariance_m2=tuple(map(float, message.position_covariance)),
+        covariance_type=int(message.position_covariance_type),
+        service=int(message.status.service),
     )
 
 

@@ -212,6 +212,7 @@ class SequenceInfo:
         vehicle: as configured.
         pictures: all, or which were asked for.
         rig: name of the rig's own sequence, where this one is of a camera beside the reference.
+        simulated: a simulator gives the time, or the host is called one.
     """
 
     name: str
@@ -221,6 +222,7 @@ class SequenceInfo:
     vehicle: Vehicle = Vehicle()
     pictures: str = "all"
     rig: str = ""
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,11 @@ class Ledger:
             self._unused.add(topic)
         return topic
 
+    @property
+    def has_clock(self) -> bool:
+        """Whether a message of simulated time came."""
+        return any(account.schema.endswith("/Clock") for account in [*self._topics.values()])
+
     def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0) -> Ticket:
         """Open a message's ticket, which must be released once."""
         ticket = Ticket(self, topic, schema, size, receive_ns)

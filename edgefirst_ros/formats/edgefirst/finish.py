@@ -42,7 +42,7 @@ STATUSES = ("valid", "edit")
 ENUM_NOTE = b"_PL_ENUM_VALUES2"
 """A field's note by which polars takes an ordered dictionary for an Enum: each category after its length."""
 _TEXT, _BOX_2D, _BOX_3D = pa.large_string(), pa.list_(pa.float32(), 4), pa.list_(pa.float32(), 6)
-_OUTLINE = pa.large_list(pa.float32())
+_OUTLINE, _PLACE = pa.large_list(pa.float32()), pa.list_(pa.float64(), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,6 @@ class Column:
     categories: tuple[str, ...] = ()
     note: bytes | None = None
 
-    @property
-    def is_category(self) -> bool:
-        """Whether values are one of some texts."""
-        return bool(pa.types.is_dictionary(self.type))
-
     def field(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """The column in a schema."""
         return pa.field(name, self.type, metadata=None if self.note is None else {ENUM_NOTE: self.note})
@@ -75,7 +70,7 @@ class Column:
     def array(self, rows: Sequence[TableRow]) -> Any:  # noqa: ANN401 - pyarrow has no types
         """The values of rows; a dictionary has all categories, as all batches of a file must share it."""
         values = [self.value(row) for row in rows]
-        if not self.is_category:
+        if not pa.types.is_dictionary(self.type):
             return pa.array(values, self.type)
         codes = {category: code for code, category in enumerate(self.categories)}
         indices = pa.array(
@@ -104,7 +99,7 @@ def _published(labels: tuple[str, ...]) -> dict[str, Column]:
         "mask": Column(_OUTLINE, lambda row: _flat(_rings(row.annotation))),
         "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
         "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
-        "location": Column(pa.list_(pa.float64(), 2), lambda row: _longitude_first(row.record.location)),
+        "location": Column(_PLACE, lambda row: row.record.location and row.record.location[::-1]),
         "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
         "degradation": _enum(DEGRADATIONS, lambda _: None),
         "status": _enum(STATUSES, lambda row: _status(row.annotation)),
@@ -167,10 +162,6 @@ def _flat(rings: list[list[float]] | None) -> list[float] | None:
 
 def _png(annotation: Annotation) -> bytes | None:
     return None if annotation.mask is None else base64.b64decode(annotation.mask)
-
-
-def _longitude_first(location: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if location is None else (location[1], location[0])
 
 
 def _status(annotation: Annotation) -> str | None:

@@ -154,7 +154,7 @@ def encode_gray_jpeg(pixels: npt.NDArray[np.uint8], quality: int) -> bytes:
     return bytes(simplejpeg.encode_jpeg(gray, quality=quality, colorspace="GRAY", colorsubsampling="Gray"))
 
 
-REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity")
+REFLECTIVITY_FIELDS = ("reflect", "reflectivity", "intensity", "i")
 """Field names of reflectivity, the device's own first."""
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 

@@ -210,9 +210,7 @@ def prepare_sample(
         pose=sample.ego.rpy_deg,
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
-        quality=_quality(
-            sample, {file.topic for file in out.files} | {*annotations.topics}
-        ),
+        quality=_quality(sample, {file.topic for file in out.files} | {*annotations.topics}),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
     return PreparedSample(
@@ -354,11 +352,7 @@ def _cloud(
     out: _Files,
 ) -> None:
     measurement, datum = cloud
-
-    def encode_and_count() -> bytes:
-        return once.of(datum, datum.points.nbytes, encode).data
-
-    out.add(measurement.topic, kind, encode_and_count)
+    out.add(measurement.topic, kind, lambda: once.of(datum, datum.points.nbytes, encode).data)
 
 
 def _datum(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
+from edgefirst_ros.formats.ncore.options import TRUTH
 from edgefirst_ros.formats.ncore.poses import Pose, RigPoses, TransformRow, poses_at
 from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.store.base import Instance
@@ -69,7 +70,7 @@ class Facts:
         transforms: latest transform by child frame.
         mounted: where frames on mounts that move were, by child frame.
         camera_info: latest CameraInfo by camera; first_info the first one.
-        classes: of the model on the device.
+        classes: of the model on the device; model is its name.
         radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
@@ -98,6 +99,7 @@ class Facts:
     camera_info: dict[str, Json] = field(default_factory=dict)
     first_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
+    model: str = ""
     radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -162,6 +164,11 @@ class Facts:
             return self.solid
         return self.flat if len(self.flat) else self.radar
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing of it is real."""
+        return bool(self.sequence.get("simulated")) or self.model == TRUTH
+
     def rig_poses(self) -> RigPoses:
         """The rig poses as recorded."""
         rests = np.array(self.pose_rests).reshape(-1, 8)
@@ -207,6 +214,9 @@ class Facts:
 
     def _take_classes(self, value: list[str]) -> None:
         self.classes = value
+
+    def _take_model(self, value: str) -> None:
+        self.model = value
 
     def _take_boxes2d(self, value: list[Any]) -> None:
         self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])

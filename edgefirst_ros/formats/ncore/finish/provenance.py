@@ -78,7 +78,7 @@ def sequence_meta(facts: Facts, cameras: Sequence[str]) -> Json:
     """The generic_meta_data that all stores of a sequence share."""
     told = facts.sequence
     meta: Json = {key: told[key] for key in ("host", "name", "part") if key in told}
-    meta |= {"converter": "edgefirst_ros", "source": "real"}
+    meta |= {"converter": "edgefirst_ros", "source": "simulation" if facts.is_simulated else "real"}
     meta |= {key: told[key] for key in ("converter_version", "pictures")}
     vehicle = told["vehicle"]
     if platform := vehicle.get("platform"):
