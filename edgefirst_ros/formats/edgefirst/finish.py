@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ import yaml
 from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
-from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions, SchemaVersion
+from edgefirst_ros.formats.edgefirst.options import Degradation, EdgeFirstOptions, SchemaVersion
 from edgefirst_ros.formats.edgefirst.split import GROUPS, BlockSplit, drive_group, drive_of, place_group
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, Archive, DatasetPaths
 from edgefirst_ros.formats.edgefirst.store.arrowfile import FINGERPRINT, LABELLED, SCHEMA, ArrowTable
@@ -37,7 +37,6 @@ from edgefirst_ros.model.zlib_backend import crc32
 
 _PARTS = ("train", "validation")
 """What the vendor's validator calls the groups; which rows are of which the table says."""
-DEGRADATIONS = ("low", "medium", "high")
 STATUSES = ("valid", "edit")
 ENUM_NOTE = b"_PL_ENUM_VALUES2"
 """A field's note by which polars takes an ordered dictionary for an Enum: each category after its length."""
@@ -80,17 +79,19 @@ class Column:
         return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.type.ordered)
 
 
-def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Column]:
-    """The columns of a schema version, in order, for a dataset with these labels.
+def columns(
+    version: SchemaVersion, labels: tuple[str, ...], degradation: Degradation | None = None
+) -> Mapping[str, Column]:
+    """The columns of a schema version, in order, for a dataset with these labels and degradation.
 
     Source: for 2025.01 the vendor's published article, except that ``name`` is a String, which the vendor's
     client needs; for 2026.10 the vendor's client. ``label_index`` is the class index of the model.
     The extents in ``box3d`` (w, h, l in 2026.10; depth, width, height in 2025.01) are along x, y and z.
     """
-    return _published(labels) if version == "2025.01" else _current(labels)
+    return _published(labels, degradation) if version == "2025.01" else _current(labels)
 
 
-def _published(labels: tuple[str, ...]) -> dict[str, Column]:
+def _published(labels: tuple[str, ...], degradation: Degradation | None) -> dict[str, Column]:
     return {
         "name": Column(_TEXT, lambda row: row.record.sequence),
         "frame": Column(pa.uint64(), lambda row: row.record.frame),
@@ -101,7 +102,7 @@ def _published(labels: tuple[str, ...]) -> dict[str, Column]:
         "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
         "location": Column(_PLACE, lambda row: row.record.location and row.record.location[::-1]),
         "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
-        "degradation": _enum(DEGRADATIONS, lambda _: None),
+        "degradation": _enum(get_args(Degradation), lambda _: degradation),
         "status": _enum(STATUSES, lambda row: _status(row.annotation)),
     }
 
@@ -212,7 +213,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         OSError: the file system reports an error.
     """
     summary = _summarise(journal)
-    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)))
+    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)), options.degradation)
     if options.schema_version != "2025.01":
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}

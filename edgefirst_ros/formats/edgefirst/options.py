@@ -10,6 +10,7 @@ from edgefirst_ros.formats.options import OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
+Degradation = Literal["none", "low", "medium", "high"]
 Split = Literal["time", "drive", "place"]
 
 AUTO = "auto"
@@ -54,6 +55,11 @@ class EdgeFirstOptions(OptionsModel):
         "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
         "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
         "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
+    )
+    degradation: Degradation | None = Field(
+        default=None,
+        description="How much weather, light or dirt impaired what the drive's cameras saw, for the column "
+        "of that name (schema 2025.01 only). Set it by drive to train or test on bad conditions.",
     )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),

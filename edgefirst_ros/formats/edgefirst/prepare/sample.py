@@ -12,8 +12,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.prepare.annotations import ANNOTATION_ROLES, Annotations, annotate
+from edgefirst_ros.formats.edgefirst.prepare.annotations import (
+    ANNOTATION_ROLES,
+    LEAST_EXTENT,
+    Annotations,
+    annotate,
+)
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     EncodedCloud,
     RangeFiles,
@@ -30,11 +37,13 @@ from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path,
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
 from edgefirst_ros.model.camera import RawImage, depth_mm
+from edgefirst_ros.model.detection import is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.sample import EgoPose, Measurement, PoseBasis, Role, Sample
+from edgefirst_ros.model.transform import angles_of, bare, frame_in_base, matrix_of
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -207,7 +216,7 @@ def prepare_sample(
         time_ns=sample.time_ns,
         size=(sample.image.width, sample.image.height) if sample.image else None,
         location=(location.latitude_deg, location.longitude_deg) if location else None,
-        pose=sample.ego.rpy_deg,
+        pose=_camera_pose(sample),
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
         quality=_quality(sample, {file.topic for file in out.files} | {*annotations.topics}),
@@ -259,6 +268,22 @@ def _pose(ego: EgoPose) -> dict[str, float]:
 
 
 _BASES = tuple(PoseBasis)
+_AHEAD_IN_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+"""Columns: forward, left and up of a camera in its optical frame."""
+
+
+def _camera_pose(sample: Sample) -> tuple[float, float, float] | None:
+    """Roll, pitch and yaw of the camera, of the rig where nothing says how the camera is mounted."""
+    ego, camera = sample.ego, sample.companions.get(Role.CAMERA)
+    frame_id = camera.frame_id if camera is not None else ""
+    mount = frame_in_base(sample.calibration.transforms, frame_id, sample.sequence.rig_frame)
+    if ego.rpy_deg is None or ego.rotation_xyzw is None or mount is None or not bare(frame_id):
+        return ego.rpy_deg
+    turn = mount[:3, :3] @ _AHEAD_IN_OPTICAL if is_optical(frame_id) else mount[:3, :3]
+    if np.abs(turn - np.eye(3)).max() < LEAST_EXTENT:  # the same, to the last digit
+        return ego.rpy_deg
+    roll, pitch, yaw = np.degrees(angles_of(matrix_of(np.array(ego.rotation_xyzw)) @ turn)).tolist()
+    return roll, pitch, yaw
 
 
 def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:

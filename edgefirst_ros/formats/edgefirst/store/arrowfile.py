@@ -347,9 +347,6 @@ def read_quality(path: Path, files: int) -> pa.Table:
         stored = _Layout((), stored_bytes(opened))
         file = pq.ParquetFile(opened, read_dictionary=["name"])
         there = [field for field in SCHEMA if field.name in file.schema_arrow.names]  # earlier ones had fewer
-        for field in there[1:]:
-            if file.schema_arrow.field(field.name).type != field.type:
-                raise ValueError(f"column {field.name} is not of type {field.type}")
         if file.metadata.num_rows > most_rows(files):
             raise ValueError(f"it has {file.metadata.num_rows:,} rows, more than {most_rows(files):,}")
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -382,14 +379,10 @@ class Quality:
             whole = read_quality(path, files)
             keys = zip(whole["name"].to_pylist(), whole["frame"].to_pylist(), strict=True)
             self._rows = {key: number for number, key in enumerate(keys)}
-            self._columns = {
-                name: whole[name].to_numpy()  # null is NaN
-                for name in whole.schema.names
-                if name in MEASURES
-            }
-            self._labelled = {
-                key: whole[name].to_numpy(zero_copy_only=False) for key, name in LABELLED.items()
-            }
+            measures = [name for name in MEASURES if name in whole.schema.names]
+            self._columns = {name: whole[name].to_numpy() for name in measures}  # null is NaN
+            flags = {key: whole[name] for key, name in LABELLED.items()}
+            self._labelled = {key: each.to_numpy(zero_copy_only=False) for key, each in flags.items()}
 
     def unlabelled(self, sequence: str, frame: int | None) -> frozenset[str]:
         """Keys of annotations that nobody looked for in a sample; empty if nothing is known of it."""

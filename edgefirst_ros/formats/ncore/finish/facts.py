@@ -142,7 +142,10 @@ class Facts:
     def take(self, kind: str, value: Any) -> None:  # noqa: ANN401 - what the journal holds
         """One record of the journal."""
         take = getattr(self, f"_take_{kind}", None)
-        if take is not None:  # a later version may write more than this one knows
+        tables = {"cuboids": self.solid, "flat_cuboids": self.flat, "radar_cuboids": self.radar}
+        if kind in tables:
+            _fill(tables[kind], value)
+        elif take is not None:  # a later version may write more than this one knows
             take(value)
 
     @property
@@ -250,15 +253,6 @@ class Facts:
         series = self.series[value[0]]
         series.times_us.append(value[1])
         series.values.extend(value[2:])
-
-    def _take_cuboids(self, value: list[Any]) -> None:
-        _fill(self.solid, value)
-
-    def _take_flat_cuboids(self, value: list[Any]) -> None:
-        _fill(self.flat, value)
-
-    def _take_radar_cuboids(self, value: list[Any]) -> None:
-        _fill(self.radar, value)
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)

@@ -76,7 +76,7 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
         "box3d": pl.Array(pl.Float32, 6),
         "location": pl.Array(pl.Float64, 2),
         "pose": pl.Array(pl.Float64, 3),
-        "degradation": pl.Enum(["low", "medium", "high"]),
+        "degradation": pl.Enum(["none", "low", "medium", "high"]),
         "status": pl.Enum(["valid", "edit"]),
     }
     assert dict(frame.schema) == expected
