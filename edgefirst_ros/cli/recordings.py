@@ -109,7 +109,7 @@ def info(
 
 def _opened(paths: Iterable[Location]) -> tuple[list[Recording], list[RecordingError]]:
     """The recordings that can be read, and why others cannot."""
-    from edgefirst_ros.sources.kinds import open_recording
+    from edgefirst_ros.sources.recording import open_recording
 
     opened: list[Recording] = []
     unusable: list[RecordingError] = []

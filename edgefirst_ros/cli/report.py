@@ -90,7 +90,7 @@ def report(
 
         given = location_of(path)
         if picture is not None:
-            from edgefirst_ros.report.sheet import contact_sheet, refuse_picture, write_sheet
+            from edgefirst_ros.report.drawing import contact_sheet, refuse_picture, write_sheet
 
             refuse_picture(picture)
         place = fetched(given)

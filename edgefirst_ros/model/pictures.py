@@ -166,20 +166,23 @@ def check_size(width: int, height: int, most: int = MOST_PIXELS) -> None:
     """Refuse a picture that would take all memory.
 
     Raises:
-        ValueError: it has more pixels than any camera.
+        DecodeError: it has more pixels than any camera.
     """
     if width * height > most:
-        raise ValueError(f"a picture of {width} x {height} pixels, more than {most:,}")
+        raise DecodeError(f"a picture of {width} x {height} pixels, more than {most:,}")
 
 
 def check_header(data: bytes) -> None:
     """Refuse what is no picture of plausible size, by its header.
 
     Raises:
-        ValueError: it is neither a JPEG nor a PNG, or has more pixels than any camera.
+        DecodeError: it is neither a JPEG nor a PNG, is damaged, or has more pixels than any camera.
     """
     if data.startswith(JPEG):
-        height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+        try:
+            height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+        except ValueError as error:
+            raise DecodeError("JPEG is damaged or cut short") from error
         check_size(width, height)
         check_size(width, height * max(1, data.count(_SCAN)), _MOST_SCANNED)
         for _ in jpeg_segments(data):
@@ -188,14 +191,14 @@ def check_header(data: bytes) -> None:
         check_size(header.width, header.height)
         _check_chunks(data)
     else:
-        raise ValueError("it is neither a JPEG nor a PNG")
+        raise DecodeError("it is neither a JPEG nor a PNG")
 
 
 def open_picture(data: bytes) -> Image.Image:
     """A JPEG or PNG of plausible size, not decoded yet; Pillow may warn of its EXIF.
 
     Raises:
-        ValueError: see ``check_header``.
+        DecodeError: see ``check_header``.
         OSError: it is damaged.
     """
     check_header(data)

@@ -33,7 +33,7 @@ from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
-from edgefirst_ros.pipeline.context import calibration_context
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.envelope import decoded_for, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.intake import is_batch
@@ -58,7 +58,7 @@ def calibration_before(
     found = {name: routes.route(name) for name in names}
     wanted = {name for name, route in found.items() if route is not None and route.rule.role in CONTEXT_ROLES}
     camera = camera_of(config, choose_reference(config, names, routes)[1], routes)
-    context = calibration_context(config, camera)
+    context = SampleContext(config, camera=camera)
     for raw in sorted(drive.latched(wanted), key=lambda message: message.receive_ns):
         route = routes.route(raw.topic, full_type(raw.schema))
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:

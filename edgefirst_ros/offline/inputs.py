@@ -34,9 +34,8 @@ from edgefirst_ros.offline.drives import (
     listed_files,
 )
 from edgefirst_ros.offline.naming import InputFile
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
-from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
+from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
 from edgefirst_ros.sources.suggest import Suggestion, devices_of, look_at
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"

@@ -111,7 +111,7 @@ class MotionSurvey:
         self._moving = motion_entries(config)
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
-        self._log = NavigationLog(rolls=config.ego.non_holonomic)
+        self._log = NavigationLog()
         self._found: list[Motion] = []
 
     def needs(self, topic: str, schema: str) -> bool:
@@ -193,4 +193,4 @@ class MotionSurvey:
     def _solve(self) -> None:
         config = self._config
         self._found.append(solve(self._log, vehicle_of(config), rig_from_imu(config), self._proceed))
-        self._log = NavigationLog(rolls=self._config.ego.non_holonomic)
+        self._log = NavigationLog()

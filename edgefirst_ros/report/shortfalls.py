@@ -18,8 +18,6 @@ from edgefirst_ros.report.drives import NOT_JUDGED
 from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage", "/String")
-THINNED = "not needed for "
-"""How earlier versions began the reason of a format that takes fewer samples on purpose."""
 TOLD_BELOW = 0.9
 """Of what a topic's rate promises; fewer companions are worth saying, unless hardly any are missing."""
 GRADED_PAIRS = 0.8
@@ -90,6 +88,13 @@ def _messages(report: Report) -> Iterator[Finding]:
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
 
 
+def never_arrived(report: Report) -> Iterator[Finding]:
+    """What a live capture did not receive though it was sent: nothing else can bring that back."""
+    lost = sorted((-counts["never arrived"], topic.strip("/")) for topic, _, counts in _lost(report))
+    if listed := ", ".join(f"{-count:,} of {topic}" for count, topic in lost if count):
+        yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
+
+
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     """Fixes refused before there was a position, which is normal for some time after the start."""
     count = report.by_kind(account, "refused")[Kind.NO_POSITION]
@@ -107,7 +112,7 @@ def formats_lacking(report: Report) -> Iterator[Finding]:
     samples = report.samples or 0
     for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
         left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
-        on_purpose = {r: n for r, n in left_out.items() if r in thinned or r.startswith(THINNED)}
+        on_purpose = {r: n for r, n in left_out.items() if r in thinned}
         others = {reason: n for reason, n in left_out.items() if reason not in on_purpose}
         lost = sum(others.values())
         units = ((u, n) for u, n in held.items() if isinstance(n, int) and u != "messages")
@@ -135,11 +140,6 @@ class Pairs:
     paired: int = 0
     promised: float = 0.0
     samples: int = 0
-
-    @property
-    def missing(self) -> int:
-        """Samples without it while it was sending."""
-        return self.samples - self.paired
 
 
 def pairs_of(report: Report) -> dict[str, Pairs]:

@@ -76,6 +76,7 @@ def test_each_lidar_lies_in_each_picture(official: dict[str, Any]) -> None:
     assert max(found.values()) < 0.5, found
 
 
+@pytest.mark.long
 def test_live_equals_convert_across_a_split(tmp_path: Path) -> None:
     values = {
         **suggestion().values,

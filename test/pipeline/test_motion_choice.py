@@ -14,9 +14,9 @@ from written import Written
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.frames import Moving
 from edgefirst_ros.pipeline.samples import Pictures
 from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
@@ -82,13 +82,8 @@ def test_samples_are_as_far_apart_as_asked(tmp_path: Path) -> None:
     assert skipped[Reason.TOO_NEAR] + skipped[Reason.STANDING] + len(places) == 85
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"every_m": 3.0},
-        pytest.param({"skip_standstill": True, "rate_hz": 2.0}, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("chosen", [{"every_m": 3.0}, {"skip_standstill": True, "rate_hz": 2.0}])
 def test_live_and_offline_choose_the_same(tmp_path: Path, chosen: dict[str, Any]) -> None:
     made, _ = drive()
     values = {"formats": ["edgefirst", "ncore"], **chosen}

@@ -17,9 +17,8 @@ from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import location_of
-from edgefirst_ros.sources.recording import TimeWindow
+from edgefirst_ros.sources.recording import TimeWindow, open_recording
 from edgefirst_ros.sources.ros1bag import Ros1Recording
 
 NAME = "maivin-sim_2026_05_01_09_00_00"

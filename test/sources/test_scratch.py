@@ -16,8 +16,8 @@ from s3server import S3Server
 from edgefirst_ros.fleet.engines import LocalEngine
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.sources import scratch
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Url, location_of
+from edgefirst_ros.sources.recording import open_recording
 from edgefirst_ros.sources.scratch import Scratch, remove_all, sweep
 
 HOLD = """import os, sys
