@@ -102,8 +102,8 @@ def damage_of(recording: Recording) -> Iterator[Finding]:
         times = f", {len(alike):,} times" if len(alike) > 1 else ""
         where = f"{'the first ' if len(alike) > 1 else ''}at {first:,}"
         text = f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {where})"
-        share = size / recording.bytes if recording.bytes else 0.0
-        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, max(share, DAMAGED)))
+        share = min(1.0, max(size / max(recording.bytes, 1), DAMAGED))
+        yield Finding(Code.RECORDING_DAMAGED, text, share=share)
 
 
 def _unchecked(report: Report) -> Iterator[Finding]:

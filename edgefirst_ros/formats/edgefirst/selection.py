@@ -18,13 +18,7 @@ from edgefirst_ros.formats.edgefirst.catalogrows import COLUMNS, DATASET
 from edgefirst_ros.formats.edgefirst.finish import MADE_BY, PARQUET, categories, write_arrow
 from edgefirst_ros.formats.edgefirst.many import find
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Key, find_stems, split
-from edgefirst_ros.formats.edgefirst.store.archive import (
-    QUALITY,
-    TABLE,
-    DatasetPaths,
-    FileRecord,
-    ZipArchive,
-)
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, DatasetPaths, FileRecord, ZipArchive
 from edgefirst_ros.formats.edgefirst.store.arrowfile import SCHEMA, ArrowTable, read_quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, extra
 from edgefirst_ros.model.untrusted import refusing

@@ -66,11 +66,7 @@ class ArrowTable:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        files: int | None = None,
-        columns: Collection[str] | None = None,
+        self, path: Path, *, files: int | None = None, columns: Collection[str] | None = None
     ) -> None:
         self._path = path
         with self.readable(), open_regular(path) as file:

@@ -199,11 +199,7 @@ def _to_base(frame_id: str, facts: Facts) -> str:
 
 
 def _trajectory(
-    facts: Facts,
-    span_us: tuple[int, int],
-    static: dict[tuple[str, str], Pose],
-    dynamic: Json,
-    warn: Warn,
+    facts: Facts, span_us: tuple[int, int], static: dict[tuple[str, str], Pose], dynamic: Json, warn: Warn
 ) -> tuple[RigPoses | None, Pose | None]:
     """Put (rig, world) among the static or dynamic poses.
 

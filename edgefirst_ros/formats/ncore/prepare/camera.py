@@ -57,11 +57,7 @@ def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEn
         frame_id=measurement.frame_id,
         start_us=start_us,
         end_us=start_us + _readout_us(measurement.frame_id, options),
-        records=(
-            *group(""),
-            *generic_data({}),
-            *blob_records("image", image.data, {"format": image.format}),
-        ),
+        records=(*group(""), *generic_data({}), *blob_records("image", image.data, {"format": image.format})),
         attributes={SIZE: [image.width, image.height]},
         meta=_VALUES[image.values],
         size=(image.width, image.height),

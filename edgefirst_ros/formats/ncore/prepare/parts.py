@@ -279,7 +279,7 @@ def ray_records(
     rays: Rays, timestamp_us: npt.NDArray[np.uint64], returns: Mapping[str, npt.NDArray[np.float32]]
 ) -> list[Record]:
     """``ray_bundle``, ``ray_bundle_returns`` and the mask of returns."""
-    count, distance_m = len(rays), rays.distance_m.reshape(-1, len(rays))
+    count, distance_m = len(rays), np.atleast_2d(rays.distance_m)
     bundle = group("", {"n_rays": count})
     bundle += array_records("direction", rays.direction, COMPRESSOR)
     bundle += array_records("timestamp_us", timestamp_us, COMPRESSOR)
@@ -292,10 +292,7 @@ def ray_records(
         *under("ray_bundle", bundle),
         *under("ray_bundle_returns", echoes),
         *array_records(
-            "ray_bundle_returns_valid_mask_packed",
-            valid,
-            COMPRESSOR,
-            attributes={**shape, "n_rays": count},
+            "ray_bundle_returns_valid_mask_packed", valid, COMPRESSOR, attributes={**shape, "n_rays": count}
         ),
     ]
 

@@ -56,7 +56,7 @@ def lidar_entry(observation: Observation) -> ComponentEntry:
     clock, offset_ns = point_offsets_ns(cloud, measurement.stamp_ns) or ("constant", None)
     times_us = np.full(len(rays), time_us, np.int64)
     if offset_ns is not None:
-        times_us += rays.keep(offset_ns).reshape(-1, len(rays))[0] // 1000
+        times_us += np.atleast_2d(rays.keep(offset_ns))[0] // 1000
     found = _intensity(cloud, rays)
     field = found.field if found else ""
     others = other_fields(cloud, rays, {"x", "y", "z", field, clock}, {})
@@ -74,11 +74,7 @@ def lidar_entry(observation: Observation) -> ComponentEntry:
         frame_id=measurement.frame_id,
         start_us=int(times_us.min()) if len(rays) else time_us,
         end_us=int(times_us.max()) if len(rays) else time_us,
-        records=(
-            *group(""),
-            *generic_data(others),
-            *ray_records(rays, times_us.astype(np.uint64), returns),
-        ),
+        records=(*group(""), *generic_data(others), *ray_records(rays, times_us.astype(np.uint64), returns)),
         meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **known},
         intensity=found,
     )

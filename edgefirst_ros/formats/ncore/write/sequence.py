@@ -263,11 +263,7 @@ class SequenceWriter:
         shared: Json | None = None,
     ) -> Outcome:
         instance = (entry.component, name)
-        facts: Json = {
-            "topic": topic,
-            "frame_id": entry.frame_id,
-            "meta": entry.meta,
-        }
+        facts: Json = {"topic": topic, "frame_id": entry.frame_id, "meta": entry.meta}
         if entry.size is not None:
             facts["size"] = entry.size
         shared = shared or entry.shared
