@@ -62,8 +62,7 @@ def judge(report: Report) -> Verdict:
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
-    grade = _grade(report, silent, ranked)
-    told = [each for each in ranked if not each.is_part]
+    grade, told = _grade(report, silent, ranked), [each for each in ranked if not each.is_part]
     alone = f"{report.sequences[0].name}: " if len(report.sequences) == 1 else ""
     said = [each.text.removeprefix(alone) for each in told[:SAID]]
     if len(told) > SAID:
@@ -99,16 +98,17 @@ def damage_of(recording: Recording) -> Iterator[Finding]:
     for what in dict.fromkeys(fault.what for fault in recording.faults):
         alike = [fault for fault in recording.faults if fault.what == what]
         size, first = sum(fault.bytes for fault in alike), alike[0].offset
-        times = f", {len(alike):,} times" if len(alike) > 1 else ""
-        where = f"{'the first ' if len(alike) > 1 else ''}at {first:,}"
-        text = f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {where})"
-        share = min(1.0, max(size / max(recording.bytes, 1), DAMAGED))
-        yield Finding(Code.RECORDING_DAMAGED, text, share=share)
+        times, at = (f", {len(alike):,} times", "the first at") if len(alike) > 1 else ("", "at")
+        text = (
+            f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {at} {first:,})"
+        )
+        share = max(size / max(recording.bytes, 1), DAMAGED)
+        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, share))
 
 
 def _unchecked(report: Report) -> Iterator[Finding]:
     """Videos that nothing vouches for: libavcodec conceals most of what is damaged in them."""
-    for topic, count in ((topic, each.unchecked) for topic, each in report.topics.items() if each.unchecked):
+    for topic, count in ((name, each.unchecked) for name, each in report.topics.items() if each.unchecked):
         text = f"{topic}: no checksum covers {count:,} pictures of video: changed bits may go unnoticed"
         yield Finding(Code.UNCHECKED, text, (topic,), severity=Severity.NOTE)
 
