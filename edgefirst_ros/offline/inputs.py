@@ -36,6 +36,7 @@ from edgefirst_ros.offline.drives import (
 from edgefirst_ros.offline.naming import InputFile
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
+from edgefirst_ros.sources.scratch import PACKED
 from edgefirst_ros.sources.suggest import Suggestion, devices_of, look_at
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
@@ -97,7 +98,7 @@ def _open_places(places: Sequence[str | Location], config: Config, excerpt: Exce
     given = {file.path: file for file in _once(find_files(places), inputs.notes)}
 
     def refuse(path: Location, error: EdgeFirstError) -> None:
-        file = given[path]
+        file = given.get(path) or given[path.with_name(path.name + PACKED)]
         if file.named:
             raise error
         refused.append(error)

@@ -21,6 +21,7 @@ from edgefirst_ros.model.untrusted import open_regular, readable
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.order import Displaced
 from edgefirst_ros.sources.records import RecordingFault
+from edgefirst_ros.sources.scratch import COPY, PACKED, Scratch, local_copy
 from edgefirst_ros.sources.session import RecordedSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -131,6 +132,9 @@ class Recording(ABC):
 
     def __init__(self, path: Location) -> None:
         self.path = path
+        """Of the file; of one that was packed as it was called before."""
+        self.copy: Scratch | None = None
+        """What it was unpacked to, which goes with this."""
         self.size = 0
         """Bytes of the file."""
         self.faults: list[RecordingFault] = []
@@ -226,10 +230,20 @@ def open_recording(location: Location) -> Recording:
         RecordingError: not a recording, or unreadable.
         ExtraNotInstalled: the library that reads it is missing.
     """
-    from edgefirst_ros.sources.mcap import McapRecording  # noqa: PLC0415 - which needs this module
-
     _refuse_pointer(location)
-    match location.suffix.lower():
+    if location.suffix.lower() != PACKED:
+        return _opened(location, location.suffix.lower())
+    plain, copy = location.with_name(location.stem), local_copy(location)
+    try:
+        recording = _opened(copy.path / COPY, plain.suffix.lower())
+    except RecordingError as error:
+        raise RecordingError(str(error).replace(str(copy.path / COPY), str(location))) from error
+    recording.path, recording.copy = plain, copy
+    return recording
+
+
+def _opened(location: Location, suffix: str) -> Recording:
+    match suffix:
         case ".db3":
             from edgefirst_ros.sources.rosbag2 import Rosbag2Recording  # noqa: PLC0415 - only where one is given
 
@@ -239,6 +253,8 @@ def open_recording(location: Location) -> Recording:
                 from edgefirst_ros.sources.ros1bag import Ros1Recording  # noqa: PLC0415 - likewise
 
             return Ros1Recording(location)
+    from edgefirst_ros.sources.mcap import McapRecording  # noqa: PLC0415 - which needs this module
+
     return McapRecording(location)
 
 

@@ -98,9 +98,9 @@ class SeenTopic:
         self.count += 1
         # On /tf many nodes send, each its own transforms.
         is_enough = self.sound >= MOST_DECODED << (6 * (self.type == TF))
+        self.fault = self.fault or message.fault
         if is_enough or not self.can_be_decoded:
             return
-        self.fault = self.fault or message.fault
         try:
             if not message.fault:
                 guarded("decoding it", self._look, message)

@@ -226,9 +226,12 @@ class _Chooser:
         colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None:
-            there = sorted(self._topics.values(), key=lambda seen: not seen.fault)[:12]
-            why = [f"{t.topic} ({t.type}): {self._left_out.get(t.topic, 'is neither')}" for t in there]
-            raise ConfigError([f"{self._source}: no camera and no lidar that samples could begin with", *why])
+            why: dict[str, list[str]] = defaultdict(list)
+            for each in sorted(self._topics.values(), key=lambda seen: not seen.fault)[:12]:
+                why[self._left_out.get(each.topic, "neither")].append(f"{each.topic} ({each.type})")
+            said = "; ".join(f"{', '.join(topics)}: {reason}" for reason, topics in why.items())
+            head = f"{self._source}: no camera and no lidar that samples could begin with"
+            raise ConfigError([f"{head}: {said}"])
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
         self._hang()
         names = _Names()
@@ -565,12 +568,12 @@ class _Names:
 def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     """What a topic can be used as, or why it cannot be used."""
     reasons = {
+        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
         packet_advice(seen.type): bool(packet_advice(seen.type)),
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
         "nothing came of it": not seen.count,
-        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):
         return None, why
