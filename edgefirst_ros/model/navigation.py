@@ -16,6 +16,7 @@ from edgefirst_ros.model.transform import (
     FASTEST_RAD_S,
     LEAST_SIGMA,
     MOST_SIGMA,
+    Transform,
     Transforms,
     bare,
     known,
@@ -130,6 +131,7 @@ class Odometry:
         angular_rad_s: about the child's axes; NaN likewise.
         position_sigma_m: standard deviations along x, y, z; None if unknown.
         rotation_sigma_rad: standard deviations about x, y, z; None if unknown.
+        beside: other transforms of the message, but for those of the frame that it is in.
     """
 
     child_frame_id: str
@@ -139,6 +141,7 @@ class Odometry:
     angular_rad_s: tuple[float, float, float]
     position_sigma_m: tuple[float, float, float] | None = None
     rotation_sigma_rad: tuple[float, float, float] | None = None
+    beside: tuple[Transform, ...] = ()
 
 
 @decoder_of("nav_msgs/Odometry")
@@ -179,7 +182,9 @@ def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odom
     if not found:
         return None
     stamp_ns, newest = max(found, key=lambda each: each[0])
-    odometry = Odometry(newest.child, newest.translation_m, newest.rotation_xyzw, _UNKNOWN, _UNKNOWN)
+    others = tuple(t for t in transforms.transforms if bare(t.child) not in wanted)
+    pose = newest.child, newest.translation_m, newest.rotation_xyzw
+    odometry = Odometry(*pose, _UNKNOWN, _UNKNOWN, beside=others)
     return Stamped(stamp_ns, newest.parent, odometry)
 
 

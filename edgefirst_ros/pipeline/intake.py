@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
+from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
@@ -369,6 +371,7 @@ class Intake:
         self._frames: dict[str, str] = {}
         """By topic."""
         self._transforms = TransformBuffer(self._config.rig_frame, placed(self._config))
+        self._beside: dict[str, Route] = {}
         self._has_odometer = False
         self._newest_ns = 0
         self._waiting: list[Envelope] = []
@@ -477,12 +480,18 @@ class Intake:
         except DecodeError as error:
             ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return None
-        if decoded is None:
-            frames = f"from {rule.parent_frame} to {rule.child_frame}"
-            reason = f"no transform {frames} (parent_frame, child_frame)"
-            ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
-            return None
+        if isinstance(decoded.datum, Transforms):
+            route = self._of_transforms(route)
         return envelope_of(raw, decoded, ticket, route)
+
+    def _of_transforms(self, route: Route) -> Route:
+        """The route of a topic's transforms, of which others may be odometry: those of sensors are not."""
+        if route.rule.role is not Role.ODOMETRY:
+            return route
+        if route.topic not in self._beside:
+            rule = route.rule.model_copy(update={"role": Role.TF})
+            self._beside[route.topic] = replace(route, rule=rule)
+        return self._beside[route.topic]
 
     def _take(self, envelope: Envelope) -> None:
         """Judge and date a message.
@@ -506,7 +515,13 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        transforms = datum.transforms if role is Role.TF and isinstance(datum, Transforms) else ()
+        transforms = (
+            datum.transforms
+            if isinstance(datum, Transforms)
+            else datum.beside
+            if isinstance(datum, Odometry)
+            else ()
+        )
         if unheard := self._transforms.unheard(transforms):
             self._pass_on()
             self._transforms.hear(unheard)
