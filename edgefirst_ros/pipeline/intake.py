@@ -36,7 +36,6 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
-from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
@@ -515,13 +514,7 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        transforms = (
-            datum.transforms
-            if isinstance(datum, Transforms)
-            else datum.beside
-            if isinstance(datum, Odometry)
-            else ()
-        )
+        transforms = datum.transforms if isinstance(datum, Transforms) else getattr(datum, "beside", ())
         if unheard := self._transforms.unheard(transforms):
             self._pass_on()
             self._transforms.hear(unheard)
