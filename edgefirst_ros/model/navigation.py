@@ -31,23 +31,23 @@ from edgefirst_ros.model.transform import (
 )
 from edgefirst_ros.model.untrusted import displayed
 
-define("geometry_msgs/PoseStamped", "std_msgs/Header header\ngeometry_msgs/Pose pose\n")
+define("geometry_msgs/PoseStamped", "std_msgs/Header header, geometry_msgs/Pose pose")
 define(
     "geometry_msgs/PoseWithCovarianceStamped",
-    "std_msgs/Header header\ngeometry_msgs/PoseWithCovariance pose\n",
+    "std_msgs/Header header, geometry_msgs/PoseWithCovariance pose",
 )
 define(
     "px4_msgs/VehicleOdometry",
-    "uint64 timestamp\nuint64 timestamp_sample\nuint8 pose_frame\nfloat32[3] position\nfloat32[4] q\n"
-    "uint8 velocity_frame\nfloat32[3] velocity\nfloat32[3] angular_velocity\nfloat32[3] position_variance\n"
-    "float32[3] orientation_variance\nfloat32[3] velocity_variance\nuint8 reset_counter\nint8 quality\n",
+    "uint64 timestamp, uint64 timestamp_sample, uint8 pose_frame, float32[3] position, float32[4] q, "
+    "uint8 velocity_frame, float32[3] velocity, float32[3] angular_velocity, float32[3] position_variance, "
+    "float32[3] orientation_variance, float32[3] velocity_variance, uint8 reset_counter, int8 quality",
 )
 define(
     "gps_msgs/GPSStatus",
-    "std_msgs/Header header\nuint16 satellites_used\nint32[] satellite_used_prn\nuint16 satellites_visible\n"
-    "int32[] satellite_visible_prn\nint32[] satellite_visible_z\nint32[] satellite_visible_azimuth\n"
-    "int32[] satellite_visible_snr\nint16 status\nuint16 motion_source\nuint16 orientation_source\n"
-    "uint16 position_source\n",
+    "std_msgs/Header header, uint16 satellites_used, int32[] satellite_used_prn, uint16 satellites_visible, "
+    "int32[] satellite_visible_prn, int32[] satellite_visible_z, int32[] satellite_visible_azimuth, "
+    "int32[] satellite_visible_snr, int16 status, uint16 motion_source, uint16 orientation_source, "
+    "uint16 position_source",
 )
 _NUMBERS = (
     "latitude longitude altitude track speed climb pitch roll dip time gdop pdop hdop vdop tdop err err_horz "
@@ -55,9 +55,9 @@ _NUMBERS = (
 )
 define(
     "gps_msgs/GPSFix",
-    "std_msgs/Header header\ngps_msgs/GPSStatus status\n"
-    + "".join(f"float64 {name}\n" for name in _NUMBERS.split())
-    + "float64[9] position_covariance\nuint8 position_covariance_type\n",
+    "std_msgs/Header header, gps_msgs/GPSStatus status, "
+    + "".join(f"float64 {name}, " for name in _NUMBERS.split())
+    + "float64[9] position_covariance, uint8 position_covariance_type",
 )
 _STRONGEST_M_S2 = 4e3
 """400 g: shock sensors end there, and others far below."""
