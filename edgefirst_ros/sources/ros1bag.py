@@ -113,12 +113,12 @@ class Ros1Types:
             except Exception as error:  # noqa: BLE001 - what the library raises on foreign text
                 self._known[schema, text] = displayed(reason_of(error))
         kind = self._known[schema, text]
+        if isinstance(kind, str):
+            return data, "", f"cannot be converted from ROS 1: {kind}"
         try:
-            if isinstance(kind, Ros1Type):
-                return kind.to_cdr(data), kind.definition, ""
+            return kind.to_cdr(data), kind.definition, ""
         except ValueError as error:
             return b"", kind.definition, f"cannot be converted from ROS 1: {error}"
-        return data, "", f"cannot be converted from ROS 1: {kind}"
 
 
 def _as_ros2(fields: Sequence[Field], known: Mapping[str, object]) -> tuple[Field, ...]:

@@ -107,7 +107,7 @@ def test_a_full_disk_says_what_helps(
         raise full
 
     obstore.put(obstore.store.from_url(bucket), "a.db3", b"garbage")
-    monkeypatch.setattr("shutil.copyfileobj", refuse)
+    monkeypatch.setattr(scratch, "_parts", refuse)
     with pytest.raises(RecordingError, match=helps):
         open_recording(Url(bucket, "a.db3"))
     assert [*place.iterdir()] == []
