@@ -237,10 +237,8 @@ def _odometry(
     return Odometry("", position, turn, _UNKNOWN, _UNKNOWN, *sigmas)
 
 
-_NED, _BODY = 1, 3
-_ENU_OF_NED = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)
-_HALF_ROLL = (1.0, 0.0, 0.0, 0.0)
-"""Turns forward, right and down into forward, left and up."""
+_ENU_OF_NED, _HALF_ROLL = np.array(((0.5**0.5, 0.5**0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)))
+"""The second turns forward, right and down into forward, left and up."""
 
 
 def _since_start(message: Message) -> Message:
@@ -254,20 +252,18 @@ def decode_vehicle_odometry(message: Message) -> Odometry:
 
     Its stamp counts from the start of the autopilot, or is of its host's clock.
     """
-    w, *vector = map(float, message.q)
-    body = np.array((*vector, w))
-    out = _ENU_OF_NED if message.pose_frame == _NED else _HALF_ROLL
-    turn = matrix_of(out)
+    body = np.roll(np.array(message.q, np.float64), -1)
+    out = _ENU_OF_NED if message.pose_frame == 1 else _HALF_ROLL
     velocity = np.array(message.velocity, np.float64)
-    if message.velocity_frame != _BODY:
+    if message.velocity_frame != 3:  # else it is along the body's axes
         velocity = matrix_of(body).T @ velocity
-    x, y, z = (turn @ np.array(message.position, np.float64)).tolist()
-    i, j, k, real = product(product(np.array(out), body), np.array(_HALF_ROLL)).tolist()
+    x, y, z = (matrix_of(out) @ np.array(message.position, np.float64)).tolist()
+    i, j, k, w = product(product(out, body), _HALF_ROLL).tolist()
     variances = [*map(float, message.position_variance), *map(float, message.orientation_variance)]
     forward, right, down = velocity.tolist()
     roll, pitch, yaw = map(float, message.angular_velocity)
     return replace(
-        _odometry((x, y, z), (i, j, k, real), variances),
+        _odometry((x, y, z), (i, j, k, w), variances),
         linear_m_s=known((forward, -right, -down), _FASTEST_M_S, "a velocity in m/s"),
         angular_rad_s=known((roll, -pitch, -yaw), FASTEST_RAD_S, "an angular velocity in rad/s"),
     )

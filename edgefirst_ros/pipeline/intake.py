@@ -487,10 +487,8 @@ class Intake:
         """The route of a topic's transforms, of which others may be odometry: those of sensors are not."""
         if route.rule.role is not Role.ODOMETRY:
             return route
-        if route.topic not in self._beside:
-            rule = route.rule.model_copy(update={"role": Role.TF})
-            self._beside[route.topic] = replace(route, rule=rule)
-        return self._beside[route.topic]
+        rule = route.rule.model_copy(update={"role": Role.TF})
+        return self._beside.setdefault(route.topic, replace(route, rule=rule))
 
     def _take(self, envelope: Envelope) -> None:
         """Judge and date a message.

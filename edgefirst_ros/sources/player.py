@@ -18,6 +18,9 @@ from edgefirst_ros.sources.zenohlink import Outlet
 if TYPE_CHECKING:
     import zenoh
 
+PREVIEW_PAUSE_NS = 5_000_000_000
+"""Longest pause in a preview."""
+
 
 class PlaybackClock:
     """Computes when each message is due; the first one is due at once.
@@ -45,6 +48,28 @@ class PlaybackClock:
         self._passed_ns += max(0, log_ns - self._last_ns)
         self._last_ns = max(self._last_ns, log_ns)
         return self._start_s + self._passed_ns / 1e9 / self._rate - self._now_s()
+
+
+class Pacer:
+    """Waits before each message until it is due, or ``stop`` is set.
+
+    Args:
+        rate: see ``PlaybackClock``.
+        stop: ends all waiting.
+        now_s: see ``PlaybackClock``.
+    """
+
+    def __init__(
+        self, rate: float, stop: threading.Event, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = PlaybackClock(rate, PREVIEW_PAUSE_NS, now_s)
+        self._stop = stop
+
+    def __call__(self, message: RawMessage) -> None:
+        """Wait until the message is due."""
+        wait_s = self._clock.wait_s(message.receive_ns)
+        if wait_s > 0:
+            self._stop.wait(wait_s)
 
 
 LONGEST_PAUSE_NS = 60_000_000_000
