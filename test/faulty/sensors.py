@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas.edgefirst_msgs import DetectBox
 
-from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles, quaternion_of_vector
+from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
 from edgefirst_ros.simulation.detector import OWN, Detector, Place
 from edgefirst_ros.simulation.options import Vector
 from edgefirst_ros.simulation.sensors import (
@@ -36,6 +36,13 @@ LAYOUTS = {
         [(each, "<f4") for each in ("x", "y", "z", "intensity")] + [("ring", "<u2"), ("timestamp", "<f8")]
     ),
 }
+
+
+def quaternion_of_vector(vectors_rad: npt.ArrayLike) -> FloatArray:
+    """The quaternions (..., 4) of turns about vectors (..., 3) by their length."""
+    vectors = np.asarray(vectors_rad, np.float64)
+    half = np.linalg.norm(vectors, axis=-1, keepdims=True) / 2
+    return np.concatenate([vectors * np.sinc(half / np.pi) / 2, np.cos(half)], axis=-1)
 
 
 def imu_reading(
