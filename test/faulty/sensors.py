@@ -137,7 +137,7 @@ class FaultyDetector(Detector):
 
 
 class FaultyLidar(Lidar):
-    """A lidar of any of these makers, whose rays may hit nothing, and some of whose points are lost at times."""
+    """A lidar of these makers, whose rays may hit nothing, and some of its points be lost."""
 
     def __init__(
         self, world: World, options: FaultyOptions, points: int, frame: str, zero_share: Callable[[], float]
