@@ -30,7 +30,7 @@ CEILINGS: Mapping[str, int] = {
     "formats": 14670,
     "pipeline": 5280,
     "video": 2220,
-    "sources": 3690,
+    "sources": 3700,
     "report": 2520,
     "cli": 2440,
     "model": 2710,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 264, "rooms": 16, "arrows": 59, "floors": 8, "constants": 955, "options": 54}
+MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 953, "options": 54}
 
 
 def code_lines(path: Path) -> int:

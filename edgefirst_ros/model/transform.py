@@ -316,13 +316,6 @@ def angles_of(matrices: Floats) -> Floats:
     return np.stack([roll, np.arctan2(-m[..., 2, 0], level), yaw], axis=-1)
 
 
-def quaternion_of_vector(vectors_rad: npt.ArrayLike) -> Floats:
-    """The quaternions (..., 4) of turns about vectors (..., 3) by their length."""
-    vectors = np.asarray(vectors_rad, np.float64)
-    half = np.linalg.norm(vectors, axis=-1, keepdims=True) / 2
-    return np.concatenate([vectors * np.sinc(half / np.pi) / 2, np.cos(half)], axis=-1)
-
-
 def product(outer: Floats, inner: Floats) -> Floats:
     """The rotations (..., 4) by ``inner``, then by ``outer``."""
     vectors = outer[..., 3:] * inner[..., :3] + inner[..., 3:] * outer[..., :3]

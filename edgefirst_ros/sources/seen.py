@@ -38,7 +38,7 @@ class SeenTopic:
         count: messages seen; first_ns and last_ns are their first and last receipt.
         frame: the first frame_id that is not empty.
         lags_ns: receipt minus stamp, of the messages that were decoded.
-        form: what a picture is: JPEG, h264, bgr8.
+        form: what a picture is: JPEG, h264, bgr8; "no fix" of a receiver that never had one.
         size: width and height of a picture or a CameraInfo; points and fields are a cloud's.
         fault: why the first message that could not be decoded could not.
         sound: messages that could be decoded.
@@ -147,6 +147,7 @@ def _see_imu(seen: SeenTopic, imu: Imu) -> None:
 
 def _see_fix(seen: SeenTopic, fix: NavSatFix) -> None:
     seen.has_sigma = seen.has_sigma or fix.sigma_m is not None
+    seen.form = "no fix" if not fix.is_fix and (seen.form or seen.sound == 1) else ""
 
 
 def _see_odometry(seen: SeenTopic, odometry: Odometry) -> None:

@@ -64,6 +64,8 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
+"""What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 
 
@@ -334,7 +336,8 @@ class _Chooser:
         self, topics: Sequence[SeenTopic], by_role: Mapping[Role, list[SeenTopic]]
     ) -> list[SeenTopic]:
         """One topic of every lidar: the one with most points that nothing was left out of."""
-        pictures = {seen.space for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])}
+        views = [seen for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])]
+        pictures, frames = {seen.space for seen in views}, {seen.frame for seen in views} - {"", *RIGS}
         chosen: list[SeenTopic] = []
         spare: list[SeenTopic] = []
         for seen in sorted(
@@ -343,11 +346,12 @@ class _Chooser:
             # Two devices may call their frames alike.
             same = (o for o in chosen if o.frame == seen.frame)
             of = next((o for o in same if _is_derived(seen) or _is_within(o.space, seen.space)), None)
+            is_view = seen.frame in frames or "optical" in seen.frame or seen.space in pictures
             if seen.frame in WORLD:
                 why = f"a map, as it is in the frame {seen.frame}"
-            elif "optical" in seen.frame or seen.space in pictures or "depth" in seen.topic.lower():
+            elif is_view or "depth" in seen.topic.lower():
                 why = "points of a depth camera"
-                spare.append(seen)
+                spare += [seen] * (not by_role.get(Role.DEPTH))  # which says as much
             elif of is not None:
                 why = f"the same lidar as {of.topic}"
             elif seen.frame in RIGS and any(other.frame not in RIGS for other in chosen):
@@ -373,7 +377,7 @@ class _Chooser:
             fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
         )
         self._heed(imu, fix)
-        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, fix)
+        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, None if fix is None or fix.form else fix)
         self._tf(by_role.pop(Role.TF, []), lead)
 
     def _tf(self, topics: Iterable[SeenTopic], lead: str) -> None:
@@ -423,7 +427,8 @@ class _Chooser:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            is_pose = seen.type.startswith("geometry_msgs")
+            return is_pose, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
         has_both = imu is not None and fix is not None
         if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
@@ -573,6 +578,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
+        "no pose of the robot, by its name or as it comes too seldom": "/Pose" in seen.type
+        and (seen.hz < 2 or GOAL.search(seen.topic.lower()) is not None),
         "nothing came of it": not seen.count,
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):

@@ -11,10 +11,11 @@ import pytest
 import simplejpeg
 import yaml
 from faulty import LABELS, faulty_options, simulate
+from faulty.sensors import quaternion_of_vector
 from played import Played, play
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.model.transform import matrix_of, quaternion_of_vector
+from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.simulation.camera import view
 from edgefirst_ros.simulation.options import RIGS, rig_options
 

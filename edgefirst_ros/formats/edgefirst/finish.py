@@ -194,7 +194,7 @@ class _Summary:
     What several cameras saw at one time is in one group.
     """
 
-    labels: dict[str, int | None] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
     span_ns: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -214,22 +214,21 @@ class TableFile(NamedTuple):
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
     """Write the journal's samples as an Arrow IPC file.
 
-    Its metadata have the ``schema_version``, and of 2026.10 the ``labels`` by their index. Version 2025.01
+    Its metadata have the ``schema_version``, and of 2026.10 the ``labels``. Version 2025.01
     always has all columns, 2026.10 omits those that are null in all rows.
 
     Raises:
         OSError: the file system reports an error.
     """
     summary = _summarise(journal)
-    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)), options.degradation)
+    labels = tuple(sorted(summary.labels))
+    schema_columns = columns(options.schema_version, labels, options.degradation)
     if options.schema_version != "2025.01":
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
     group = _split(summary, options)
     fields = [column.field(name) for name, column in schema_columns.items()]
     notes = {"schema_version": options.schema_version}
-    index = {label: math.inf if number is None else number for label, number in summary.labels.items()}
-    labels = sorted(index, key=lambda label: (index[label], label))
     if options.schema_version != "2025.01":
         notes["labels"] = json.dumps(labels, ensure_ascii=False)
     schema = pa.schema(fields, notes)
@@ -366,7 +365,7 @@ def _summarise(journal: SampleJournal) -> _Summary:
         for annotation in record.annotations:
             summary.used |= _fields_in_use(annotation)
             if annotation.label is not None:
-                summary.labels.setdefault(annotation.label, annotation.label_index)
+                summary.labels.add(annotation.label)
     if "polygons" in summary.used:
         summary.used.add("polygon")
     return summary
