@@ -228,7 +228,7 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
     group = _split(summary, options)
     fields = [column.field(name) for name, column in schema_columns.items()]
-    notes = {"schema_version": options.schema_version}
+    notes: dict[str, str] = {"schema_version": options.schema_version}
     if options.schema_version != "2025.01":
         notes["labels"] = json.dumps(labels, ensure_ascii=False)
     schema = pa.schema(fields, notes)
