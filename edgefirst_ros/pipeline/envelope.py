@@ -127,11 +127,18 @@ def digest_of(raw: RawMessage, most_bytes: int | None = None) -> Digest:
     return len(data) << 32 | crc32(data)
 
 
-def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:
-    """Stage and reason of a message that is not decoded at all, None for one that is to be."""
+def unwanted(
+    raw: RawMessage, schema: str, route: Route | None, unusable: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Stage, str] | None:
+    """Stage and reason of a message that is not decoded at all, None for one that is to be.
+
+    ``unusable`` is why nothing can be made of a topic, where that is known.
+    """
     if raw.fault:
         return Stage.REFUSED, raw.fault
     if route is None:
+        if why := unusable.get(raw.topic):
+            return Stage.REFUSED, why
         return Stage.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
     if route.replaced_by:
         return Stage.SKIPPED, f"topics.{route.name} takes {route.replaced_by}"

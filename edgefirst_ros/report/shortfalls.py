@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.pointcloud import TOO_FAR
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
@@ -29,7 +30,7 @@ LONGEST_REASON = 80
 
 def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
-    found = [*_messages(report), *formats_lacking(report), *_companions(report)]
+    found = [*_messages(report), *refused_parts(report), *formats_lacking(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
@@ -84,8 +85,23 @@ def _messages(report: Report) -> Iterator[Finding]:
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
+            if what == "refused" and count == whole:
+                reasons = report.topics[topic].reasons.get("refused", {})
+                text += f": {max(reasons, key=reasons.__getitem__, default='for no known reason')}"
             said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
+
+
+def refused_parts(report: Report) -> Iterator[Finding]:
+    """What was written of sensors' messages without a part of them, but for stray points."""
+    roles = {t: s.role for each in report.sequences for t, s in (each.streams or {}).items()}
+    for topic, account in report.topics.items():
+        counts = {why: count for why, count in account.refused_parts.items() if why != TOO_FAR}
+        if counts and topic in roles and account.received:
+            why, name = max(counts, key=counts.__getitem__), topic.strip("/")
+            text = f"{counts[why]:,} of {account.received:,} messages of {name} lack a part: {why}"
+            share, graded = min(1.0, counts[why] / account.received), roles[topic] not in NOT_JUDGED
+            yield Finding(Code.MESSAGES_LOST, text, (topic,), share, _severity(graded=graded))
 
 
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:

@@ -73,6 +73,9 @@ LEVEL = 1e-3
 """Of a rotation's elements: what is turned by less is not turned."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 TRUTH = re.compile(r"truth|\bgt\b|/gt/|ideal")
+_SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
+"""How types end of what a camera, lidar or radar sends, whether they can be read or not."""
+_PICTURES = re.compile(r"image|video|ffmpeg|theora")
 FREE = re.compile(r"mavros|px4|fmu|drone|uav|quad|boat|usv|asv|mecanum|omni")
 """What names of robots have that may move sideways."""
 
@@ -86,6 +89,7 @@ class Suggestion:
         text: the same as a file of ROS parameters, with a comment on each choice.
         used: role by topic.
         left_out: why, by topic.
+        unusable: those of them of which a sensor is lost, as no other topic has it.
         summary: what was taken, in one line.
     """
 
@@ -93,6 +97,7 @@ class Suggestion:
     text: str
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
+    unusable: Mapping[str, str]
     summary: str
 
     @property
@@ -211,7 +216,8 @@ class _Chooser:
         colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None and not self._own:
-            there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
+            ranked = sorted(self._topics.values(), key=lambda each: not _SENSING.search(each.type))
+            there = "; ".join(f"{t.topic} ({t.type}): {self._left_out.get(t.topic, '')}" for t in ranked[:12])
             raise ConfigError(
                 [f"{self._source}: no camera and no lidar that samples could begin with; topics: {there}"]
             )
@@ -640,7 +646,21 @@ class _Chooser:
         if self._left_out:
             text.append("# Left out:")
             text += [f"#   {visible(name)}: {visible(why)}" for name, why in sorted(self._left_out.items())]
-        return Suggestion(values, "\n".join(text) + "\n", used, self._left_out, self._summary(used))
+        left_out = self._left_out
+        unusable = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name])}
+        return Suggestion(values, "\n".join(text) + "\n", used, left_out, unusable, self._summary(used))
+
+    def _is_lost(self, seen: SeenTopic) -> bool:
+        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
+        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
+            return False
+        is_picture = bool(_PICTURES.search(seen.type.lower()))
+        return not any(
+            (one.space, one.stem) == (seen.space, seen.stem)
+            if is_picture
+            else one.points and _is_within(one.space, seen.space)
+            for one in map(self._topics.__getitem__, {*self._used, *self._own})
+        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
