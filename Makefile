@@ -30,8 +30,7 @@ demo: $(VENV)/ready ## simulate a drive, convert it, show what came of it
 	@echo "contact sheet: $(DEMO)/contact-sheet.png"
 	@echo "report page: $(DEMO)/out/edgefirst/demo/capture_report.html"
 
-# Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode. Types are
-# checked before it: the test of them then finds mypy's cache.
+# Its hundreds of processes would each compile the package anew where the environment forbids to write bytecode.
 # In the order that test/conftest.py gives, since xdist would begin with the files of most tests: the last ones, of few
 # and long tests, would leave all but one processor idle. One worker more than processors, as tests wait for clocks and
 # other processes for a seventh of their time.
@@ -41,7 +40,6 @@ test-all: ## the whole suite
 test test-all:
 	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/ready oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)
 	$(BIN)/python -m compileall -q edgefirst_ros
-	-$(BIN)/python -m mypy > /dev/null 2>&1
 	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' || echo auto) \
 		--dist loadfile --no-loadscope-reorder $(QUICK)
 

@@ -27,15 +27,15 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14730,
-    "pipeline": 5420,
+    "formats": 14670,
+    "pipeline": 5260,
     "video": 2220,
-    "sources": 3960,
-    "report": 2570,
+    "sources": 3750,
+    "report": 2510,
     "cli": 2440,
-    "model": 2720,
+    "model": 2680,
     "nodes": 2360,
-    "ego": 2530,
+    "ego": 2490,
     "timing": 2190,
     "simulation": 2415,
     "live": 1790,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 281, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1040, "options": 54}
+MOST = {"modules": 268, "rooms": 16, "arrows": 59, "floors": 8, "constants": 966, "options": 54}
 
 
 def code_lines(path: Path) -> int:

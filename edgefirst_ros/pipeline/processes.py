@@ -211,7 +211,7 @@ class Line:
 
 
 Made = TypeVar("Made")
-COMMAND = (sys.executable, "-P", "-m", "edgefirst_ros.pipeline.processes")
+COMMAND = (sys.executable, "-P", "-c", "from edgefirst_ros.pipeline.processes import main; main()")
 ATTEMPTS = 2
 """How often a call is made whose process ends before it is done."""
 WORTH_BYTES = 20 << 20

@@ -117,6 +117,7 @@ def test_a_dataset_is_checked_and_looked_at_without_any_extra(tmp_path: Path, dr
         assert done.code == 0, done.err
 
 
+@pytest.mark.long
 def test_drives_of_their_own_need_no_cluster(tmp_path: Path, drive: Path) -> None:
     arguments = ("convert", drive, "--output", tmp_path / "out", "--jobs", "1")
     done = Ended(tmp_path, *arguments, hidden="obstore,ray,dask,distributed")

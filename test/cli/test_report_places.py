@@ -68,6 +68,7 @@ def test_a_bag_has_a_page_beside_it(tmp_path: Path, kind: str) -> None:
     assert "20 samples" in page.read_text()
 
 
+@pytest.mark.long
 def test_a_recording_in_a_store_has_a_page_here(
     bucket: str, drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ def followed(case: Case) -> tuple[Trajectory, Off, dict[int, str | None]]:
     return trajectory, off(case.world, poses), outcomes
 
 
-@pytest.mark.long(cases=3)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("case", "rms_m", "worst_m", "rms_deg"),
     [

@@ -91,6 +91,7 @@ def odometry(case: Case, scale: float) -> list[tuple[int, Odometry]]:
     return made
 
 
+@pytest.mark.long
 def test_it_carries_through_a_tunnel_without_an_accelerometer() -> None:
     case = Case(
         seconds=110.0, imu=MEMS, imu_hz=20.0, oriented=False, gps_hz=2.5, gps=lambda at: not 80 < at < 102

@@ -76,6 +76,7 @@ KINDS: dict[str, tuple[Sent, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_not_used_where_fixes_show_better_poses(kind: str) -> None:
     sent, why = KINDS[kind]

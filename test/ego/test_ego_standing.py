@@ -23,7 +23,7 @@ BACKWARDS: Legs = ((8, -1.8, 0), (6, -1.8, 25), (8, 0, 0), (4, 0, 0))
 GENTLY: Legs = ((14, 3, 0), (5, 3, 60), (12, 0, 0), (4, 0, 0))
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("legs", [BACKWARDS, GENTLY], ids=["backwards", "gently"])
 @pytest.mark.parametrize("name", ["no-orientation-5hz", "no-orientation-1hz-0.3m"])
 def test_what_starts_slowly_does_not_stand(monkeypatch: pytest.MonkeyPatch, name: str, legs: Legs) -> None:

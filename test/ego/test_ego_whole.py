@@ -25,7 +25,7 @@ def solved(case: Case, times: np.ndarray = TIMES, vehicle: Vehicle | None = None
     return solution, whole(case, solution, times)
 
 
-@pytest.mark.long(cases=4)
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("case", "rms_m", "worst_m", "rms_deg"),
     [
@@ -62,7 +62,7 @@ def test_five_seconds_without_fixes_cost_one_percent_of_the_way() -> None:
         assert found.between(18.9, 19.0).place_m[-1] < 0.01 * way_m
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize("oriented", [True, False])
 def test_twenty_seconds_without_fixes_turn_by_less_than_two_degrees(oriented: bool) -> None:
     case = Case(seconds=35, imu=MEMS, oriented=oriented, gps=lambda at: at < 14.9)
@@ -202,6 +202,7 @@ def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: flo
     assert abs(math.remainder(yaw_deg - true_deg, 360)) < 0.5
 
 
+@pytest.mark.long
 def test_one_that_moves_sideways_is_not_held_to_its_heading() -> None:
     """A rig whose configured axes are turned against its way, and that may: nothing pulls it round."""
     case = Case(imu=ImuErrors(mounting_deg=(0, 0, 40)), oriented=False, gps=lambda at: at < 15)

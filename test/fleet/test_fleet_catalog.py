@@ -45,6 +45,7 @@ def test_it_grows_with_the_fleet(drives: Path, tmp_path: Path, monkeypatch: pyte
     )
 
 
+@pytest.mark.long
 def test_what_is_in_its_place_is_kept_and_said(drives: Path, tmp_path: Path) -> None:
     sets = tmp_path / "sets"
     sets.mkdir()
@@ -55,6 +56,7 @@ def test_what_is_in_its_place_is_kept_and_said(drives: Path, tmp_path: Path) -> 
     assert (sets / "catalog.parquet").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_in_a_bucket_its_rows_have_urls(bucket: str, s3: S3Server, drives: Path, tmp_path: Path) -> None:
     obstore = pytest.importorskip("obstore", reason="no client of object stores: pip install obstore")
     for count in (1, 2):

@@ -116,6 +116,7 @@ def test_a_plan_reads_no_note(bucket: str, s3: S3Server, drives: Path) -> None:
     assert all("list-type" in r.path for r in s3.log.requests)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("begins", ["/drives/drive01.mcap", "/sets/drive01/", "/sets/_done/"])
 def test_an_outage_costs_nothing_but_time(bucket: str, s3: S3Server, drives: Path, begins: str) -> None:
     places, since_s = upload(drives, bucket, 2), 0.0
@@ -137,12 +138,13 @@ def test_an_outage_costs_nothing_but_time(bucket: str, s3: S3Server, drives: Pat
     assert done_in(places[1]) == {"drive00", "drive01"}
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("answer", [503, (403, "ExpiredToken")])
 def test_a_longer_outage_leaves_drives_to_the_next_run(
     bucket: str, s3: S3Server, drives: Path, monkeypatch: pytest.MonkeyPatch, answer: Disturbance
 ) -> None:
     monkeypatch.setattr(running, "MOST_PAUSES", 2)
-    monkeypatch.setenv("EDGEFIRST_ROS_RETRIES", "1")
+    monkeypatch.setattr(remote, "RETRIES", 1)
     places = upload(drives, bucket, 2)
     s3.log.disturb = lambda method, path, _: answer if method == "PUT" and "/sets/drive01/" in path else None
     code, _, err = run("convert", places[0], "-o", places[1], *OPTIONS)
@@ -158,6 +160,7 @@ def test_a_longer_outage_leaves_drives_to_the_next_run(
     assert len(notes_of(places[1]).list_keys(DONE)) == 2
 
 
+@pytest.mark.long
 def test_a_changed_configuration_replaces_whole_datasets(bucket: str, drives: Path) -> None:
     one = drives / "drive00.mcap"
     run("convert", one, "-o", f"{bucket}/sets", *OPTIONS)
@@ -168,6 +171,7 @@ def test_a_changed_configuration_replaces_whole_datasets(bucket: str, drives: Pa
     assert [len(keys) for keys in notes_of(f"{bucket}/sets").list_keys(DONE).values()] == [1]
 
 
+@pytest.mark.long
 def test_what_no_note_knows_is_not_overwritten(bucket: str, drives: Path) -> None:
     obstore.put(obstore.store.from_url(bucket), "sets/drive00/edgefirst/precious.zip", b"precious")
     command = ("convert", drives / "drive00.mcap", "-o", f"{bucket}/sets", *OPTIONS)
@@ -178,6 +182,7 @@ def test_what_no_note_knows_is_not_overwritten(bucket: str, drives: Path) -> Non
     assert "drive00/edgefirst/precious.zip" not in stored(bucket)
 
 
+@pytest.mark.long
 def test_a_second_run_is_refused(bucket: str, drives: Path) -> None:
     """Once the first one has renewed its lock, which takes it 10 s; until then it may have been killed."""
     places, one = upload(drives, bucket, 3), min(drives.iterdir())

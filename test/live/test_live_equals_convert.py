@@ -127,6 +127,7 @@ def test_each_session_of_a_run_converts_into_its_own_bytes(
         assert session.report["samples"] > 5
 
 
+@pytest.mark.long
 def test_a_session_with_a_pause_converts_into_its_own_bytes(
     tmp_path: Path, received: Sequence[RawMessage]
 ) -> None:

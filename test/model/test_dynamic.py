@@ -85,6 +85,7 @@ def test_text_that_is_no_definition_is_refused(text: str) -> None:
         parse_definition("a/B", text)
 
 
+@pytest.mark.long(cases=3)
 @pytest.mark.parametrize(
     ("text", "data"),
     [

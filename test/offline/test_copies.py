@@ -93,6 +93,7 @@ def test_a_copy_that_was_interrupted_is_completed(bucket: str, s3: S3Server, cac
     assert not [path for path in gets(s3) if path.rpartition("/")[2] in there]
 
 
+@pytest.mark.long
 def test_processes_that_open_it_at_once_make_one_copy(bucket: str, s3: S3Server, tmp_path: Path) -> None:
     upload(dataset(), f"{bucket}/{NAME}")
     s3.log.clear()

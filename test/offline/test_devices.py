@@ -33,6 +33,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     return output, done.report
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("device", CLOCKS)
 def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     rig: tuple[Path, dict[str, Any]], device: str

@@ -188,6 +188,7 @@ def test_a_rate_takes_one_in_so_many_and_decodes_no_more(tmp_path: Path) -> None
     assert truth.data["counts"]["/camera/h264"] == 60
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("reference", ["lidar/points", "radar/targets"])
 def test_lidar_and_radar_can_be_the_reference(tmp_path: Path, reference: str) -> None:
     values = {**ALL_OPTIONAL, "reference": reference}

@@ -114,6 +114,7 @@ def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     return folder, Truth.read(made.truth)
 
 
+@pytest.mark.long
 def test_cuboids_lie_as_the_boxes_do(fused: Drive) -> None:
     folder, truth = fused
     (store,) = (folder / "ncore").glob("*/*.ncore4.zarr.itar")

@@ -82,7 +82,7 @@ def ncore_ious(folder: Path, truth: Truth) -> list[float]:
     return found
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("options", "values", "least"),
     [
@@ -113,6 +113,7 @@ def test_a_mask_is_of_the_picture_it_is_written_with(
     assert any(note.startswith("/model/mask: masks have no stamp") for note in done.report["notes"])
 
 
+@pytest.mark.long
 def test_live_dates_masks_as_a_conversion_does(tmp_path: Path) -> None:
     options = {**SMALL, "clock": "realtime", "silent": {"model/mask": ((1.4, 1.8),)}}
     made = simulate(tmp_path, DriveOptions(**options))

@@ -50,6 +50,7 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     "values", [{}, {"complete": True}, {"rate_hz": 4.0}, {"topics": {"imu": {"topic": ""}}}]
 )

@@ -158,6 +158,7 @@ def test_where_transforms_place_what_tells_the_motion_is_heeded_or_asked_for(
         assert "give its entry xyz_m: [0.5, 0.0, 1.0], rotation_xyzw:" in said
 
 
+@pytest.mark.long
 def test_live_equals_convert(tmp_path: Path) -> None:
     values = {**suggestion("robot", 2.0).values, "formats": FORMATS}
     sent = McapRecording(made("robot", 2.0).mcap).messages()

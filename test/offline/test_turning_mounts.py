@@ -95,6 +95,7 @@ def test_merged_points_are_where_each_lidar_was(
             assert np.abs(here[cloud["lidar"] == of] - official[f"{lidar}/{at}"]).max() < 0.03
 
 
+@pytest.mark.long
 def test_live_equals_convert_across_a_split(tmp_path: Path) -> None:
     values = {
         **suggestion().values,

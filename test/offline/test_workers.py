@@ -79,7 +79,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("one")
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("drive", "workers", "in_processes"), CELLS)
 def test_every_file_is_the_same_for_any_workers(
     tmp_path: Path, kept: Path, drive: str, workers: int, in_processes: bool

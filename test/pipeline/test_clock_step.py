@@ -76,6 +76,7 @@ def received(message: RawMessage) -> int:
     return message.receive_ns
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_a_simulation_that_is_reset_is_another_sequence_and_loses_nothing(calibrated: bool) -> None:
     """Every message comes once more, the same at the same simulated time.

@@ -176,7 +176,7 @@ def without_more(
     return cache(lambda name: converted(tmp_path_factory.mktemp("alone") / name, plain, [name], **OPTIONS)[1])
 
 
-@pytest.mark.long(cases=12)
+@pytest.mark.long(cases=4)
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("name", FORMATS)
 def test_written_messages_are_in_the_files_and_others_say_why_not(

@@ -82,13 +82,8 @@ def test_samples_are_as_far_apart_as_asked(tmp_path: Path) -> None:
     assert skipped[Reason.TOO_NEAR] + skipped[Reason.STANDING] + len(places) == 85
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"every_m": 3.0},
-        pytest.param({"skip_standstill": True, "rate_hz": 2.0}, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("chosen", [{"every_m": 3.0}, {"skip_standstill": True, "rate_hz": 2.0}])
 def test_live_and_offline_choose_the_same(tmp_path: Path, chosen: dict[str, Any]) -> None:
     made, _ = drive()
     values = {"formats": ["edgefirst", "ncore"], **chosen}

@@ -118,6 +118,7 @@ def test_what_was_measured_before_the_change_stays_before_it_however_late_it_com
     assert [n for n in mine if mine[n] != alone[n]] == []
 
 
+@pytest.mark.long
 def test_the_same_bytes_whatever_the_workers_and_the_disorder(tmp_path: Path) -> None:
     content = spliced(SMALL, LARGE)
     fixed = {n: {"clock": "stamp", "required": "never"} for n in ("camera", "camera_jpeg", "lidar_points")}

@@ -88,7 +88,7 @@ def fed(content: list[RawMessage], values: dict[str, Any], size: Callable[[], in
     return pipeline.report(), samples
 
 
-@pytest.mark.long(cases=3)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", CASES)
 def test_messages_fed_together_become_what_they_become_one_by_one(name: str) -> None:
     (content, values), randomly = CASES[name](), random.Random(2)

@@ -71,6 +71,7 @@ class Shown:
         self.tab.wait_for_selector("html[data-drawn]", state="attached", timeout=20_000)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_everything_is_visible_without_an_error(browser: Any, page: Path, scheme: str, width: int) -> None:  # noqa: ANN401
     shown = Shown(browser, page, scheme, width)

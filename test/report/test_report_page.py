@@ -279,6 +279,7 @@ class TestOfHostileReports:
         assert page.count("</script>") == 3
         assert HOSTILE in json.dumps(data_of(page)) or data_of(page)["lanes"]
 
+    @pytest.mark.long(cases=1)
     @pytest.mark.parametrize("size", [10, 400, 5_000])
     def test_absurd_counts_give_a_page_of_bounded_size(self, size: int) -> None:
         names = [f"/{HOSTILE}/{number}" for number in range(size)]

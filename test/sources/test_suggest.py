@@ -77,6 +77,7 @@ def test_every_usable_topic_is_used_and_none_is_mistaken(name: str) -> None:
     assert config.ego.non_holonomic is not robot.moves_sideways
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_it_converts_without_an_edit_and_without_being_asked_for(
     name: str, recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

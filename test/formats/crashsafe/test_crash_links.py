@@ -103,7 +103,7 @@ LINKED = (
 )  # fmt: skip
 
 
-@pytest.mark.long(cases=5)
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("place", LINKED)
 def test_no_link_inside_is_read_through(made: Path, tmp_path: Path, place: str) -> None:
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"

@@ -284,7 +284,7 @@ def dying(patch: pytest.MonkeyPatch, limit: int) -> None:
         patch.setattr(owner, name, counted(getattr(owner, name)))
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("old", "new", "again"),
     [("zip", "zip", True), ("zip", "folder", False), ("folder", "zip", False), ("folder", "folder", True)],

@@ -512,6 +512,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long(cases=6)
 @pytest.mark.parametrize("payload", HOSTILE)
 def test_a_record_that_no_writer_has_written_ends_the_journal(tmp_path: Path, payload: bytes) -> None:
     part = growing(tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from ncorekill import kill_trial
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("store", "profile"),
     [

@@ -60,6 +60,7 @@ def killed(
     return root / SEQUENCE.name
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(("store", "profile"), STORES)
 def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
     tmp_path: Path, store: str, profile: str
@@ -76,6 +77,7 @@ def test_a_recovered_sequence_is_the_one_that_would_have_been_closed(
     assert contents(folder) == contents(closed)
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(("store", "profile"), STORES)
 def test_closing_reads_its_journal_only_when_that_is_too_much_to_keep(
     tmp_path: Path, store: str, profile: str, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +112,7 @@ def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return killed(tmp_path_factory.mktemp("left"), drive(0.25)).parent
 
 
+@pytest.mark.long(cases=1)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.floats(0, 1) | st.just(1.0), min_size=9, max_size=9),

@@ -391,6 +391,7 @@ def test_the_meta_file_is_what_the_official_reader_would_write(
     assert theirs == ours
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("profile", ["separate-sensors", "single"])
 def test_a_killed_and_recovered_sequence(official: Read, store: str, profile: str, tmp_path: Path) -> None:
     folder = write(tmp_path, drive(0.3), kill=True, store=store, profile=profile, radar_cube=True)

@@ -130,7 +130,7 @@ def test_older_versions_would_unpickle(python_path: str, tmp_path: Path) -> None
     assert sprung.exists() == (version < (0, 16, 6))
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 def test_no_command_runs_what_a_chunk_holds(datasets: Path, python_path: str, tmp_path: Path) -> None:
     sprung = tmp_path / "sprung"
     copy = tmp_path / "copy"

@@ -159,7 +159,7 @@ CUBOIDS = ("cuboids/default/cuboids/.zattrs", "cuboid_track_observations")
         (lambda store: (store / f"{RADAR}/.zattrs").write_bytes(b"{"), "metadata cannot be read"),
     ],
 )  # fmt: skip
-@pytest.mark.long(cases=12)
+@pytest.mark.long(cases=4)
 def test_damage_is_found(store: Path, damage: Callable[[Path], None], message: str) -> None:
     damage(store)
     if message == "metadata cannot be read":
@@ -293,6 +293,7 @@ def test_nothing_but_what_is_named_is_checked(tmp_path: Path) -> None:
             list(check(tmp_path / name))
 
 
+@pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -396,6 +397,7 @@ def test_an_index_of_lists_or_huge_numbers_is_refused_before_it_is_made(tmp_path
     assert re.search("holds more than .* values|has tags", errors(found))
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("key", ["(" * 3000 + "1" + ")" * 3000, "-" * 200_000 + "1", "[]", "x"])
 def test_keys_of_poses_that_are_no_pair_of_names_are_errors(store: Path, key: str) -> None:
     edit(

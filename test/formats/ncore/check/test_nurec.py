@@ -130,6 +130,7 @@ def test_a_smooth_curve_is_smooth(tmp_path: Path) -> None:
     assert found.figures["frame_s"] == pytest.approx(0.1)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(("sigma_m", "sigma_deg"), [(0.005, 0.1), (0.02, 0.0), (0.0, 0.5)])
 def test_egomotion_is_as_far_off_as_its_noise(tmp_path: Path, sigma_m: float, sigma_deg: float) -> None:
     """95 % of differences of white noise in three dimensions are below 2.795 √2 σ, in one below 1.96 √2 σ."""

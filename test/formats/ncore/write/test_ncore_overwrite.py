@@ -208,7 +208,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("store", "last"),
     [
