@@ -28,10 +28,10 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 14670,
-    "pipeline": 5260,
+    "pipeline": 5280,
     "video": 2220,
-    "sources": 3750,
-    "report": 2510,
+    "sources": 3630,
+    "report": 2520,
     "cli": 2440,
     "model": 2680,
     "nodes": 2360,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 268, "rooms": 16, "arrows": 59, "floors": 8, "constants": 966, "options": 54}
+MOST = {"modules": 268, "rooms": 16, "arrows": 59, "floors": 8, "constants": 964, "options": 54}
 
 
 def code_lines(path: Path) -> int:

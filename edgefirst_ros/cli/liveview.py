@@ -97,13 +97,13 @@ def line(status: LiveStatus, connections: int) -> str:
     )
     parts = [
         f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
-        f"{status.durable:,} durable",
+        f"{status.durable:,} durable{_at_risk(status)}",
         f"{status.bytes_written / 1e6:,.0f} MB",
         f"{status.received:,} messages received",
         f"{status.dropped:,} dropped",
         *([f"shed {status.shed_text} samples"] if status.shed else ()),
         f"{status.lost_upstream:,} lost upstream",
-        f"queue {status.queue_fill:.0%}",
+        f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind",
         f"disk {_left(status)}",
         f"Hz: {rates or 'nothing is received'}",
     ]
@@ -118,13 +118,19 @@ def _panel(status: LiveStatus, connections: int) -> Group:
     head = Text.from_markup(
         f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}  "
-        f"{status.bytes_written / 1e6:,.1f} MB "
-        f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
+        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}{_at_risk(status)}  "
+        f"{status.bytes_written / 1e6:,.1f} MB ({status.bytes_per_s / 1e6:.1f} MB/s)  "
+        f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind  disk {_left(status)}"
     )
     foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
-    return Group(head, _table(status), *shed, foot)
+    slow = [Text(each.text, style="yellow") for each in status.slow_disk]
+    return Group(head, _table(status), *shed, *slow, foot)
+
+
+def _at_risk(status: LiveStatus) -> str:
+    """What a power cut could have taken, if that is known."""
+    return "" if status.at_risk_s is None else f" (at risk at most {status.at_risk_s:.1f} s)"
 
 
 def _table(status: LiveStatus) -> Table:

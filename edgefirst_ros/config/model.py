@@ -64,7 +64,7 @@ FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
-        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        *("output", "name", "session", "depth", "unlisted", "stop_within_s", "preview"),
         *("autostart", "start_paused", "bond_heartbeat_period"),
         *("bag", "overwrite", "rate"),
     }

@@ -118,11 +118,13 @@ class Finished:
     def summary(self) -> str:
         """One line with the number of samples and messages."""
         totals, shed = self.report["totals"], self.report["shed"]
+        at_risk_s = self.report.get("at_risk_s")
         counts = shed_counts({name: (each["shed"], each["of"]) for name, each in shed.items()})
         return (
             f"session {self.name} is complete: {self.report['samples']} samples, "
             f"{totals['received']} messages, {totals['dropped']} dropped"
             + (f"; shed because of overload: {counts}" if counts else "")
+            + ("" if at_risk_s is None else f"; at risk of a power cut: the last {at_risk_s:.1f} s at most")
         )
 
 
@@ -243,7 +245,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
         job: the session's job.
         config: the capture's configuration.
         why: why the session ended, for the report.
-        recorded: the session's recording, which has been ended.
+        recorded: returns the session's recording, which has been ended.
 
     Raises:
         WriteError: the output cannot be written.
@@ -260,7 +262,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
     given_up = job.pipeline.fanout.given_up
     warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
-    recording = recorded.result()
+    recording = recorded()
     if recording is not None:
         head["recording"] = recording_report(recording)
         warnings += recording.warnings
@@ -282,15 +284,16 @@ class Pause:
         config: whole.
         host: of the session.
         sequence: name of the session's first sequence.
+        why: the sequence under way ends.
     """
 
-    def __init__(self, job: Job, config: Config, host: str, sequence: str) -> None:
+    def __init__(self, job: Job, config: Config, host: str, sequence: str, why: str = Reason.PAUSED) -> None:
         self._pipeline = job.pipeline
         self._host = host
         self._sequence = sequence
         self._class_names = config.class_names
         self._routes = TopicMap(config, config.prefix or "")
-        self._pipeline.end_source(Reason.PAUSED)
+        self._pipeline.end_source(why)
         known, camera = self._pipeline.calibration, self._pipeline.camera
         self._context = SampleContext(config, camera=camera, known=known)
 

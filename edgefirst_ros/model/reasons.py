@@ -149,6 +149,7 @@ class Code(StrEnum):
     REFUSED = "refused"
     DISK_FULL = "disk_full"
     DISK_FILLS = "disk_fills"
+    DISK_SLOW = "disk_slow"
 
 
 class Severity(IntEnum):

@@ -15,6 +15,8 @@ from pathlib import Path
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.crashsafe.sync import sync_together
 from edgefirst_ros.formats.format import CrashSafe, Writer
+from edgefirst_ros.model.reasons import Finding
+from edgefirst_ros.report.finding import sync_findings
 
 LOOK_EVERY_S = 1.0
 """Other processes that fill the disk are seen within this time."""
@@ -169,6 +171,7 @@ class GroupCommit:
     Attributes:
         durable: the newest mark that is durable.
         failure: what ended the thread; nothing more becomes durable then.
+        waited_s: the longest that a message has waited in memory before it was taken.
     """
 
     def __init__(
@@ -180,6 +183,8 @@ class GroupCommit:
     ) -> None:
         self.durable = Mark()
         self.failure: BaseException | None = None
+        self._longest_s = self.waited_s = 0.0
+        self._since_s = time.monotonic()
         self._writers = [writer for writer in writers if isinstance(writer, CrashSafe)]
         self._sync_s = sync_s
         self._written = written
@@ -192,6 +197,25 @@ class GroupCommit:
         if sync_s >= 0 and self._writers:
             self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
             self._thread.start()
+
+    @property
+    def at_risk_s(self) -> float | None:
+        """Of how many seconds a power cut could have taken the data, at most, at any time so far.
+
+        That is what messages have waited for, ``sync_s``, and as long as the disk takes. None where nothing
+        is synced; any thread.
+        """
+        return None if self._thread is None else self.waited_s + self._unsynced_s
+
+    @property
+    def _unsynced_s(self) -> float:
+        since_s = self._since_s
+        return self._longest_s if self._is_durable else max(self._longest_s, time.monotonic() - since_s)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Whether the disk is too slow for ``sync_s``. Any thread."""
+        return tuple(sync_findings(None if self._thread is None else self._unsynced_s, self._sync_s))
 
     def wrote(self) -> None:
         """Something was written; any thread."""
@@ -232,12 +256,15 @@ class GroupCommit:
                     self._is_early = False
                 elif not self._stopped and self._is_durable:
                     self._wake.wait()
+                    self._since_s = time.monotonic()  # there was nothing to lose till now
                 is_last = self._stopped
-            mark = self._written()
+            start_s, mark = time.monotonic(), self._written()
             if mark != self.durable:
                 try:
                     sync_together(self._writers)
                 except BaseException as failure:  # noqa: BLE001 - kept for the caller, who ends the run
                     self.failure = failure
                     return
+                self._longest_s = self._unsynced_s
                 self.complete(mark)
+            self._since_s = start_s  # what was written before is durable

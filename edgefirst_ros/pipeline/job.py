@@ -24,6 +24,8 @@ from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
+from edgefirst_ros.report.models import parsed
+from edgefirst_ros.report.shortfalls import never_arrived
 from edgefirst_ros.video.decoder import require_decoder
 
 
@@ -104,8 +106,14 @@ class Job:
         report = {"dataset": self.dataset, **head, **self.pipeline.report()}
         report["notes"] += [f"{w.name}: {note}" for w in self.writers for note in w.notes]
         report["warnings"] = [*warnings, *report["warnings"]]
-        if self._disk is not None and self._disk.reason not in {"", head.get("ended")}:
-            report["warnings"].append(f"not everything was written: {self._disk.reason}")
+        if self._disk is not None:  # live; what depends on the disk's speed is of no use to others
+            if self._disk.reason not in {"", head.get("ended")}:
+                report["warnings"].append(f"not everything was written: {self._disk.reason}")
+            commits = self.pipeline.fanout.commits
+            if commits.at_risk_s is not None:
+                report["at_risk_s"] = round(commits.at_risk_s, 2)
+            found = (*commits.findings, *never_arrived(parsed(report)))
+            report["warnings"] += (each.text for each in found)
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:
             given_up = self.pipeline.fanout.given_up

@@ -153,6 +153,16 @@ def disk_findings(spare_bytes: int, minutes_left: float | None) -> Iterator[Find
         yield Finding(Code.DISK_FILLS, f"nearly full: {spare_bytes / 1e6:.0f} MB left")
 
 
+def sync_findings(at_risk_s: float | None, sync_s: float) -> Iterator[Finding]:
+    """Whether the disk is too slow for ``sync_s``."""
+    # Beyond, the disk is the bottleneck; a shorter sync_s than half a second asks for what the disk can do.
+    if at_risk_s is not None and at_risk_s > 2 * max(sync_s, 0.5):
+        text = (
+            f"the disk is slow: a power cut could have lost the last {at_risk_s:.1f} s at worst, with sync_s"
+        )
+        yield Finding(Code.DISK_SLOW, f"{text} {sync_s:g}")
+
+
 def publishers_finding(topic: str, nodes: Sequence[str]) -> Finding:
     """That the ROS graph has several publishers of a topic: their messages mix."""
     number = "two" if len(nodes) == 2 else str(len(nodes))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefirst_ros.config.topics import is_any_text
+from edgefirst_ros.config.topics import TF, is_any_text
 from edgefirst_ros.model.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
@@ -45,7 +45,6 @@ class SeenTopic:
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
-        is_distorted: whether a CameraInfo has a distortion.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
     """
 
@@ -65,7 +64,6 @@ class SeenTopic:
     sideways: int = 0
     has_sigma: bool = False
     has_turn: bool = False
-    is_distorted: bool = False
     pairs: dict[str, Transform] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
 
@@ -99,7 +97,9 @@ class SeenTopic:
         self.first_ns = self.first_ns or message.receive_ns
         self.last_ns = max(self.last_ns, message.receive_ns)
         self.count += 1
-        if self.sound >= MOST_DECODED or message.fault or not self.can_be_decoded:
+        # On /tf many nodes send, each its own transforms.
+        is_enough = self.sound >= MOST_DECODED << (6 * (self.type == TF))
+        if is_enough or message.fault or not self.can_be_decoded:
             return
         try:
             stamp_ns, frame, datum = decode(message)
@@ -137,7 +137,7 @@ def _see_pixels(seen: SeenTopic, image: RawImage) -> None:
 
 
 def _see_info(seen: SeenTopic, info: CameraInfo) -> None:
-    seen.size, seen.is_distorted = info.picture_size, any(info.d)
+    seen.size = info.picture_size
 
 
 def _see_cloud(seen: SeenTopic, cloud: PointCloud) -> None:

@@ -148,7 +148,7 @@ def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_pa
     done, reason = graph.set("jpeg_quality", 50)
     assert not done
     assert reason == "jpeg_quality: cannot change while the node is active; deactivate it first"
-    done, reason = graph.set("look_every_s", 2.0)
+    done, reason = graph.set("autostart", True)
     assert not done
     assert "read-only" in reason
     assert graph.set("stop_within_s", 1.0) == (True, "")
