@@ -92,7 +92,6 @@ def _messages(report: Report) -> Iterator[Finding]:
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
 
 
-<<<<<<< HEAD
 def refused_parts(report: Report) -> Iterator[Finding]:
     """What was written of sensors' messages without a part of them, but for stray points."""
     roles = {t: s.role for each in report.sequences for t, s in (each.streams or {}).items()}
@@ -103,13 +102,13 @@ def refused_parts(report: Report) -> Iterator[Finding]:
             text = f"{counts[why]:,} of {account.received:,} messages of {name} lack a part: {why}"
             share, graded = min(1.0, counts[why] / account.received), roles[topic] not in NOT_JUDGED
             yield Finding(Code.MESSAGES_LOST, text, (topic,), share, _severity(graded=graded))
-=======
+
+
 def never_arrived(report: Report) -> Iterator[Finding]:
     """What a live capture did not receive though it was sent: nothing else can bring that back."""
     lost = sorted((-counts["never arrived"], topic.strip("/")) for topic, _, counts in _lost(report))
     if listed := ", ".join(f"{-count:,} of {topic}" for count, topic in lost if count):
         yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
->>>>>>> main
 
 
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
