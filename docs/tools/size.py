@@ -30,21 +30,21 @@ CEILINGS: Mapping[str, int] = {
     "formats": 14670,
     "pipeline": 5280,
     "video": 2220,
-    "sources": 3630,
+    "sources": 3690,
     "report": 2520,
     "cli": 2440,
-    "model": 2680,
+    "model": 2710,
     "nodes": 2360,
     "ego": 2490,
     "timing": 2190,
-    "simulation": 2415,
+    "simulation": 1490,
     "live": 1790,
     "fleet": 900,
     "offline": 1720,
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 268, "rooms": 16, "arrows": 59, "floors": 8, "constants": 964, "options": 54}
+MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 953, "options": 54}
 
 
 def code_lines(path: Path) -> int:

@@ -230,7 +230,7 @@ def convert(
         from edgefirst_ros.offline.convert import convert as run_convert
 
         notes = []
-        config, suggestion = _configured(recordings, config_file, chosen, notes)
+        config, suggestion = configured(recordings, config_file, chosen, notes)
         unusable = {} if suggestion is None else suggestion.unusable
         stop = threading.Event()
         if dry_run:
@@ -276,7 +276,7 @@ def convert(
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
 
 
-def _configured(
+def configured(
     recordings: list[str],
     config_file: Path | None,
     chosen: dict[str, Any],

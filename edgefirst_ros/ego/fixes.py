@@ -54,7 +54,7 @@ def judged(time_ns: int, arrival: int, fix: NavSatFix, last_altitude_m: float) -
     A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
     """
     altitude_m = last_altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
-    if fix.status < 0:
+    if not fix.is_fix:
         return Reason.NO_FIX
     # With such a standard deviation a receiver says that it does not know its place.
     if fix.sigma_m is not None and max(fix.sigma_m) > 1000.0:

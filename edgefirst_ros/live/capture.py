@@ -38,7 +38,7 @@ from edgefirst_ros.sources.session import Seam
 
 STOPPED = "stopped"
 POLL_S = 0.2
-GATHER_S, GATHER_NS = 0.03, 30_000_000
+GATHER_S = 0.03
 """For so long others are waited for that are fed with a message, as that takes less time."""
 LOOK_EVERY_S = 1.0
 """How often it is looked whether what grows is still where it was made."""
@@ -386,7 +386,7 @@ class LiveCapture:
         together = self._together
         together.append(message)
         waited_ns = message.receive_ns - together[0].receive_ns
-        if self._tail.taking or not 0 <= waited_ns < GATHER_NS or is_batch(together):
+        if self._tail.taking or not 0 <= waited_ns < GATHER_S * 1e9 or is_batch(together):
             self._feed(job)
 
     def _feed(self, job: Job) -> None:

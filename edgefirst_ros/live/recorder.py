@@ -31,8 +31,6 @@ from edgefirst_ros.sources.session import REPEATED, RecordedSession, Seam, resum
 SYNC_EVERY_S = 1.0
 """The most that a power cut can lose."""
 LOOK_EVERY_S = 0.1
-CUT_S = 0.5
-"""As long as the datasets take to complete, what has waited too long for these is still recorded."""
 MOST_NAMED = 256
 """Topics whose missing messages are counted one by one."""
 OVERHEAD_BYTES = 512
@@ -191,7 +189,8 @@ class Recorder:
 
     def cut(self) -> None:
         """Discard what is not on disk in a moment, so that the end of the session is not delayed."""
-        self._until_s = time.monotonic() + CUT_S
+        # While the datasets are completed, what came too late for them is still recorded.
+        self._until_s = time.monotonic() + WAIT_S / 3
 
     @property
     def failure(self) -> str:

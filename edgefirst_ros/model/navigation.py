@@ -81,7 +81,7 @@ class NavSatFix:
         latitude_deg: WGS-84, north positive.
         longitude_deg: WGS-84, east positive.
         altitude_m: above the ellipsoid.
-        status: as in sensor_msgs/NavSatStatus; -1 is no fix.
+        status: as in sensor_msgs/NavSatStatus; -1 is no fix, -2 that the driver does not say.
         sigma_m: standard deviations east, north and up; None if unknown.
     """
 
@@ -91,17 +91,17 @@ class NavSatFix:
     status: int
     sigma_m: tuple[float, float, float] | None = None
 
+    @property
+    def is_fix(self) -> bool:
+        """Whether there is one by its status or, where the driver does not say, by its covariance."""
+        return self.status >= 0 or (self.status == -2 and self.sigma_m is not None)
+
 
 @decoder_of("sensor_msgs/NavSatFix")
 def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
     """Decode a sensor_msgs/NavSatFix."""
-    return NavSatFix(
-        latitude_deg=float(message.latitude),
-        longitude_deg=float(message.longitude),
-        altitude_m=float(message.altitude),
-        status=int(message.status.status),
-        sigma_m=_position_sigma(message),
-    )
+    north, east, up = float(message.latitude), float(message.longitude), float(message.altitude)
+    return NavSatFix(north, east, up, int(message.status.status), _position_sigma(message))
 
 
 def _position_sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:

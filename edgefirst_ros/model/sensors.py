@@ -89,7 +89,11 @@ class Role(StrEnum):
     GPS = "gps", MOTION, {"sensor_msgs/msg/NavSatFix": "navigation:decode_navsat"}
     ODOMETRY = "odometry", MOTION, {"nav_msgs/msg/Odometry": "navigation:decode_odometry"} | _TF
     TF = "tf", CALIBRATION, {"geometry_msgs/msg/TransformStamped": "transform:decode_transform"} | _TF
-    ROBOT_DESCRIPTION = "robot_description", CALIBRATION, {"std_msgs/msg/String": "urdf:decode_description"}
+    ROBOT_DESCRIPTION = (
+        "robot_description",
+        CALIBRATION,
+        {"std_msgs/msg/String": "transform:decode_description"},
+    )
     MODEL = "model", COMPANION, {"edgefirst_msgs/msg/Model": "detection:decode_model"} | _DETECT
     MODEL_INFO = "model_info", CALIBRATION, _MODEL_INFO
     MASK = "mask", COMPANION, {"edgefirst_msgs/msg/Mask": "detection:decode_mask"}

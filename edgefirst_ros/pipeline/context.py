@@ -21,8 +21,7 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis, Role
-from edgefirst_ros.model.transform import Transform, Transforms
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms
 from edgefirst_ros.pipeline.transforms import TransformBuffer
 
 MOST_SHOWN = 5

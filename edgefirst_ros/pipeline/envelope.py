@@ -20,8 +20,7 @@ from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decoder
 from edgefirst_ros.model.sample import CameraImage, Datum, Measurement, RawMessage, Role
-from edgefirst_ros.model.transform import Transform, Transforms, prefixed, with_prefix
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms, prefixed, with_prefix
 from edgefirst_ros.model.zlib_backend import crc32
 from edgefirst_ros.pipeline.ledger import Stage, Ticket
 from edgefirst_ros.timing.finding import MessageTimes

@@ -24,6 +24,7 @@ from edgefirst_ros.config.topics import motion_entries, motion_place, rig_from_i
 from edgefirst_ros.model.sample import NOT_MOVING, Measurement
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import (
+    RobotDescription,
     Transform,
     Transforms,
     bare,
@@ -34,7 +35,6 @@ from edgefirst_ros.model.transform import (
     makes_cycle,
     quaternion_of,
 )
-from edgefirst_ros.model.urdf import RobotDescription
 from edgefirst_ros.timing.gaps import StreamStats
 
 ON_MOUNTS = frozenset({"camera", "lidar_points", "radar_targets", "radar_cube", "depth"})

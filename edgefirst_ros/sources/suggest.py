@@ -231,9 +231,12 @@ class _Chooser:
         colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
         if lead is None:
-            there = sorted(self._topics.values(), key=lambda seen: not seen.fault)[:12]
-            why = [f"{t.topic} ({t.type}): {self._left_out.get(t.topic, 'is neither')}" for t in there]
-            raise ConfigError([f"{self._source}: no camera and no lidar that samples could begin with", *why])
+            why: dict[str, list[str]] = defaultdict(list)
+            for each in sorted(self._topics.values(), key=lambda seen: not seen.fault)[:12]:
+                why[self._left_out.get(each.topic, "neither")].append(f"{each.topic} ({each.type})")
+            said = "; ".join(f"{', '.join(topics)}: {reason}" for reason, topics in why.items())
+            head = f"{self._source}: no camera and no lidar that samples could begin with"
+            raise ConfigError([f"{head}: {said}"])
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
         self._hang()
         names = _Names()
@@ -336,7 +339,8 @@ class _Chooser:
         self, topics: Sequence[SeenTopic], by_role: Mapping[Role, list[SeenTopic]]
     ) -> list[SeenTopic]:
         """One topic of every lidar: the one with most points that nothing was left out of."""
-        pictures = {seen.space for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])}
+        views = [seen for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])]
+        pictures, frames = {seen.space for seen in views}, {seen.frame for seen in views} - {"", *RIGS}
         chosen: list[SeenTopic] = []
         spare: list[SeenTopic] = []
         for seen in sorted(
@@ -345,11 +349,12 @@ class _Chooser:
             # Two devices may call their frames alike.
             same = (o for o in chosen if o.frame == seen.frame)
             of = next((o for o in same if _is_derived(seen) or _is_within(o.space, seen.space)), None)
+            is_view = seen.frame in frames or "optical" in seen.frame or seen.space in pictures
             if seen.frame in WORLD:
                 why = f"a map, as it is in the frame {seen.frame}"
-            elif "optical" in seen.frame or seen.space in pictures or "depth" in seen.topic.lower():
+            elif is_view or "depth" in seen.topic.lower():
                 why = "points of a depth camera"
-                spare.append(seen)
+                spare += [seen] * (not by_role.get(Role.DEPTH))  # which says as much
             elif of is not None:
                 why = f"the same lidar as {of.topic}"
             elif seen.frame in RIGS and any(other.frame not in RIGS for other in chosen):
@@ -375,7 +380,7 @@ class _Chooser:
             fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
         )
         self._heed(imu, fix)
-        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, fix)
+        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, None if fix is None or fix.form else fix)
         self._tf(by_role.pop(Role.TF, []), lead)
 
     def _tf(self, topics: Iterable[SeenTopic], lead: str) -> None:
@@ -583,12 +588,12 @@ class _Names:
 def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     """What a topic can be used as, or why it cannot be used."""
     reasons = {
+        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
         packet_advice(seen.type): bool(packet_advice(seen.type)),
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
         "nothing came of it": not seen.count,
-        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):
         return None, why

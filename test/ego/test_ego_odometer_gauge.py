@@ -10,6 +10,7 @@ import gtsam
 import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, ns, off
+from faulty import ImuErrors
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.fixes import Vehicle
@@ -17,7 +18,6 @@ from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
-from edgefirst_ros.simulation.options import ImuErrors
 
 FRD, NED = np.diag((1.0, -1.0, -1.0)), np.array(((0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)))
 MIRROR = np.diag((1.0, -1.0, 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from livedrive import check_sums
@@ -140,6 +141,16 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     # A name that means nothing cannot be taken back, so it alone is left.
     assert not graph.change("configure")
     assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")
+
+
+def test_an_empty_list_in_a_file_is_not_set(graph: Graph, tmp_path: Path) -> None:
+    """`ros2 param dump` writes them for what is not set."""
+    file = tmp_path / "dumped.yaml"
+    file.write_text("/**:\n  ros__parameters: {every_n: 2, topics: {gps: {xyz_m: []}}}\n")
+    given = ("--ros-args", "--params-file", str(file), "-p", f"output:={tmp_path / 'out'}")
+    node = graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", *given)
+    assert graph.change("configure"), node.text
+    assert graph.parameters("every_n", "topics.gps.xyz_m") == [2, []]
 
 
 def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_path: Path) -> None:

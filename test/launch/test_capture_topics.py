@@ -51,6 +51,18 @@ def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
     assert finished(tmp_path / "out")["samples"] >= 20
 
 
+def test_hints_of_a_robot_name_no_topics_of_another(graph: Graph, tmp_path: Path) -> None:
+    from sensor_msgs.msg import CompressedImage  # noqa: PLC0415
+
+    graph.capture(tmp_path / "out", namespace="/r1")
+    graph.activate("/r1/capture")
+    status = graph.status("/r1/capture")
+    for topic in ("/r1/front/jpeg", "/r2/camera/jpeg"):
+        graph.node.create_publisher(CompressedImage, topic, 10)
+    graph.wait("a hint", lambda: "/r1/front/jpeg" in status().get("hint 1", ""))
+    assert not [hint for name, hint in status().items() if name.startswith("hint") and "/r2" in hint]
+
+
 def test_topics_are_found_under_the_devices_prefix(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:

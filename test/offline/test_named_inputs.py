@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from drives import simulate
+from faulty import FaultyOptions
 from s3server import S3Server
 
 from edgefirst_ros.model.errors import EdgeFirstError, RecordingNotFound
 from edgefirst_ros.offline.drives import FoundFiles, find_files
 from edgefirst_ros.offline.inputs import find_drive_files
 from edgefirst_ros.offline.naming import key_pattern, read_list
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.location import Url
 
-SMALL = DriveOptions(seconds=4, fps=5, width=144, height=64, lidar_points=64, cube_hz=0, imu_hz=20)
+SMALL = FaultyOptions(seconds=4, fps=5, width=144, height=64, lidar_points=64, cube_hz=0, imu_hz=20)
 
 
 def names(found: FoundFiles) -> list[str]:

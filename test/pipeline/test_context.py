@@ -15,8 +15,7 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.sample import Datum, Measurement
-from edgefirst_ros.model.transform import Transform, Transforms
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms
 from edgefirst_ros.pipeline.context import (
     POSE_AT_LEAST_NS,
     POSE_EVERY_NS,

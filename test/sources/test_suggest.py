@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from livedrive import messages
 from places import contents
 from recorded import record
 from robots import ROBOTS, Robot, drone, instead_of
@@ -24,10 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats" / "ncore"
 from ncoreread import Sequence
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.offline.inputs import suggestion_of
 from edgefirst_ros.sources.suggest import Look, Suggestion
 from edgefirst_ros.sources.zenoh import overhear
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
@@ -161,6 +164,17 @@ def test_a_camera_is_taken_once_whatever_its_encodings() -> None:
     assert sum(role is Role.CAMERA for role in two.used.values()) == 2
 
 
+def test_a_damaged_first_picture_is_one_damaged_picture() -> None:
+    """As USB cameras send it when they start."""
+    topic, content = "/CAM_FRONT/image_rect_compressed", [*made("nuscenes").content]
+    first = next(place for place, message in enumerate(content) if message.topic == topic)
+    values = {"format": "jpeg", "data": b"\xff\xd8\xff\xc0" + bytes(64)}
+    content[first] = instead_of(content[first], topic, "sensor_msgs/CompressedImage", values)
+    found = looked(content).suggestion("nuscenes")
+    assert found.used == suggestion("nuscenes").used
+    assert "JPEG 160x90, frame CAM_FRONT\n" in found.text
+
+
 def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_others() -> None:
     """Two of three cameras of one frame have one; a single camera takes the only one there is."""
     picture, info = "/camera/image_raw", "/camera/camera_info"
@@ -178,6 +192,56 @@ def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_other
     assert {rule["sensor"] for rule in found.values() if "sensor" in rule} == {"zed_left", "zed_right"}
     single = seen(("/image", picture), ("/calibration/of_it", info)).suggestion("single")
     assert single.values["topics"]["camera_info"]["topic"] == "/calibration/of_it"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "odometry"),
+    [(-1, 0, Role.ODOMETRY), (0, 0, None), (-2, 0, Role.ODOMETRY), (-2, 2, None)],
+)
+def test_a_receiver_that_never_had_a_fix_leaves_odometry_its_place(
+    status: int, kind: int, odometry: Role | None
+) -> None:
+    """As indoors, or in the garage where a robot is started; -2 is what drivers send that set no status."""
+    diagonal = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    values = {
+        "status": {"status": status}, "latitude": 48.1, "longitude": 11.5, "altitude": 500.0,
+        "position_covariance": diagonal, "position_covariance_type": kind,
+    }  # fmt: skip
+    robot = made("turtlebot").content
+    fixes = [instead_of(m, "/fix", "sensor_msgs/NavSatFix", values) for m in robot if m.topic == "/imu"]
+    assert looked([*robot, *fixes]).suggestion("indoors").used.get("/odom") is odometry
+
+
+def test_points_of_a_depth_camera_are_no_lidar_beside_its_image() -> None:
+    clouds = [m for m in made("autoware").content if m.schema.endswith("PointCloud2")]
+    clouds = [m._replace(topic="/points") for m in clouds if m.topic == clouds[0].topic]
+    values = {
+        "header": {"frame_id": decode(clouds[0]).frame_id}, "height": 4, "width": 4, "encoding": "16UC1",
+        "step": 8, "data": bytes(32),
+    }  # fmt: skip
+    depths = [instead_of(m, "/depth/image", "sensor_msgs/Image", values) for m in clouds]
+    content = [*made("turtlebot").content, *clouds]
+    assert looked(content).suggestion("lidar").used.get("/points") is Role.LIDAR_POINTS
+    assert looked([*content, *depths]).suggestion("depth").left_out["/points"] == "points of a depth camera"
+
+
+def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:
+    """Whatever else is called as a device's topics are."""
+    content = made("turtlebot").content
+    named = [m._replace(topic="/lidar/points") if m.topic == "/scan" else m for m in content]
+    found = suggestion_of(looked(named), Config())
+    assert found is not None
+    assert found.used["/camera/image_raw"] is Role.CAMERA
+    assert suggestion_of(looked([*messages()]), Config()) is None
+
+
+def test_a_report_of_a_robot_is_of_what_converting_it_would_make(
+    recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = command(capsys, "report", recordings["turtlebot"], "-o", tmp_path / "page.html")
+    assert code == 0, said
+    assert "no configuration was given, and the names are not those of one device" in said
+    assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
 def test_a_robot_is_overheard_on_zenoh() -> None:
@@ -205,7 +269,10 @@ def test_a_robot_is_overheard_on_zenoh() -> None:
 
 
 def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> None:
-    """Of no device: the first seconds are listened to, and then a session takes what was heard."""
+    """Of no device: the first seconds are listened to, and then a session takes what was heard.
+
+    That something else has a device's name does not matter.
+    """
     endpoint, content = free_endpoint(), drone(45.0).content
     words = ("capture", "--zenoh-listen", endpoint, "-o", tmp_path / "out", "--format", "edgefirst,ncore")
     with (
@@ -214,12 +281,14 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
         open_session([endpoint], []) as session,
     ):
         outlets = {topic: Outlet(session, topic.strip("/")) for topic in {m.topic for m in content}}
+        other = Outlet(session, "lidar/points")
         await_condition("a capture that listens", lambda: any(each.wanted for each in outlets.values()))
         begun_s = time.monotonic()
         for message in content:
             due_s = begun_s + (message.receive_ns - content[0].receive_ns) / 1e9
             time.sleep(max(0.0, due_s - time.monotonic()))
             outlets[message.topic].put(full_type(message.schema), message.data)
+            other.put("std_msgs/msg/Empty", bytes(5))
             if re.search(r"(?<!\d)([5-9]|[1-9]\d+) samples;", run.err):
                 break
         run.send(signal.SIGINT)
