@@ -14,6 +14,7 @@ from functools import partial
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.pointcloud import TOO_FAR
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
+from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
 from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
@@ -24,6 +25,7 @@ TOLD_BELOW = 0.9
 GRADED_PAIRS = 0.8
 """Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
 LEAST_PAIRS = 3
+_SEEING = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 LONGEST_REASON = 80
 """Characters of a reason that a sentence can take."""
 
@@ -93,15 +95,14 @@ def _messages(report: Report) -> Iterator[Finding]:
 
 
 def refused_parts(report: Report) -> Iterator[Finding]:
-    """What was written of sensors' messages without a part of them, but for stray points."""
+    """Pictures and clouds that lack a part; stray points are none, nor are boxes at an edge."""
     roles = {t: s.role for each in report.sequences for t, s in (each.streams or {}).items()}
     for topic, account in report.topics.items():
         counts = {why: count for why, count in account.refused_parts.items() if why != TOO_FAR}
-        if counts and topic in roles and account.received:
+        if counts and roles.get(topic) in _SEEING and account.received:
             why, name = max(counts, key=counts.__getitem__), topic.strip("/")
             text = f"{counts[why]:,} of {account.received:,} messages of {name} lack a part: {why}"
-            share, graded = min(1.0, counts[why] / account.received), roles[topic] not in NOT_JUDGED
-            yield Finding(Code.MESSAGES_LOST, text, (topic,), share, _severity(graded=graded))
+            yield Finding(Code.MESSAGES_LOST, text, (topic,), min(1.0, counts[why] / account.received))
 
 
 def never_arrived(report: Report) -> Iterator[Finding]:

@@ -219,7 +219,7 @@ class _Chooser:
             said = (
                 f"suggested of {self._source}: a Maivin's or Raivin's names, so nothing is to be configured"
             )
-            return Suggestion({}, own, self._left_out, [said])
+            return self._made({}, own, [said])
         infos = by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
@@ -523,11 +523,14 @@ class _Chooser:
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
-        left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        unusable = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name])}
-        return Suggestion(values, used, left_out, unusable, said)
+        return self._made(values, used, said)
 
-    def _is_lost(self, seen: SeenTopic) -> bool:
+    def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
+        left_out = {name: why for name, why in self._left_out.items() if name not in used}
+        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        return Suggestion(values, used, left_out, lost, said)
+
+    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
         """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
         if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
             return False
@@ -536,7 +539,7 @@ class _Chooser:
             (one.space, one.stem) == (seen.space, seen.stem)
             if is_picture
             else one.points and _is_within(one.space, seen.space)
-            for one in map(self._topics.__getitem__, self._used)
+            for one in map(self._topics.__getitem__, used)
         )
 
     def _settings(self) -> dict[str, Any]:
