@@ -145,9 +145,9 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
 
 define(
     "sensor_msgs/LaserScan",
-    "std_msgs/Header header\nfloat32 angle_min\nfloat32 angle_max\nfloat32 angle_increment\n"
-    "float32 time_increment\nfloat32 scan_time\nfloat32 range_min\nfloat32 range_max\n"
-    "float32[] ranges\nfloat32[] intensities\n",
+    "std_msgs/Header header, float32 angle_min, float32 angle_max, float32 angle_increment, "
+    "float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, "
+    "float32[] intensities",
 )
 
 

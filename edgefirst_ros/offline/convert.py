@@ -68,10 +68,9 @@ def calibration_before(
             decoded = decoded_for(route.rule, raw, config.class_names)
         except DecodeError:
             continue
-        if decoded is not None:
-            times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
-            learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
-            context.learn(learnt, route.sensor)
+        times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
+        learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
+        context.learn(learnt, route.sensor)
     context.close()
     return context.calibration
 

@@ -153,8 +153,8 @@ _RADARS = frozenset({Role.RADAR_TARGETS, Role.RADAR_CLUSTERS})
 
 def decoded_for(
     rule: TopicRule, raw: RawMessage, class_names: Mapping[str, str] = MappingProxyType({})
-) -> Stamped[Datum] | None:
-    """A message decoded for its role; None for transforms between other frames than the rule's.
+) -> Stamped[Datum]:
+    """A message decoded for its role; transforms between other frames than the rule's stay what they are.
 
     Args:
         rule: of its topic.
@@ -174,7 +174,7 @@ def decoded_for(
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
         return decoded
     parent, child = (prefixed(frame, rule.frame_prefix) for frame in (rule.parent_frame, rule.child_frame))
-    return odometry_of(decoded.datum, parent, child)
+    return odometry_of(decoded.datum, parent, child) or decoded
 
 
 def _of_device(decoded: Stamped[Datum], prefix: str) -> Stamped[Datum]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -371,6 +372,7 @@ class Intake:
         self._frames: dict[str, str] = {}
         """By topic."""
         self._transforms = TransformBuffer(self._config.rig_frame, placed(self._config))
+        self._beside: dict[str, Route] = {}
         self._has_odometer = False
         self._newest_ns = 0
         self._waiting: list[Envelope] = []
@@ -480,12 +482,16 @@ class Intake:
         except DecodeError as error:
             ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return None
-        if decoded is None:
-            frames = f"from {rule.parent_frame} to {rule.child_frame}"
-            reason = f"no transform {frames} (parent_frame, child_frame)"
-            ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
-            return None
+        if isinstance(decoded.datum, Transforms):
+            route = self._of_transforms(route)
         return envelope_of(raw, decoded, ticket, route)
+
+    def _of_transforms(self, route: Route) -> Route:
+        """The route of a topic's transforms, of which others may be odometry: those of sensors are not."""
+        if route.rule.role is not Role.ODOMETRY:
+            return route
+        rule = route.rule.model_copy(update={"role": Role.TF})
+        return self._beside.setdefault(route.topic, replace(route, rule=rule))
 
     def _take(self, envelope: Envelope) -> None:
         """Judge and date a message.
@@ -509,7 +515,7 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        transforms = datum.transforms if role is Role.TF and isinstance(datum, Transforms) else ()
+        transforms = datum.transforms if isinstance(datum, Transforms) else getattr(datum, "beside", ())
         if unheard := self._transforms.unheard(transforms):
             self._pass_on()
             self._transforms.hear(unheard)

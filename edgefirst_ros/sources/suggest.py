@@ -64,6 +64,8 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
+"""What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
 _SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
 """How types end of what a camera, lidar or radar sends, whether they can be read or not."""
@@ -430,7 +432,8 @@ class _Chooser:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            is_pose = seen.type.startswith("geometry_msgs")
+            return is_pose, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
         has_both = imu is not None and fix is not None
         if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
@@ -596,6 +599,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
+        "no pose of the robot, by its name or as it comes too seldom": "/Pose" in seen.type
+        and (seen.hz < 2 or GOAL.search(seen.topic.lower()) is not None),
         "nothing came of it": not seen.count,
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):

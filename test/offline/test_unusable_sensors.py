@@ -14,7 +14,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.suggest import Look, Suggestion
 
 CAMERA, TWIN = "/camera/image_raw", "/camera/image_raw/theora"
-WHY = "it cannot be decoded: "
+WHY = "it is none of JPEG"
 
 
 @pytest.fixture(scope="module")
