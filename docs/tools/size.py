@@ -30,7 +30,7 @@ CEILINGS: Mapping[str, int] = {
     "formats": 14730,
     "pipeline": 5420,
     "video": 2220,
-    "sources": 3960,
+    "sources": 3750,
     "report": 2570,
     "cli": 2440,
     "model": 2720,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 281, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1040, "options": 54}
+MOST = {"modules": 280, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1032, "options": 54}
 
 
 def code_lines(path: Path) -> int:

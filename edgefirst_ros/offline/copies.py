@@ -6,9 +6,9 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -16,10 +16,10 @@ from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, RecordingError, RecordingNotFound
 from edgefirst_ros.sources.location import Url, stored_file
-from edgefirst_ros.sources.remote import Fetcher, ObjectVersion, list_objects, read_version
+from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version
 
 _AT_ONCE = 8
-"""Files that are fetched at once; of each several ranges are under way."""
+"""Files that are fetched at once."""
 _OF_SERVERS = (".arrow", ".zip", ".manifest")
 """Ends of the names of a dataset's files, which are asked for on a server that lists none."""
 
@@ -84,17 +84,17 @@ def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
 
 def fetch_objects(url: Url, objects: Mapping[str, ObjectVersion], folder: Path) -> None:
     """Copy objects to their places below a folder, but for those that are there."""
-    fetcher = Fetcher(_AT_ONCE)
+    pool = ThreadPoolExecutor(_AT_ONCE)
     try:
-        tasks = [partial(_copy, url / key, each.size, folder / _inside(key)) for key, each in objects.items()]
-        for done in [fetcher.submit(task) for task in tasks]:
+        tasks = [(url / key, each.size, folder / _inside(key)) for key, each in objects.items()]
+        for done in [pool.submit(_copy, *task) for task in tasks]:
             with dataset_errors():
                 done.result()
     finally:
-        fetcher.close()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _copy(url: Url, size: int, path: Path) -> memoryview:
+def _copy(url: Url, size: int, path: Path) -> None:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.part")
@@ -103,7 +103,6 @@ def _copy(url: Url, size: int, path: Path) -> memoryview:
         if part.stat().st_size != size:
             raise DatasetError(f"{url} has changed since it was listed; try again")
         part.rename(path)
-    return memoryview(b"")
 
 
 def _inside(key: str) -> str:

@@ -30,9 +30,6 @@ UNFINISHED = "unfinished (.part)"
 COMPRESSED = "compressed as a whole (.zstd), to be decompressed first"
 FOREIGN = "of other kinds"
 LINKED = "links to folders"
-ODD = "with keys that are no paths"
-_NAMED = 3
-"""Odd keys that are named."""
 
 
 @dataclass(slots=True)
@@ -43,18 +40,14 @@ class FoundFiles:
     left_out: Counter[str] = field(default_factory=Counter)
     bare: set[Location] = field(default_factory=set)
     """Folders of stores without a ``metadata.yaml``, as their listings say: none need be asked for."""
-    odd: list[str] = field(default_factory=list)
-    """URLs of objects that no client can read."""
 
     @property
     def note(self) -> str:
         """A sentence on the files left out, empty if there are none."""
         if not self.left_out:
             return ""
-        names = ", ".join(visible(each) for each in self.odd[:_NAMED])
-        named = {ODD: f" ({names}{', …' if len(self.odd) > _NAMED else ''})"}
         found = sorted(self.left_out.items())
-        reasons = ", ".join(f"{count:,} {reason}{named.get(reason, '')}" for reason, count in found)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found)
         return f"left unread in the folders given: {reasons}"
 
 
@@ -153,8 +146,8 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
     top = top_of(place)
     folders: set[Location] = set()
     described: set[Location] = set()
-    before = len(found.odd)
-    for each in list_objects(top, found.odd):
+    odd: list[str] = []
+    for each in list_objects(top, odd):
         folders.add(each.url.parent)
         if each.url.name == METADATA:
             described.add(each.url.parent)
@@ -169,9 +162,9 @@ def _remote(place: Url, found: FoundFiles) -> Iterator[InputFile]:
             each.version.size or reason != FOREIGN
         ):  # consoles make empty objects in the place of folders
             found.left_out[reason] += 1
+    if odd:
+        found.left_out[f"groups of objects whose keys are no paths, as {visible(odd[0])}"] += len(odd)
     found.bare |= folders - described
-    if more := len(found.odd) - before:
-        found.left_out[ODD] += more
     yield from sorted(files, key=lambda file: _depth_first(str(file.path)))
 
 

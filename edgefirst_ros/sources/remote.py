@@ -1,6 +1,7 @@
-"""Object stores through obstore: listings, and objects that are read like files.
+"""Object stores and web servers through obstore: listings, and objects that are read like files.
 
-By ranges, ahead of the reader, within bounded memory; errors say what to do.
+An object is streamed from where it is read on, in bounded memory; of an answer no more is taken than was
+asked for. Errors are sentences that say what to do.
 """
 
 from __future__ import annotations
@@ -11,41 +12,30 @@ import re
 import sys
 import tempfile
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from io import BufferedReader
-from math import ceil
 from pathlib import Path
-from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from edgefirst_ros.model.errors import (
-    ConfigError,
-    RecordingError,
-    RecordingNotFound,
-    StorageUnreachable,
-    extra,
-)
+from edgefirst_ros.model.errors import RecordingError, RecordingNotFound, StorageUnreachable, extra
 from edgefirst_ros.model.untrusted import PositionedFile
-from edgefirst_ros.sources import s3query
 from edgefirst_ros.sources.location import ByteRange, Url
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta
-    from obstore.store import ObjectStore, RetryConfig, S3Store
+    from obstore import ObjectMeta, SuffixRange
+    from obstore.store import BackoffConfig, ObjectStore, RetryConfig
     from typing_extensions import Buffer
 
-
-RETRIES = 6
-"""Times that a request is made again after a server error or a broken connection, over 2 to 12 s."""
-RETRIES_VARIABLE = "EDGEFIRST_ROS_RETRIES"
-"""Environment variable with another number of them: each adds up to 5 s, up to two minutes."""
-EXTRA, _CLIENT = "cloud", "obstore"
+Result = TypeVar("Result")
+RETRIES = 10
+"""Times that a request is made again after a server error or a broken connection, over half a minute."""
+_FIRST_PAUSE, _LONGEST_PAUSE, _PATIENCE = timedelta(seconds=0.2), timedelta(seconds=5), timedelta(minutes=2)
+EXTRA = "cloud"
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or "
     "AWS_SKIP_SIGNATURE=true for a public bucket",
@@ -58,6 +48,7 @@ _MISSING = ("169.254.169.254", "metadata.google.internal", "MissingCredentials",
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist", "bucket name")
 _REFUSED = (" 401 ", " 403 ", "AccessDenied", "Forbidden", "ExpiredToken", "InvalidToken")
 _STATUS = re.compile(r"status code: (\d{3})")
+_KEY = re.compile(r'path: "([^"]*)')
 _PASSING = frozenset({"408", "429", "500", "502", "503", "504"})
 _PASSING_CODES = ("RequestTimeout", "SlowDown")
 """Of S3, with status 400."""
@@ -80,44 +71,11 @@ class StoredObject:
     version: ObjectVersion
 
 
-@dataclass(slots=True)
-class Reading:
-    """How this process reads: for so long a request is made again while a store is away."""
-
-    patience_s: float = 0.0
-
-    @property
-    def retries(self) -> int:
-        """Of a request; pauses are 2.5 s in the mean, once they have grown."""
-        return fewest_retries() + ceil(self.patience_s / 2.5)
+_processes: set[int] = set()
+"""Those that have used a store: this one, and the one that it was forked from."""
 
 
-READING = Reading()
-
-
-_had_client = False
-
-
-def has_client() -> bool:
-    """Whether this process has loaded the client of object stores, which has threads once it is used."""
-    return _CLIENT in sys.modules
-
-
-def was_forked() -> bool:
-    """Whether this process was forked from one that had the client: then requests would hang, or crash."""
-    return _had_client
-
-
-def _note_fork() -> None:
-    global _had_client  # noqa: PLW0603 - of the process, as the client's threads are
-    _had_client = has_client()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
-
-
-def connect(root: str, retries: int | None = None) -> ObjectStore:
+def connect(root: str) -> ObjectStore:
     """The store of a bucket, container or server; credentials come from the environment.
 
     The environment is what obstore reads: variables, files they name, and the identity of the machine; for S3
@@ -127,35 +85,13 @@ def connect(root: str, retries: int | None = None) -> ObjectStore:
         ExtraNotInstalled: obstore is missing.
         RecordingError: credentials or options in the environment make no sense; or this process was forked
             after a store was used, where its first request would hang.
-        ConfigError: the number of retries makes no sense.
     """
-    if was_forked():
+    _processes.add(os.getpid())
+    if len(_processes) > 1:
         raise RecordingError(f"{root}: this process was forked from one that used it; start it by spawn")
     # Part of the key, since tests and long-lived processes may change them.
     environment = tuple(sorted((name, os.environ[name]) for name in os.environ if name.startswith(_PREFIXES)))
-    return _connect(root, environment, fewest_retries() if retries is None else retries)
-
-
-def fewest_retries() -> int:
-    """Times that a request is made again, as the environment has it.
-
-    Raises:
-        ConfigError: it is no such number.
-    """
-    return number_of(RETRIES_VARIABLE, RETRIES, most=100)
-
-
-def number_of(variable: str, default: int, *, most: int) -> int:
-    """The whole number in an environment variable, a default where it is not set.
-
-    Raises:
-        ConfigError: it is none, or is not between 1 and ``most``.
-    """
-    if (text := os.environ.get(variable)) is None:
-        return default
-    if not (text.isdecimal() and 1 <= int(text) <= most):
-        raise ConfigError([f"{variable}={text}: expected a whole number from 1 to {most}"])
-    return int(text)
+    return _connect(root, environment, RETRIES)
 
 
 @lru_cache(maxsize=64)
@@ -163,19 +99,14 @@ def _connect(root: str, environment: tuple[tuple[str, str], ...], retries: int) 
     with extra(EXTRA):
         from obstore.store import HTTPStore, from_url  # noqa: PLC0415 - only where a URL is given
 
-    retry: RetryConfig = {
-        "max_retries": retries,
-        "retry_timeout": timedelta(minutes=2),
-        "backoff": {
-            "init_backoff": timedelta(milliseconds=200),
-            "max_backoff": timedelta(seconds=5),
-            "base": 2,
-        },
-    }
+    backoff: BackoffConfig = {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": 2}
+    retry: RetryConfig = {"max_retries": retries, "retry_timeout": _PATIENCE, "backoff": backoff}
     with _said(Url(root, "")):
         if root.startswith("http"):
-            # An object may be named as those of a cloud; this is a plain server nevertheless.
-            return HTTPStore.from_url(root, client_options={"allow_http": True}, retry_config=retry)
+            # An object may be named as those of a cloud; this is a plain server nevertheless. One that is
+            # asked by https does not lead to another one by http.
+            plain = root.startswith("http://")
+            return HTTPStore.from_url(root, client_options={"allow_http": plain}, retry_config=retry)
         options: dict[str, Any] = {}
         names = {name for name, _ in environment}
         if root.startswith("s3") and not names & {"AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"}:
@@ -193,34 +124,68 @@ def _profile() -> dict[str, Any]:
         return {}
 
 
-def read_range(url: Url, begin: int, end: int) -> tuple[memoryview, ObjectVersion]:
-    """The bytes ``begin <= offset < end`` of an object, and its version.
+def list_objects(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
+    """All objects below a prefix; URLs of those whose keys are no paths (``a//b``) go to ``odd``.
 
     Raises:
-        RecordingNotFound: no such object or bucket.
-        RecordingError: it cannot be read; the message says what to do.
+        RecordingNotFound: no such bucket.
+        RecordingError: it cannot be listed, as on a web server.
     """
-    return _get(url, {"range": (begin, end)})
+    if url.root.startswith("http"):
+        raise RecordingError(f"{url}: a web server lists no folders; name a file")
+    no_paths: list[str] = []
+    with _said(url):
+        for meta in _listed(connect(url.root), url.key, no_paths):
+            yield StoredObject(Url(url.root, meta["path"]), _version(meta))
+    if odd is not None:
+        odd.extend(f"{url.root}/{key}" for key in no_paths)
 
 
-def read_tail(url: Url, length: int) -> tuple[memoryview, ObjectVersion]:
-    """The last ``length`` bytes of an object, all of a smaller one, and its version.
+def _listed(
+    store: ObjectStore, folder: str, no_paths: list[str], after: str | None = None
+) -> list[ObjectMeta]:
+    """All objects in a folder and those in it; one key that is no path fails the page of 1,000 it is on."""
+    from obstore.exceptions import InvalidPathError  # noqa: PLC0415
 
-    Raises:
-        RecordingNotFound: no such object or bucket.
-        RecordingError: it cannot be read; the message says what to do.
-    """
-    if url.root.partition("://")[0] in {"az", "abfs", "abfss"}:  # has no ranges from the end
-        version = read_version(url)
-        if not version.size:
-            return memoryview(b""), version
-        return read_range(url, max(0, version.size - length), version.size)
     try:
-        return _get(url, {"range": {"suffix": length}})
-    except RecordingError as error:
-        if "416 " not in str(error.__cause__):
-            raise
-        return memoryview(b""), read_version(url)  # an empty object has no last bytes
+        return [meta for page in store.list(folder or None, offset=after, chunk_size=1000) for meta in page]
+    except InvalidPathError as error:
+        key, past = _no_path(str(error))
+    if after is None:
+        with suppress(InvalidPathError):
+            here = store.list_with_delimiter(folder or None)
+            inner = [_listed(store, each, no_paths) for each in here["common_prefixes"]]
+            return [*here["objects"], *(meta for each in inner for meta in each)]
+    no_paths.append(key)
+    if past <= (after or ""):
+        return []  # of servers that list from the beginning, whatever they are asked for
+    return _listed(store, folder, no_paths, past)
+
+
+def _no_path(said: str) -> tuple[str, str]:
+    """The key that an error of obstore names, and a path behind it and those that begin as it does."""
+    key = next(iter(_KEY.findall(said)), "")
+    for part, past in (("//", "/0"), ("/./", "/.0"), ("/../", "/..0"), ("\\", " ")):
+        if part in key:
+            return key, key.partition(part)[0] + past
+    return key, ""
+
+
+def list_folder(url: Url) -> list[StoredObject]:
+    """The objects of a folder, without those of folders in it; none where a key is no path.
+
+    Raises:
+        RecordingNotFound: no such bucket.
+        RecordingError: it cannot be listed.
+    """
+    with _said(url):
+        from obstore.exceptions import InvalidPathError  # noqa: PLC0415
+
+        try:
+            found = connect(url.root).list_with_delimiter(url.key or None)["objects"]
+        except InvalidPathError:
+            return []
+        return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
 
 
 def read_version(url: Url) -> ObjectVersion:
@@ -230,70 +195,27 @@ def read_version(url: Url) -> ObjectVersion:
         RecordingNotFound: no such object or bucket.
         RecordingError: it cannot be read.
     """
-    store = connect(url.root, READING.retries)
     with _said(url):
-        import obstore  # noqa: PLC0415
-
-        return _version(obstore.head(store, url.key))
+        return _version(connect(url.root).head(url.key))
 
 
-def list_objects(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
-    """All objects below a prefix, in any order.
-
-    Keys that the client cannot name (``a//b``, ``a/./b``, with a tab) are left out of S3, and go to ``odd``.
+def read_tail(url: Url, length: int) -> tuple[memoryview, ObjectVersion]:
+    """The last ``length`` bytes of an object, all of a smaller one, and its version.
 
     Raises:
-        RecordingNotFound: no such bucket.
-        RecordingError: it cannot be listed.
+        RecordingNotFound: no such object or bucket.
+        RecordingError: it cannot be read; the message says what to do.
     """
-    if url.root.startswith("http"):
-        raise RecordingError(f"{url}: a web server lists no folders; name a file, as in {url}/drive.mcap")
-    with _said(url):
-        yield from listed(url, odd)
-
-
-def listed(url: Url, odd: list[str] | None = None) -> Iterator[StoredObject]:
-    """The same, but what obstore raises goes through."""
-    import obstore  # noqa: PLC0415
-    from obstore.exceptions import InvalidPathError  # noqa: PLC0415
-
-    store, last = connect(url.root), ""
     try:
-        for each in obstore.list(store, url.key or None, chunk_size=1000):
-            for meta in each:
-                last = meta["path"]
-                yield StoredObject(Url(url.root, last), _version(meta))
-    except InvalidPathError:
-        # One odd key, and obstore refuses the page of 1,000 that it is on.
-        if not url.root.startswith(s3query.SCHEMES):
+        if url.root.startswith("a"):  # Azure has no ranges from the end
+            version = read_version(url)
+            wanted = max(0, version.size - length), version.size
+            return _get(url, wanted, length) if version.size else (memoryview(b""), version)
+        return _get(url, {"suffix": length}, length)
+    except RecordingError as error:
+        if "416 " not in str(error.__cause__):
             raise
-        found = s3query.list_all(cast("S3Store", store), url, last)
-    else:
-        return
-    for key, size, tag in found:
-        if not s3query.is_odd(key):
-            yield StoredObject(Url(url.root, key.strip("/")), ObjectVersion(size, tag))
-        elif odd is not None:
-            odd.append(f"{url.root}/{key}")
-
-
-def list_folder(url: Url) -> list[StoredObject]:
-    """The objects of a folder, without those of folders in it.
-
-    Raises:
-        RecordingNotFound: no such bucket.
-        RecordingError: it cannot be listed.
-    """
-    store = connect(url.root)
-    with _said(url):
-        import obstore  # noqa: PLC0415
-        from obstore.exceptions import InvalidPathError  # noqa: PLC0415
-
-        try:
-            found = obstore.list_with_delimiter(store, url.key or None)["objects"]
-        except InvalidPathError:  # an odd key is among them: each has to be asked for by its name
-            return []
-        return [StoredObject(Url(url.root, meta["path"]), _version(meta)) for meta in found]
+        return memoryview(b""), read_version(url)  # an empty object has no last bytes
 
 
 def write_object(url: Url, path: Path) -> None:
@@ -302,20 +224,20 @@ def write_object(url: Url, path: Path) -> None:
     Raises:
         RecordingError: it cannot be written; the message says what to do.
     """
-    store = connect(url.root)
     with _said(url, "written"):
-        import obstore  # noqa: PLC0415
-
-        obstore.put(store, url.key, path)
+        connect(url.root).put(url.key, path)
 
 
-def _get(url: Url, options: GetOptions) -> tuple[memoryview, ObjectVersion]:
-    store = connect(url.root, READING.retries)
+def _get(url: Url, wanted: ByteRange | SuffixRange, most: int) -> tuple[memoryview, ObjectVersion]:
+    """What a request is answered, as far as it was asked for."""
     with _said(url):
-        import obstore  # noqa: PLC0415
-
-        found = obstore.get(store, url.key, options=options)
-        return memoryview(found.bytes()), _version(found.meta)
+        found = connect(url.root).get(url.key, options={"range": wanted})
+        data = bytearray()
+        for part in found.stream(min_chunk_size=1):
+            data += memoryview(part)[: most - len(data)]
+            if len(data) >= most:
+                break
+        return memoryview(data).toreadonly(), _version(found.meta)
 
 
 def _version(meta: ObjectMeta) -> ObjectVersion:
@@ -325,9 +247,10 @@ def _version(meta: ObjectMeta) -> ObjectVersion:
 @contextmanager
 def _said(url: Url, wanted: str = "read") -> Iterator[None]:
     """Turn obstore's errors into sentences on this URL."""
-    # All of it first: this part is not Python's, so another thread that imports does not hold it back.
-    import obstore  # noqa: F401, PLC0415
-    from obstore.exceptions import BaseError  # noqa: PLC0415
+    with extra(EXTRA):
+        # All of it first: this part is not Python's, so another thread that imports does not hold it back.
+        import obstore  # noqa: F401, PLC0415
+        from obstore.exceptions import BaseError  # noqa: PLC0415
 
     try:
         yield
@@ -377,11 +300,6 @@ def is_outage(error: BaseException) -> bool:
     return _has(text, _NO_NETWORK)
 
 
-def is_answer(error: BaseException) -> bool:
-    """Whether obstore says what a server answered, other than that there is none."""
-    return _STATUS.search(str(error)) is not None
-
-
 def _has(text: str, words: Sequence[str]) -> bool:
     return any(word in text for word in words)
 
@@ -397,22 +315,13 @@ def _reason(text: str) -> str:
 
 TAIL_BYTES = 256 << 10
 """Fetched first; holds the summary of most recordings."""
-BLOCK_BYTES = 4 << 20
-"""Fetched by one request where reading is planned."""
-AHEAD = 2
-"""Blocks under way or read ahead.
-
-With the one that is read, the one before it, and what obstore holds of those under way they take some 32 MiB.
-"""
-CONNECTIONS = 2
+PART_BYTES = 1 << 20
+"""Of a stream, at least; a few of them are in memory."""
 SINGLE_BYTES = 64 << 10
-"""Fetched at least by a request outside of what is planned."""
+"""Asked for at least outside of what is planned."""
 JOIN_GAP_BYTES = 128 << 10
-"""Planned ranges that are nearer than this are fetched together, with what is between them."""
+"""Planned ranges that are nearer than this are streamed together, with what is between them."""
 _BUFFER_BYTES = 64 << 10
-_JOIN_S = 1.0
-
-Result = TypeVar("Result")
 
 
 class RemoteFile:
@@ -433,8 +342,8 @@ class RemoteFile:
 
     def open(self, ranges: Sequence[ByteRange] | None = None) -> BinaryIO:
         """Open it for reading; see ``StoredFile``."""
-        planned = [(0, self.size)] if ranges is None else ranges
-        return BufferedReader(_RangeReader(self, _blocks(planned, self.size)), _BUFFER_BYTES)
+        planned = _joined([(0, self.size)] if ranges is None else ranges, self.size)
+        return BufferedReader(_Reader(self, planned), _BUFFER_BYTES)
 
     def pin(self, begin: int, end: int) -> None:
         """Fetch a range by one request, as far as it is not kept already, and keep it."""
@@ -444,185 +353,134 @@ class RemoteFile:
             if start < end <= start + len(data):
                 end = start
         if begin < end:
-            self._pinned.append((begin, wait_for(lambda: self.fetch((begin, end)))))
+            parts = self.stream((begin, end))
+            self._pinned.append((begin, memoryview(b"".join(parts))))
 
     def keep(self) -> None:
         """Keep a local copy of what is read from now on."""
         self._copy = self._copy or _LocalCopy()
 
-    def pinned(self, position: int) -> memoryview | None:
-        """What is kept in memory from a position on, None if nothing is."""
+    def kept(self, position: int) -> memoryview:
+        """What is here from a position on; nothing if it has to be asked for."""
         for start, data in self._pinned:
             if start <= position < start + len(data):
                 return data[position - start :]
-        return None
+        return memoryview(b"") if self._copy is None else self._copy.read(position)
 
-    def fetch(self, wanted: ByteRange) -> memoryview:
-        """The bytes of a range; any thread.
+    def stream(self, wanted: ByteRange) -> Iterator[memoryview]:
+        """The bytes of a range, part by part.
 
         Raises:
-            RecordingError: it cannot be read, or has changed since it was opened.
+            RecordingError: they cannot be read, or the object has changed since it was opened.
         """
-        copy = self._copy
-        if copy is not None and (found := copy.read(wanted)) is not None:
-            return found
-        data, version = read_range(self._url, *wanted)
-        self._check(version, wanted, len(data))
-        if copy is not None:
-            copy.write(wanted, data)
-        return data
+        position, end = wanted
+        with _said(self._url):
+            found = wait_for(lambda: connect(self._url.root).get(self._url.key, options={"range": wanted}))
+            self._check(_version(found.meta))
+            parts = iter(found.stream(min_chunk_size=PART_BYTES))
+            while position < end and (part := wait_for(lambda: next(parts, None))) is not None:
+                data = memoryview(part)[: end - position]
+                if self._copy is not None:
+                    self._copy.write(position, data)
+                position += len(data)
+                yield data
+        if position < end:
+            raise RecordingError(
+                f"{self._url}: the server sent {position - wanted[0]:,} bytes of the {end - wanted[0]:,} at "
+                f"{wanted[0]:,}; try again"
+            ) from ConnectionResetError(errno.ECONNRESET, "the answer is short")
 
-    def _check(self, version: ObjectVersion, wanted: ByteRange, received: int) -> None:
+    def _check(self, version: ObjectVersion) -> None:
         if version != self._version:
             raise RecordingError(
                 f"{self._url}: changed while it was read (ETag {self._version.tag}, now {version.tag}): "
                 "start again once its upload is complete"
             )
-        if received != wanted[1] - wanted[0]:
-            raise RecordingError(
-                f"{self._url}: the server sent {received:,} bytes of the {wanted[1] - wanted[0]:,} at "
-                f"{wanted[0]:,}; try again"
-            ) from ConnectionResetError(errno.ECONNRESET, "the answer is short")
 
 
 class _LocalCopy:
-    """Ranges of an object in a temporary file without name; if the disk is full, they are fetched again."""
+    """Ranges of an object in a temporary file without name; if the disk is full, they are asked for again."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="edgefirst-ros-")  # noqa: SIM115 - closed with this
-        self._ranges: set[ByteRange] = set()
+        self._ranges: list[ByteRange] = []
 
-    def read(self, wanted: ByteRange) -> memoryview | None:
-        """A range that was written, else None."""
-        if wanted not in self._ranges:
-            return None
-        return memoryview(os.pread(self._file.fileno(), wanted[1] - wanted[0], wanted[0]))
+    def read(self, position: int) -> memoryview:
+        """What was written from a position on, or some of it."""
+        end = next((end for begin, end in self._ranges if begin <= position < end), position)
+        return memoryview(os.pread(self._file.fileno(), min(end - position, PART_BYTES), position))
 
-    def write(self, wanted: ByteRange, data: memoryview) -> None:
+    def write(self, position: int, data: memoryview) -> None:
         """Keep a range if there is room."""
         try:
-            if os.pwrite(self._file.fileno(), data, wanted[0]) == len(data):
-                self._ranges.add(wanted)
+            if os.pwrite(self._file.fileno(), data, position) == len(data):
+                self._ranges = _joined([*self._ranges, (position, position + len(data))], sys.maxsize, 0)
         except OSError:
             pass
 
 
-class _RangeReader(PositionedFile):
-    """Reads at a position from what is kept, from blocks read ahead, or by a request of its own."""
+class _Reader(PositionedFile):
+    """Reads at a position from what is kept, or from a stream that goes on to the end of a planned range."""
 
-    def __init__(self, file: RemoteFile, blocks: Sequence[ByteRange]) -> None:
+    def __init__(self, file: RemoteFile, planned: Sequence[ByteRange]) -> None:
         super().__init__(file.size)
-        self._file = file
-        self._blocks = blocks
-        self._begins = [begin for begin, _ in blocks]
-        self._fetched: dict[int, Future[memoryview]] = {}
-        self._single: tuple[int, memoryview] = (0, memoryview(b""))
-        self._fetcher: Fetcher | None = None
+        self._file, self._planned = file, planned
+        self._stream: Iterator[memoryview] = iter(())
+        self._next = sys.maxsize
+        """Where the stream goes on."""
+        self._part: tuple[int, memoryview] = (0, memoryview(b""))
 
     def readinto(self, buffer: Buffer) -> int:
         into = memoryview(buffer).cast("B")
-        found = self._at(self.position, len(into))
-        length = min(len(found), len(into))
-        into[:length] = found[:length]
-        self.position += length
-        return length
-
-    def close(self) -> None:
-        if self._fetcher is not None:
-            self._fetcher.close()
-            self._fetcher = None
-        self._fetched.clear()
-        super().close()
+        found = self._at(self.position, len(into))[: len(into)]
+        into[: len(found)] = found
+        self.position += len(found)
+        return len(found)
 
     def _at(self, position: int, length: int) -> memoryview:
         """Some bytes from a position on, empty at the end of the file."""
-        if position >= self._file.size:
-            return memoryview(b"")
-        if (pinned := self._file.pinned(position)) is not None:
-            return pinned
-        number = bisect_right(self._begins, position) - 1
-        if number >= 0 and position < self._blocks[number][1]:
-            return self._block(number)[position - self._begins[number] :]
-        start, data = self._single
-        if not start <= position < start + len(data):
-            end = min(self._file.size, position + max(length, SINGLE_BYTES))
-            data = wait_for(lambda: self._file.fetch((position, end)))
-            start, self._single = position, (position, data)
-        return data[position - start :]
+        while position < self._file.size:
+            start, data = self._part
+            if start <= position < start + len(data):
+                return data[position - start :]
+            if kept := self._file.kept(position):
+                return kept
+            if not 0 <= position - self._next <= JOIN_GAP_BYTES:
+                self._begin(position, length)
+            if (following := next(self._stream, None)) is None:
+                self._next = sys.maxsize
+                continue
+            self._part = self._next, following
+            self._next += len(following)
+        return memoryview(b"")
 
-    def _block(self, number: int) -> memoryview:
-        """A block that is planned; those behind it are fetched meanwhile."""
-        if self._fetcher is None:
-            self._fetcher = Fetcher(min(CONNECTIONS, len(self._blocks)))
-        for old in [n for n in self._fetched if not number - 1 <= n <= number + AHEAD]:
-            self._fetched.pop(old).cancel()
-        for following in range(number, min(number + AHEAD + 1, len(self._blocks))):
-            if following not in self._fetched:
-                block = self._blocks[following]
-                self._fetched[following] = self._fetcher.submit(partial(self._file.fetch, block))
-        return self._fetched[number].result()
+    def _begin(self, position: int, length: int) -> None:
+        """Ask for what is planned from a position on, or for a little."""
+        end = next((end for begin, end in self._planned if begin <= position < end), 0)
+        end = end or min(self._file.size, position + max(length, SINGLE_BYTES))
+        self._stream, self._next = self._file.stream((position, end)), position
 
 
-class Fetcher:
-    """Threads that fetch blocks.
-
-    They are daemons, because a request that hangs must not keep the process from ending.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._tasks: SimpleQueue[tuple[Future[memoryview], Callable[[], memoryview]] | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(threads)]
-        self._open: list[Future[memoryview]] = []
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, fetch: Callable[[], memoryview]) -> Future[memoryview]:
-        """Have a block fetched."""
-        future: Future[memoryview] = Future()
-        self._open = [each for each in self._open if not each.done()] + [future]
-        self._tasks.put((future, fetch))
-        return future
-
-    def close(self) -> None:
-        """Cancel what has not begun, and give what has a moment to end."""
-        for future in self._open:
-            future.cancel()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
-            thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            future, fetch = task
-            if future.set_running_or_notify_cancel():
-                _settle(future, fetch)
+def _joined(ranges: Sequence[ByteRange], size: int, gap: int = JOIN_GAP_BYTES) -> list[ByteRange]:
+    """Ranges in order of the file, near ones as one."""
+    joined: list[ByteRange] = []
+    for begin, end in sorted(ranges):
+        if joined and begin - joined[-1][1] <= gap:
+            joined[-1] = joined[-1][0], max(joined[-1][1], min(end, size))
+        else:
+            joined.append((begin, min(end, size)))
+    return joined
 
 
 def wait_for(fetch: Callable[[], Result]) -> Result:
-    """Call a function in a thread, so that Ctrl-C ends the wait for it; returns what it returns."""
+    """Call a function in a daemon thread, so that Ctrl-C ends the wait for it; returns what it returns."""
     future: Future[Result] = Future()
-    threading.Thread(target=_settle, args=(future, fetch), daemon=True).start()
+
+    def call() -> None:
+        try:
+            future.set_result(fetch())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
     return future.result()
-
-
-def _settle(future: Future[Result], fetch: Callable[[], Result]) -> None:
-    try:
-        future.set_result(fetch())
-    except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-        future.set_exception(error)
-
-
-def _blocks(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
-    """The requests for ranges: in order of the file, near ones together, none longer than a block."""
-    joined: list[ByteRange] = []
-    for begin, end in sorted(ranges):
-        if joined and begin - joined[-1][1] <= JOIN_GAP_BYTES:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((begin, end))
-    return [
-        (at, min(at + BLOCK_BYTES, end, size))
-        for begin, end in joined
-        for at in range(begin, min(end, size), BLOCK_BYTES)
-    ]

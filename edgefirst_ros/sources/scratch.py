@@ -6,6 +6,7 @@ locked is removed: no age is guessed, and nothing is asked of processes.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -13,11 +14,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: what killed processes leave stays there
-    fcntl = None  # type: ignore[assignment]
 
 _PREFIX = "edgefirst-scratch-"
 ADVICE = "set TMPDIR to a folder with more room, or lower --jobs: each job needs room for a drive of its own"
@@ -82,8 +78,6 @@ def _locked_folder(within: Path | None) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
         # Another process's sweep may have come between; then this folder is gone, or is about to be.
-        if fcntl is None:
-            return path, os.open(os.devnull, os.O_RDONLY)
         with suppress(FileNotFoundError):
             if (lock := _lock(path)) is not None:
                 return path, lock
@@ -95,8 +89,6 @@ def _lock(folder: Path) -> int | None:
     Raises:
         OSError: it cannot be opened.
     """
-    if fcntl is None:
-        return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

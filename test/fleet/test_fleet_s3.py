@@ -144,7 +144,7 @@ def test_a_longer_outage_leaves_drives_to_the_next_run(
     bucket: str, s3: S3Server, drives: Path, monkeypatch: pytest.MonkeyPatch, answer: Disturbance
 ) -> None:
     monkeypatch.setattr(running, "MOST_PAUSES", 2)
-    monkeypatch.setenv("EDGEFIRST_ROS_RETRIES", "1")
+    monkeypatch.setattr(remote, "RETRIES", 1)
     places = upload(drives, bucket, 2)
     s3.log.disturb = lambda method, path, _: answer if method == "PUT" and "/sets/drive01/" in path else None
     code, _, err = run("convert", places[0], "-o", places[1], *OPTIONS)

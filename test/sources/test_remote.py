@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.model.errors import ConfigError, ExtraNotInstalled, RecordingError
 from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources import remote
-from edgefirst_ros.sources import remote as ranges
 from edgefirst_ros.sources.location import Url, location_of
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.remote import RemoteFile
@@ -53,7 +54,7 @@ def opened(text: str) -> McapRecording:
 def test_all_messages_come_as_from_a_file(s3: S3Server, url: str, local: Path) -> None:
     recording = opened(url)
     assert list(recording.messages()) == list(McapRecording(local).messages())
-    assert len(s3.log.requests) == 2  # the last 256 KiB, and one block
+    assert len(s3.log.requests) == 2  # the last 256 KiB, and one stream
     assert (recording.host, recording.sequence_name) == (McapRecording(local).host, local.stem)
 
 
@@ -74,7 +75,7 @@ def test_bytes_are_those_of_the_file(s3: S3Server, bucket: str, monkeypatch: pyt
     draw = random.Random(7)
     data = draw.randbytes(3_000_000)
     put(bucket, "data.mcap", data)
-    monkeypatch.setattr(ranges, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(remote, "PART_BYTES", 100_000)
     stored = RemoteFile(Url(bucket, "data.mcap"))
     assert stored.size == len(data)
     for planned in (None, [], [(5, 1_200_000), (1_210_000, 1_400_000), (2_000_000, 2_000_001)]):
@@ -88,15 +89,59 @@ def test_bytes_are_those_of_the_file(s3: S3Server, bucket: str, monkeypatch: pyt
         assert file.read() == data
 
 
-def test_read_ahead_is_bounded(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(bucket, "data.mcap", bytes(3_000_000))
-    monkeypatch.setattr(ranges, "BLOCK_BYTES", 100_000)
+def test_a_file_is_one_stream_and_what_is_kept_is_not_asked_for_again(s3: S3Server, bucket: str) -> None:
+    data = random.Random(7).randbytes(3_000_000)
+    put(bucket, "data.mcap", data)
     stored = RemoteFile(Url(bucket, "data.mcap"))
+    stored.keep()
     s3.log.clear()
-    with stored.open() as file:
-        file.read(1)
-    assert len(s3.log.requests) <= 1 + ranges.AHEAD
-    assert (ranges.AHEAD + 2 + ranges.CONNECTIONS) * 4 << 20 <= 32 << 20
+    for _ in range(2):
+        with stored.open() as file:
+            assert file.read() == data
+    assert len(s3.log.requests) == 1
+
+
+def test_a_server_that_sends_more_than_it_was_asked_for_is_not_listened_to() -> None:
+    class Endless(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(206)
+            self.send_header("Content-Range", "bytes 900000-999999/1000000")
+            self.send_header("Content-Length", str(1 << 40))
+            self.end_headers()
+            with suppress(OSError):  # the other side has gone
+                while True:
+                    self.wfile.write(bytes(1 << 20))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        data, version = remote.read_tail(Url(f"http://127.0.0.1:{server.server_port}", "a.mcap"), 100_000)
+        server.shutdown()
+    assert (len(data), version.size) == (100_000, 1_000_000)
+
+
+def test_who_is_asked_by_https_does_not_lead_elsewhere_by_http() -> None:
+    for scheme in ("http", "https"):
+        options: Any = remote.connect(f"{scheme}://server").client_options
+        assert str(options["allow_http"]).lower() == str(scheme == "http").lower()
+
+
+def test_keys_that_are_no_paths_are_named_and_all_others_are_found(s3: S3Server, bucket: str) -> None:
+    names = ["a/1.mcap", "b/!odd", "b/2.mcap", "b/c/3.mcap", "c/!tab", "c/4.mcap", "d.mcap"]
+    for name in names:
+        put(bucket, name, b"x")
+
+    def renamed(data: bytes) -> bytes:
+        """As objects of these names would be listed, which the server here cannot hold."""
+        return data.replace(b"b/!odd", b"b//odd").replace(b"c/!tab", b"c/1&#x9;")
+
+    s3.log.disturb = lambda *_: renamed
+    odd: list[str] = []
+    found = {each.url.key for each in remote.list_objects(location_of(bucket), odd)}  # type: ignore[arg-type]
+    assert found == {name for name in names if "!" not in name}
+    assert odd == [f"{bucket}/b//odd", f"{bucket}/c/1\\t"]
 
 
 @pytest.mark.parametrize("how", [500, 503, "cut"])
