@@ -25,8 +25,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+from faults import FaultyOptions, simulate
+
 from edgefirst_ros.model.camera import Codec
-from edgefirst_ros.simulation import DriveOptions, simulate
 
 FLOOR = Path(__file__).with_name("convert_floor.py")
 CACHE = Path(tempfile.gettempdir()) / "edgefirst-ros-benchmarks"
@@ -89,7 +90,7 @@ class Case:
 
 def drive(codec: Codec, seconds: float) -> Path:
     """The recording that figures are compared on: 1080p30 of 12 Mbit/s, 18 cubes and 10 clouds a second."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=seconds,
         width=1920,
         height=1080,

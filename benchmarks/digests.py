@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLAN: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
 LIMIT_S = 300.0
 PACKAGE = ("-m", "edgefirst_ros")
+FAULTY = (str(ROOT / "test" / "faulty"),)
 KILLED = """
 import os, re, runpy, sys
 _, place, number, *sys.argv[1:] = sys.argv
@@ -69,6 +70,11 @@ def await_end(process: Process, folder: Path, expected: int = 0) -> None:
 def run(folder: Path, words: Sequence[str]) -> None:
     """A command from its beginning to its end."""
     await_end(started(folder, *words), folder)
+
+
+def simulate(folder: Path, words: Sequence[str]) -> None:
+    """A drive, some of which have faults."""
+    await_end(started(folder, "simulate", *words, code=FAULTY), folder)
 
 
 def recording(folder: Path, drive: str) -> str:
@@ -142,8 +148,8 @@ def capture(folder: Path, words: str, playing: str) -> None:
 def scenarios() -> Iterator[tuple[str, Callable[[Path], None]]]:
     """Name, and what is to be done in its folder."""
     for drive, words in PLAN["drives"].items():
-        made = ("simulate", "-o", "out", *shlex.split(f"{PLAN['small']} {words}"))
-        yield f"simulate {drive}", partial(run, words=made)
+        made = ("-o", "out", *shlex.split(f"{PLAN['small']} {words}"))
+        yield f"simulate {drive}", partial(simulate, words=made)
     for drives, each in PLAN["convert"].items():
         yield from ((f"convert {drives}: {w}", partial(convert, drives=drives, words=w)) for w in each)
     for place, number, words in PLAN["recover"]:

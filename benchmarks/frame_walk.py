@@ -26,16 +26,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from faults import FaultyOptions, simulate
+
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, simulate
 
 PACKAGE = "edgefirst_ros"
 SHORT_S, LONG_S, DRIVE_S = 4.0, 6.0, 7.0
 """When the topic falls silent, and when the drive ends; clocks are known after 3 s."""
 MESSAGES = {"camera frame": "camera/h264", "radar cube": "radar/cube"}
 UNUSED = ("camera/info", "radar", "lidar", "model")
-DRIVE = DriveOptions(DRIVE_S, fps=10, radar_hz=10, cube_hz=10, imu_hz=50, cube_shape=(2, 64, 4, 32))
+DRIVE = FaultyOptions(DRIVE_S, fps=10, radar_hz=10, cube_hz=10, imu_hz=50, cube_shape=(2, 64, 4, 32))
 
 
 class Profile:

@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from faults import FaultyOptions, simulate
+
 import edgefirst_ros
-from edgefirst_ros.simulation import DriveOptions, simulate
 
 CACHE = Path(tempfile.gettempdir()) / "edgefirst-ros-benchmarks" / "read"
-DRIVE = DriveOptions(
+DRIVE = FaultyOptions(
     seconds=10, width=1920, height=1080, mbit_s=12, grain=4, lidar_points=60_000, cube_hz=18, masks=True
 )
 KEYS: dict[str, Sequence[str] | None] = {

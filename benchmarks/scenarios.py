@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from faults import FaultyOptions, Truth, simulate
+
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import Conversion, convert
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth, simulate
+from edgefirst_ros.simulation import Recording
 
 SMALL: dict[str, Any] = {
     "fps": 15,
@@ -85,9 +87,9 @@ def seconds(length_s: float) -> float:
     return length_s * seconds_scale
 
 
-def simulated(folder: Path, **options: Any) -> Recording:  # noqa: ANN401 - any option of DriveOptions
+def simulated(folder: Path, **options: Any) -> Recording:  # noqa: ANN401 - any option of FaultyOptions
     """A small drive with these options, in a folder of its own."""
-    return simulate(folder, DriveOptions(**(SMALL | options)))
+    return simulate(folder, FaultyOptions(**(SMALL | options)))
 
 
 def converted(
@@ -105,7 +107,7 @@ def driven(
     folder: Path,
     formats: Sequence[str] = ("edgefirst",),
     config: dict[str, Any] | None = None,
-    **options: Any,  # noqa: ANN401 - any option of DriveOptions
+    **options: Any,  # noqa: ANN401 - any option of FaultyOptions
 ) -> tuple[Conversion, Truth]:
     """A small drive, converted into ``folder / "out"``, and its truth."""
     made = simulated(folder / "drive", **options)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from faults import Latency, Truth
 from PIL import Image
 from scenarios import Figure, at_least, at_most, driven, exactly, scenario, seconds, simulated, told
 
@@ -20,9 +21,8 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth
-from edgefirst_ros.simulation.options import Latency
-from edgefirst_ros.simulation.ranging import Lidar
+from edgefirst_ros.simulation import Recording
+from edgefirst_ros.simulation.sensors import Lidar
 from edgefirst_ros.simulation.world import transform
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
@@ -49,13 +49,13 @@ def lidar_px(folder: Path, truth: Truth) -> float:
     (key,) = (k for k in records if k.startswith("lidars/") and k.endswith("/frames/.zattrs"))
     written_ns = np.array(json.loads(records[key])["frames_timestamps_us"])[:, -1] * 1000
     sweeps_ns, pictures_ns = truth.true_ns("/lidar/points"), truth.true_ns("/camera/h264")
-    lidar = Lidar(truth.world, DriveOptions(lidar_points=2048))
+    lidar = Lidar(truth.world, 2048)
     width, height = truth.world.camera.width, truth.world.camera.height
     squares = []
     for time_ns in written_ns:
         true_ns = int(sweeps_ns[np.abs(sweeps_ns - time_ns).argmin()])
         shown_ns = int(pictures_ns[np.abs(pictures_ns - true_ns).argmin()])
-        points = lidar.sweep(truth.seconds(true_ns), 0, np.random.default_rng(0)).points
+        points = lidar.sweep(truth.seconds(true_ns))
         xyz = np.stack([points[axis] for axis in "xyz"], axis=1).astype(np.float64)
         there, depth_m = truth.project(transform(truth.sensor("lidar", true_ns), xyz), shown_ns)
         placed, _ = truth.project(transform(truth.sensor("lidar", int(time_ns)), xyz), shown_ns)

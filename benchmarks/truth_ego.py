@@ -27,14 +27,13 @@ import ego_ours
 import numpy as np
 import numpy.typing as npt
 import pymap3d
+from faults import GpsErrors, ImuErrors, Truth
 from scenarios import SCENARIOS, Figure, at_least, at_most, driven, exactly, scenario, seconds, told
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.formats.ncore.store.files import Reading
 from edgefirst_ros.formats.zarr2 import read_array
-from edgefirst_ros.simulation import Truth
-from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 Floats = npt.NDArray[np.float64]
 NAVIGATION: dict[str, Any] = {

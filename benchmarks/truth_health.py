@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from faults import GpsErrors, ImuErrors
 from scenarios import Figure, at_most, driven, exactly, scenario, seconds, told
 
 from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 BEGIN_S, END_S = 7.0, 19.0
 """Of a fault within a drive of 24 s: half of it."""

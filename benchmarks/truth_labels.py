@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymap3d
+from faults import BoxErrors, Truth
 from mcap.writer import Writer
 from scenarios import (
     Figure,
@@ -34,7 +35,6 @@ from edgefirst_ros.formats.ncore.store.files import FinishedTar
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS
 from edgefirst_ros.formats.tracks.solver import Heading
 from edgefirst_ros.formats.zarr2 import read_array
-from edgefirst_ros.simulation import BoxErrors, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 Floats = npt.NDArray[np.float64]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from faults import GpsErrors, Truth
 from scenarios import Figure, at_most, exactly, scenario, seconds, simulated, told
 from truth_ego import KNOWN, MEMS, NAVIGATION, PathOff, path_of
 
@@ -15,8 +16,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import Truth
-from edgefirst_ros.simulation.options import GpsErrors
 from edgefirst_ros.sources.mcap import McapRecording
 
 AFTER_S = 5.0

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from faults import Truth
 from scenarios import Figure, at_most, converted, exactly, scenario, seconds, simulated
-
-from edgefirst_ros.simulation import Truth
 
 
 def contents(root: Path) -> str:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.edgefirst.export import export_coco as export_coco
     from edgefirst_ros.formats.edgefirst.export import export_yolo as export_yolo
     from edgefirst_ros.formats.edgefirst.many import Corpus as Corpus
-    from edgefirst_ros.formats.edgefirst.read.collate import collate as collate
     from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset as EdgeFirstDataset
+    from edgefirst_ros.formats.edgefirst.read.dataset import collate as collate
     from edgefirst_ros.formats.edgefirst.read.decoding import rasterise as rasterise
     from edgefirst_ros.formats.edgefirst.selection import select as select
     from edgefirst_ros.model.errors import EdgeFirstError as EdgeFirstError
@@ -28,7 +28,7 @@ PUBLIC = {
     "open": "offline.opening",
     "info": "offline.opening",
     "convert": "offline.api",
-    "collate": "formats.edgefirst.read.collate",
+    "collate": "formats.edgefirst.read.dataset",
     "export_coco": "formats.edgefirst.export",
     "export_yolo": "formats.edgefirst.export",
     "catalog": "offline.cataloguing",

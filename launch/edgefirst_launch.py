@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ament_index_python.packages import (
 )
 from launch import LaunchContext
 from launch.actions import DeclareLaunchArgument, LogInfo
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -55,10 +56,11 @@ def common_arguments(node: str) -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument("output", description=SAID[node]["output"]["is"]),
         DeclareLaunchArgument(
             "config",
-            default_value="maivin",
+            default_value="maivin" if node == "capture" else "auto",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
-            "or generic (any robot); maivin lists the usual options. auto: made from what is published, in "
-            "five seconds. The other arguments override the file.",
+            "or generic (any robot); maivin lists the usual options. auto: made of what is in the recording, "
+            "or published in the namespace within five seconds, and kept beside the output. The other "
+            "arguments override the file.",
         ),
         *arguments(node, "formats", "prefix", "name", "preview"),
         DeclareLaunchArgument(
@@ -83,31 +85,44 @@ def config_file(context: LaunchContext) -> str:
         RuntimeError: there is no such file.
     """
     given = LaunchConfiguration("config").perform(context)
-    if given == "auto":
-        return suggested()
     path = Path(given).expanduser()
     by_name = SHIPPED / f"{given.removesuffix('.yaml')}.yaml"
+    if given == "auto":
+        return suggested(context)
     if not path.is_file() and "/" not in given and by_name.is_file():
         path = by_name
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
-        raise RuntimeError(f"config {given}: no such file; give a path, or one of {names}")
+        raise RuntimeError(f"config {given}: no such file; give a path, auto, or one of {names}")
     return str(path)
 
 
-def suggested() -> str:
-    """Path of a file that ``suggest`` makes now.
+def suggested(context: LaunchContext) -> str:
+    """Path of a file beside the output that ``suggest`` makes of what is published in the namespace now.
 
     Raises:
-        RuntimeError: nothing is published that samples could begin with.
+        RuntimeError: nothing is published that samples could begin with, or the folder cannot be made.
     """
+    space, prefix, output, simulated = (
+        LaunchConfiguration(name).perform(context)
+        for name in ("namespace", "prefix", "output", "use_sim_time")
+    )
     command = [str(Path(get_package_prefix("edgefirst_ros"), "lib", "edgefirst_ros", "suggest"))]
+    command += ["--prefix", prefix, "--ros-args", "-r", f"__ns:=/{space.strip('/')}"]
+    command += ["-p", f"use_sim_time:={simulated or 'false'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"config auto: {done.stderr.strip()}")
-    with tempfile.NamedTemporaryFile("w", prefix="edgefirst-", suffix=".yaml", delete=False) as file:
-        file.write(done.stdout)
-    return file.name
+    path = Path(output).expanduser() / f"config_{time.strftime('%Y_%m_%d_%H_%M_%S')}.yaml"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(done.stdout, encoding="utf-8")
+    except OSError as error:
+        raise RuntimeError(f"config auto: {path}: cannot be written: {error.strerror}") from error
+    get_logger("launch").info(
+        f"config auto: {path} was made; correct what is wrong in it, then give it as config"
+    )
+    return str(path)
 
 
 def given_parameters(context: LaunchContext, node: str, *names: str) -> dict[str, object]:

@@ -45,12 +45,17 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]
 
 def _replay(context: LaunchContext) -> list[object]:
     bag = LaunchConfiguration("bag").perform(context)
+    # Where the file is auto, the node makes one of its recording.
+    is_auto = LaunchConfiguration("config").perform(context) == "auto"
     node = Node(
         package="edgefirst_ros",
         executable="replay",
         name="replay",
         namespace=LaunchConfiguration("namespace"),
-        parameters=[config_file(context), {**given_parameters(context, "replay", *OWN), "bag": [bag]}],
+        parameters=[
+            *([] if is_auto else [config_file(context)]),
+            {**given_parameters(context, "replay", *OWN), "bag": [bag]},
+        ],
         ros_arguments=["--log-level", LaunchConfiguration("log_level")],
         output="screen",
         emulate_tty=True,

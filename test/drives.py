@@ -12,8 +12,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from faulty import simulate as make
+
 from edgefirst_ros.simulation import DriveOptions, Recording
-from edgefirst_ros.simulation import simulate as make
 from edgefirst_ros.simulation.camera import Pixels, Renderer
 from edgefirst_ros.simulation.world import World
 
@@ -64,10 +65,10 @@ _pictures: dict[tuple[World, str, float], Pixels] = {}
 
 
 def _drawn_once(self: Renderer, time_s: float) -> Pixels:
-    world, camera = self._world, self._camera
-    if camera.width * camera.height > _SMALL_PX:
+    lens = self.lens
+    if lens.width * lens.height > _SMALL_PX:
         return _draw(self, time_s)
-    key = world, self._frame, time_s
+    key = self.world, self.frame, time_s
     if key not in _pictures:
         if len(_pictures) >= _MOST_PICTURES:
             del _pictures[next(iter(_pictures))]

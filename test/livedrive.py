@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions
 from places import contents
 
 from edgefirst_ros.config.model import build_config
@@ -15,7 +16,6 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "maivin-sim"
@@ -28,7 +28,7 @@ NOON_NS = 1_777_636_800_000_000_000
 @cache
 def drive(cube_shape: tuple[int, int, int, int] = (1, 100, 2, 64)) -> Path:
     """A recording of 3.5 s whose every frame has companions of every sensor."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=3.5,
         fps=10,
         width=320,
@@ -54,7 +54,7 @@ def messages() -> tuple[RawMessage, ...]:
 @cache
 def two_clocks(seconds: float) -> tuple[RawMessage, ...]:
     """Messages of a smaller drive with jitter, by receipt, whose sensors have two clocks."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=seconds,
         fps=5,
         width=160,

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions, Truth
 
 import edgefirst_ros
 from edgefirst_ros.model.zlib_backend import crc32
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth
+from edgefirst_ros.simulation import Recording
 
 NAME = "drive"
 SCHEMAS = ("2025.01", "2026.10")
 CONTAINERS = ("zip", "folder")
 MASK = (64, 36)
-OPTIONS = DriveOptions(
+OPTIONS = FaultyOptions(
     seconds=3.0,
     fps=5,
     width=384,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions
 from mcap.writer import Writer
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 SMALL: dict[str, Any] = {
@@ -25,11 +25,16 @@ SMALL: dict[str, Any] = {
 
 
 def messages(**options: Any) -> list[RawMessage]:  # noqa: ANN401
-    return list(McapRecording(simulated(DriveOptions(**{**SMALL, **options})).mcap).messages())
+    return list(McapRecording(simulated(FaultyOptions(**{**SMALL, **options})).mcap).messages())
 
 
 def record(
-    path: Path, content: Iterable[RawMessage], *, chunk_bytes: int = 1 << 20, checksums: bool = True
+    path: Path,
+    content: Iterable[RawMessage],
+    *,
+    chunk_bytes: int = 1 << 20,
+    checksums: bool = True,
+    encoding: str = "cdr",
 ) -> Path:
     """A recording of these messages in this order."""
     with path.open("wb") as file:
@@ -44,7 +49,7 @@ def record(
                 )
             key = (message.topic, message.schema)
             if key not in channels:
-                channels[key] = writer.register_channel(message.topic, "cdr", schemas[message.schema])
+                channels[key] = writer.register_channel(message.topic, encoding, schemas[message.schema])
             writer.add_message(channels[key], message.receive_ns, message.data, message.publish_ns, number)
         writer.finish()
     return path

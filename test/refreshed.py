@@ -6,7 +6,7 @@ import av
 import numpy as np
 from resized import SMALL
 
-from edgefirst_ros.simulation.camera import burn_number
+from edgefirst_ros.simulation.video import burn_number
 
 PERIOD = 10
 """Frames from one recovery point to the next."""

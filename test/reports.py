@@ -64,7 +64,6 @@ def report(streams: dict[str, dict[str, Any]], *, samples: int = 540, frames: in
                 "streams": streams,
             }
         ],
-        "combinations": [],
         "pairing": {},
         "timeline": {"start_ns": START_NS, "bin_ns": 10**9, "bins": [], "topics": {}, "reference_frames": {}},
         "codes": {reason.value: reason.code for reason in Reason},

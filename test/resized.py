@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions
 from mcap.writer import Writer
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "maivin-sim"
-START_NS = DriveOptions().start_ns
+START_NS = FaultyOptions().start_ns
 SECONDS, FPS = 2.0, 10
 FRAMES = round(SECONDS * FPS)
 SMALL, LARGE = (320, 180), (384, 216)
@@ -36,7 +36,7 @@ COMMON: dict[str, Any] = {
 def _part(number: int, size: tuple[int, int], options: tuple[tuple[str, Any], ...]) -> tuple[RawMessage, ...]:
     start_ns = START_NS + number * round(SECONDS * 1e9)
     made = {**COMMON, "start_ns": start_ns, "width": size[0], "height": size[1], **dict(options)}
-    return tuple(McapRecording(simulated(DriveOptions(**made)).mcap).messages())
+    return tuple(McapRecording(simulated(FaultyOptions(**made)).mcap).messages())
 
 
 def spliced(*sizes: tuple[int, int], **options: Any) -> list[RawMessage]:  # noqa: ANN401

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions, ImuErrors
 from recorded import record
 
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DeviceClock, DriveOptions, ImuErrors, MoreSensor
+from edgefirst_ros.simulation import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "vehicle"
-CLOCKS = {name: DeviceClock(uptime_s=4000.0) for name in ("front", "left", "right", "rear")}
+CLOCKS = dict.fromkeys(("front", "left", "right", "rear"), 4000.0)
 """Of devices on one network, which one server sets: what is stamped by time since the start differs."""
 PLACES = {
     "front": ((1.5, 0.0, 1.6), 0.0),
@@ -27,24 +28,23 @@ SECONDS = 5.0
 
 
 @cache
-def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
+def options(*, imus: bool = True, still_s: float = 0.0) -> FaultyOptions:
     """Of the drive; until ``still_s`` it stands."""
-    more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0, device="front")]
+    more = [MoreSensor("gps", "front/gps", "antenna", ANTENNA_M, first_ms=35.0)]
     for number, (name, (at_m, yaw_deg)) in enumerate(PLACES.items()):
         turn, (x, y, z) = (0.0, 0.0, yaw_deg), at_m
         camera, lidar, radar = (f"{name}/{each}" for each in ("camera/jpeg", "lidar/points", "radar/targets"))
         more += [
             MoreSensor("camera", camera, f"{name}_optical", at_m, turn, 5.0, 13.0 + 17 * number, 160, 90,
-                       info=f"{name}/camera/info", device=name),
+                       info=f"{name}/camera/info"),
             MoreSensor("lidar", lidar, f"{name}_lidar", (x, y, z + 0.2), turn, 5.0, 22.0 + 21 * number,
-                       points=640, device=name),
-            MoreSensor("radar", radar, f"{name}_radar", (x, y, z - 1.0), turn, 18.0, 7.0 + 9 * number,
-                       device=name),
+                       points=640),
+            MoreSensor("radar", radar, f"{name}_radar", (x, y, z - 1.0), turn, 18.0, 7.0 + 9 * number),
         ]  # fmt: skip
         if imus or name == "front":
             imu = f"{name}/imu", f"{name}_imu"
-            more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number, device=name))
-    return DriveOptions(
+            more.append(MoreSensor("imu", *imu, at_m, turn, 100.0, 4.0 + number))
+    return FaultyOptions(
         seconds=SECONDS + still_s,
         stops=((0.0, still_s),) if still_s else (),
         clock="realtime",
@@ -55,7 +55,7 @@ def options(*, imus: bool = True, still_s: float = 0.0) -> DriveOptions:
         host=HOST,
         own=False,
         more=tuple(more),
-        devices=CLOCKS,
+        uptimes_s=CLOCKS,
     )
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pymap3d
+from faulty import Truth
 from oracle import run_ncore
-
-from edgefirst_ros.simulation import Truth
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from wire_encoder import encode
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
-from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation import MoreSensor
 
 SECONDS = 3.0
 Change = Callable[[RawMessage], Iterable[RawMessage]]

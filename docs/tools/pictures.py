@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -22,6 +23,7 @@ from edgefirst_ros.model.untrusted import PAGE
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 DRIVE = ("--seconds", "20", "--fps", "15", "--size", "960x540", "--set", "host=maivin")
+FAULTY = FOLDER.parents[1] / "test" / "faulty"
 FAULT = ("--set", "silent.lidar/points=[[4,7]]", "--set", "crossings_s=[2.5,9,15]")
 """The lidar is silent for three seconds, which the page and the summary show."""
 CONVERT = ("convert", "drive", "-o", "out", "--name", "demo", "--rate", "2")
@@ -32,9 +34,9 @@ PAGE_S = 2.0
 """Until the plots are drawn."""
 
 
-def run(*words: str, folder: Path) -> str:
-    """What a command of the program prints, without its progress."""
-    command = [sys.executable, "-m", "edgefirst_ros", *words]
+def run(*words: str, folder: Path, program: Sequence[str] = ("-m", "edgefirst_ros")) -> str:
+    """What a command prints, without its progress."""
+    command = [sys.executable, *program, *words]
     done = subprocess.run(
         command,
         cwd=folder,
@@ -77,7 +79,7 @@ def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        run("simulate", "-o", "drive", *DRIVE, *FAULT, folder=folder)
+        run("simulate", "-o", "drive", *DRIVE, *FAULT, folder=folder, program=[str(FAULTY)])
         said = run(*CONVERT, folder=folder)
         dataset = folder / "out" / "edgefirst" / "demo"
         sheet = str(FOLDER / "sheet.png")

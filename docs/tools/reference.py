@@ -87,11 +87,10 @@ DRIVES = """\
 What `--set` of `edgefirst-ros simulate` takes, beside the options of its command line. Values are YAML:
 
 ```
-edgefirst-ros simulate -o faulty --set silent.gps='[[1,2]]' --set imu.orientation=zero
+edgefirst-ros simulate -o recording --set boxes3d=true --set stops='[[4,8]]'
 ```
 
-Topics are named without prefix (`gps`, `radar/targets`); `radar` means every `radar/...`, `*` every topic.
-The most specific name applies. A span is its begin and end, in seconds since the drive's start.
+A span is its begin and end, in seconds since the drive's start.
 
 | option | default | values | meaning |
 |---|---|---|---|

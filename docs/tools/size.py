@@ -27,24 +27,24 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14730,
-    "pipeline": 5420,
+    "formats": 14690,
+    "pipeline": 5300,
     "video": 2220,
-    "sources": 3750,
-    "report": 2570,
+    "sources": 3720,
+    "report": 2550,
     "cli": 2440,
-    "model": 2720,
+    "model": 2710,
     "nodes": 2360,
-    "ego": 2530,
+    "ego": 2490,
     "timing": 2190,
-    "simulation": 2415,
+    "simulation": 1490,
     "live": 1790,
     "fleet": 900,
     "offline": 1720,
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 280, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1032, "options": 54}
+MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 954, "options": 54}
 
 
 def code_lines(path: Path) -> int:

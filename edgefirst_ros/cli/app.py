@@ -79,7 +79,7 @@ COMMANDS = {
     "info": "recordings",
     "check": "datasets",
     "report": "report",
-    "export": "export",
+    "export": "datasets",
     "select": "datasets",
     "suggest": "suggest",
     "recover": "datasets",

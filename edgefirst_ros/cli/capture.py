@@ -39,7 +39,7 @@ from edgefirst_ros.cli.shared import (
 from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
-from edgefirst_ros.model.errors import ConfigError, TransportError
+from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
     from edgefirst_ros.cli.liveview import LiveView
@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
-    from edgefirst_ros.sources.suggest import Look, Suggestion
+    from edgefirst_ros.sources.suggest import Suggestion
     from edgefirst_ros.sources.zenoh import ZenohSource
+
+    Ended = tuple[LiveCapture, "SessionReports", list[Finished]]
 
 
 Made = tuple[Sequence[Path], str]
@@ -111,11 +113,11 @@ class SessionReports:
 
 
 class _OtherNames(Exception):
-    """What comes has the names of no device."""
+    """What comes has the names of no device; ``before`` has heard of it what it could."""
 
-    def __init__(self, suggestion: Suggestion) -> None:
+    def __init__(self, suggestion: Suggestion, before: LiveCapture) -> None:
         super().__init__()
-        self.suggestion = suggestion
+        self.suggestion, self.before = suggestion, before
 
 
 VIEW_EVERY_S = 0.25
@@ -200,6 +202,7 @@ def capture(
     with guarded(err, instead="choose another --name", output=output, as_json=as_json):
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import LiveCapture
+        from edgefirst_ros.offline.inputs import suggestion_of
         from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
@@ -212,10 +215,11 @@ def capture(
         namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
         host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        begun_s, there = time.monotonic(), _folders(output, config)
+        begun_s, there, page_bytes = time.monotonic(), _folders(output, config), PAGE_BYTES * (not no_report)
 
-        def once(config: Config, *, suggests: bool) -> tuple[LiveCapture, SessionReports, list[Finished]]:
-            taking = LiveCapture(config, output, host, beside_bytes=0 if no_report else PAGE_BYTES)
+        def once(config: Config, before: LiveCapture | None = None) -> Ended:
+            taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=before)
+            suggests = before is None and config_file is None and not namespace
             with linked(connect or [], listen or [], zenoh_config) as link:
                 source = partial(
                     ZenohSource,
@@ -241,7 +245,9 @@ def capture(
                         paused=start_paused,
                         discard=partial(_discard, output, there),
                         complain=partial(print_error, err),
-                        overhear=partial(overhear, link, LISTEN_S) if suggests else None,
+                        suggest=(lambda: suggestion_of(overhear(link, LISTEN_S), config))
+                        if suggests
+                        else None,
                     )
                 except BaseException:
                     taking.abort()
@@ -250,13 +256,13 @@ def capture(
 
         with interruptible(stop, err, "finishing what was received", output):
             try:
-                taking, reports, finished = once(config, suggests=config_file is None and not namespace)
+                taking, reports, finished = once(config)
             except _OtherNames as other:
                 found = other.suggestion
                 if not (quiet or as_json):
                     _note(err, found.note)
                 config = make_config(None, {**chosen, "prefix": ""}, recorded=found.values)
-                taking, reports, finished = once(config, suggests=False)
+                taking, reports, finished = once(config, other.before)
                 if finished:
                     found.keep(output, finished[0].name)
         if not finished:
@@ -319,12 +325,12 @@ def _run(
     paused: bool,
     discard: Callable[[Finished], None],
     complain: Callable[[str], None],
-    overhear: Callable[[], Look] | None,
+    suggest: Callable[[], Suggestion | None] | None,
 ) -> list[Finished]:
     """Capture from connection to finished output, and report each session that ends.
 
-    ``complain`` is called with what is wrong with outputs, once each; ``overhear`` to hear everything, where
-    nothing comes under a device's names.
+    ``complain`` is called with what is wrong with outputs, once each; ``suggest`` where no sample could begin
+    with anything that came.
 
     A session is handed to ``discard`` instead if there was no connection all the time; then none is returned.
 
@@ -351,9 +357,9 @@ def _run(
             source.other_topics.watch(status.silent, status.elapsed_s)
             connected = connected or source.connections > 0
             say(status)
-            if overhear is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
-                _look_for_others(taking, status, overhear, discard)
-                overhear = None
+            if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
+                _look_for_others(taking, suggest, discard)
+                suggest = None
             view.update(status, source.connections, source.notes)
             while reported < len(taking.splits):
                 reports.add(taking.splits[reported].closed)
@@ -376,21 +382,16 @@ def _run(
 
 
 def _look_for_others(
-    taking: LiveCapture, status: LiveStatus, overhear: Callable[[], Look], discard: Callable[[Finished], None]
+    taking: LiveCapture, suggest: Callable[[], Suggestion | None], discard: Callable[[Finished], None]
 ) -> None:
-    """End the session for another configuration, if nothing comes that a sample could begin with.
+    """End the session for another configuration, where ``convert`` of what is heard would make one, too.
 
     Raises:
-        _OtherNames: there is one that takes what comes.
+        _OtherNames: there is one.
     """
-    if not {"camera", "lidar_points", "radar_targets"} <= status.silent.keys():
-        return
-    try:
-        suggestion = overhear().suggestion("what was heard")
-    except ConfigError:
-        return
-    discard(taking.stop(STOP_S)[0])
-    raise _OtherNames(suggestion)
+    if "camera" in taking.status().silent and (suggestion := suggest()) is not None:
+        discard(taking.stop(STOP_S)[0])
+        raise _OtherNames(suggestion, taking)
 
 
 def _folders(output: Path, config: Config) -> list[Path]:

@@ -1,4 +1,4 @@
-"""edgefirst-ros select, recover and check: choose from datasets, finish and verify them."""
+"""edgefirst-ros select, export, recover and check: choose from datasets, finish and verify them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.help import Command, Group
 from edgefirst_ros.cli.options import NoReport
 from edgefirst_ros.cli.shared import EXIT_POOR, EXIT_USAGE, fetched, guarded, page_beside, print_error
 from edgefirst_ros.cli.terminal import LINE_EVERY_S, make_console, print_line, say
@@ -207,3 +208,52 @@ def select(
 
         done = choose(source, output, where=where, overwrite=overwrite)
         say(f"{done.path}\n  {done.samples:,} of {done.of:,} samples, of {done.datasets:,} datasets")
+
+
+export = typer.Typer(
+    name="export",
+    cls=Group,
+    help="Write datasets in the layouts of other tools: coco, yolo.",
+    add_completion=False,
+    rich_markup_mode="rich",
+)
+
+ExportedFrom = Annotated[
+    list[str],
+    typer.Argument(metavar="SOURCE...", help="Datasets, or folders above them; paths or URLs."),
+]
+ExportedTo = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new or empty folder.")]
+Unlabelled = Annotated[
+    bool, typer.Option("--unlabelled", help="Also pictures that no model looked at, as ones without objects.")
+]
+
+
+@export.command(cls=Command)
+def coco(sources: ExportedFrom, *, output: ExportedTo, unlabelled: Unlabelled = False) -> None:
+    """Write pictures and 2-D boxes as COCO, a file of annotations for each group.
+
+    Several datasets become one, with the classes of all.
+
+    [bold]Example[/]
+
+      edgefirst-ros export coco sets/monday sets/tuesday -o coco
+    """
+    with guarded(make_console(stderr=True)):
+        from edgefirst_ros import export_coco, open  # noqa: A004
+
+        for path in export_coco(open(sources, format="edgefirst"), output, unlabelled=unlabelled):
+            say(f"{path}")
+
+
+@export.command(cls=Command)
+def yolo(sources: ExportedFrom, *, output: ExportedTo, unlabelled: Unlabelled = False) -> None:
+    """Write pictures and 2-D boxes in the layout of Ultralytics' YOLO, with its data.yaml.
+
+    [bold]Example[/]
+
+      edgefirst-ros export yolo sets -o yolo
+    """
+    with guarded(make_console(stderr=True)):
+        from edgefirst_ros import export_yolo, open  # noqa: A004
+
+        say(f"{export_yolo(open(sources, format='edgefirst'), output, unlabelled=unlabelled)}")

@@ -103,7 +103,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"{status.dropped:,} dropped",
         *([f"shed {status.shed_text} samples"] if status.shed else ()),
         f"{status.lost_upstream:,} lost upstream",
-        f"queue {status.queue_fill:.0%}",
+        f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind",
         f"disk {_left(status)}",
         f"Hz: {rates or 'nothing is received'}",
     ]
@@ -119,8 +119,8 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
         f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
         f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}{_at_risk(status)}  "
-        f"{status.bytes_written / 1e6:,.1f} MB "
-        f"({status.bytes_per_s / 1e6:.1f} MB/s)  queue {status.queue_fill:.0%}  disk {_left(status)}"
+        f"{status.bytes_written / 1e6:,.1f} MB ({status.bytes_per_s / 1e6:.1f} MB/s)  "
+        f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind  disk {_left(status)}"
     )
     foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []

@@ -136,7 +136,7 @@ def _one(place: str, excerpt: Excerpt | None) -> RecordedDrive:
     """
     from edgefirst_ros.offline.drives import find_drives, find_files
     from edgefirst_ros.offline.inputs import nothing_between
-    from edgefirst_ros.sources.kinds import open_recording
+    from edgefirst_ros.sources.recording import open_recording
 
     drive, *others = find_drives([open_recording(file.path) for file in find_files([place]).files])
     if others:

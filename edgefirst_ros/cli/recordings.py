@@ -109,7 +109,7 @@ def info(
 
 def _opened(paths: Iterable[Location]) -> tuple[list[Recording], list[RecordingError]]:
     """The recordings that can be read, and why others cannot."""
-    from edgefirst_ros.sources.kinds import open_recording
+    from edgefirst_ros.sources.recording import open_recording
 
     opened: list[Recording] = []
     unusable: list[RecordingError] = []
@@ -184,8 +184,8 @@ def simulate(
         Path | None,
         typer.Option(
             "--rig",
-            metavar="FILE|robot|devices",
-            help="Other sensors: a YAML file, a robot with six cameras, or four devices with their clocks.",
+            metavar="FILE|robot",
+            help="Other sensors: a YAML file, or a robot with six cameras.",
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the drive.")] = 10.0,
@@ -195,16 +195,12 @@ def simulate(
     fps: Annotated[int, typer.Option(metavar="N", help="Camera frames per second.")] = 30,
     size: Annotated[str, typer.Option(metavar="WxH", help="Camera picture size.")] = "1280x720",
     codec: Annotated[CodecChoice, typer.Option(metavar="h264|h265", help="Video codec.")] = CodecChoice.H264,
-    splits: Annotated[
-        int,
-        typer.Option(metavar="N", help="Split the recording into N files, as rosbag2 does."),
-    ] = 1,
     more: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set another option of the drive (docs/configuration.md), such as noise; repeatable.",
+            help="Set another option of the drive (docs/configuration.md); repeatable.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,
@@ -221,7 +217,7 @@ def simulate(
 
       edgefirst-ros simulate -o recording --rig robot
 
-      edgefirst-ros simulate -o recording --splits 3 --set silent.gps='[[8,20]]'
+      edgefirst-ros simulate -o recording --set stops='[[8,20]]'
     """
     err = make_console(stderr=True)
     with guarded(err, instead="--overwrite replaces it"):
@@ -232,7 +228,7 @@ def simulate(
             from edgefirst_ros.simulation.options import drive_options
 
         width, height = _size(size)
-        given: dict[str, Any] = {"seconds": seconds, "seed": seed, "fps": fps, "splits": splits}
+        given: dict[str, Any] = {"seconds": seconds, "seed": seed, "fps": fps}
         given |= {"codec": codec.value, "width": width, "height": height}
         options = drive_options(given | _rig(rig) | _values(more or ()))
         bar = Progress(console=err, transient=True, disable=quiet or not err.is_terminal)
@@ -254,7 +250,7 @@ def _rig(given: Path | None) -> dict[str, Any]:
     import yaml
 
     from edgefirst_ros.config.yamltext import parse_yaml, read_named
-    from edgefirst_ros.simulation.rig import RIGS, rig_options
+    from edgefirst_ros.simulation.options import RIGS, rig_options
 
     try:
         return rig_options(parse_yaml(read_named(RIGS.get(f"{given}", given))), f"--rig {given}")

@@ -10,13 +10,13 @@ import typer
 from rich.markup import escape
 
 from edgefirst_ros.cli import options
+from edgefirst_ros.cli.convert import configured
 from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     ConfigFile,
     fetched,
     guarded,
     interruptible,
-    make_config,
     refuse_for_datasets,
     run_of,
 )
@@ -90,7 +90,7 @@ def report(
 
         given = location_of(path)
         if picture is not None:
-            from edgefirst_ros.report.sheet import contact_sheet, refuse_picture, write_sheet
+            from edgefirst_ros.report.drawing import contact_sheet, refuse_picture, write_sheet
 
             refuse_picture(picture)
         place = fetched(given)
@@ -101,7 +101,7 @@ def report(
         if run_of(place) is None:
             output = output or _page_of(place)
             notes: list[str] = []
-            config = make_config(config_file, {"prefix": prefix}, notes=notes)
+            config, _ = configured([str(place)], config_file, {"prefix": prefix}, notes)
             for note in () if quiet else notes:
                 print_line(err, f"note: {escape(note)}")
             with interruptible(stop, err, "finishing with what has been read"):

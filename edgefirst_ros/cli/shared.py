@@ -273,7 +273,7 @@ def run_of(place: Location) -> Run | None:
     from edgefirst_ros.formats.datasets import find
     from edgefirst_ros.offline.drives import find_files, is_recording
     from edgefirst_ros.report.runs import find_run
-    from edgefirst_ros.sources.kinds import SUFFIXES
+    from edgefirst_ros.sources.recording import SUFFIXES
 
     if not isinstance(place, Path) or (is_recording(place.name) and not place.is_dir()):
         return None

@@ -25,8 +25,7 @@ from pydantic import (
 
 from edgefirst_ros.config.camerafile import CameraFile, camera_file
 from edgefirst_ros.config.names import compiled, is_pattern, split_names
-from edgefirst_ros.formats.format import Format
-from edgefirst_ros.formats.options import OptionsModel
+from edgefirst_ros.formats.format import Format, OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
@@ -65,7 +64,7 @@ FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 NODE_PARAMETERS = frozenset(
     {
         *("use_sim_time", "start_type_description_service", "qos_overrides"),
-        *("output", "name", "session", "depth", "unlisted", "look_every_s", "stop_within_s", "preview"),
+        *("output", "name", "session", "depth", "unlisted", "stop_within_s", "preview"),
         *("autostart", "start_paused", "bond_heartbeat_period"),
         *("bag", "overwrite", "rate"),
     }

@@ -176,8 +176,10 @@ class TopicMap:
             for role in set(_OF_SENSOR.values())
         }
         every = [(n, e, r, place) for e, r in config.topics.items() for place, n in enumerate(r.names)]
-        # Full names last: a name under the prefix does not take what another entry names in full.
-        for name, entry, rule, place in sorted(every, key=lambda each: each[0].startswith("/")):
+        # Full names last: a name under the prefix does not take what another entry names in full; nor does a
+        # default entry take what an entry of the user's names.
+        every.sort(key=lambda each: (each[0].startswith("/"), MAIVIN_TOPICS.get(each[1]) != each[2]))
+        for name, entry, rule, place in every:
             self._add(name, _Match(entry, rule, place))
         if known is not None:
             self.choose(known)

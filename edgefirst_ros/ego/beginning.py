@@ -26,8 +26,6 @@ SURE_RAD = math.radians(25)
 """A heading less certain than this is none yet; after a short way it must be surer: more will tell."""
 TURNED_RAD, TILTED_RAD = math.radians(10), math.radians(3)
 """Directions of travel nearer to an axis of the rig, or to its plane, are in it: fixes are no better."""
-BEGUN_M = 200.0
-"""How far from its first fix a rig may be so short before it."""
 COURSE_S, COURSE_M = 1.5, 1.0
 """Fixes show a course by the way from this long before to this long after, beyond their noise."""
 BACKWARDS_M_S = 2.5
@@ -38,10 +36,6 @@ STEERED_FURTHER = 1.5
 """Rolling along the wrong direction, the rule hides half of the angle and more."""
 WRONG = 15.0
 """More than this for each node no true heading costs, even with fixes that are refused later."""
-EQUAL = 3.0
-"""Hypotheses whose cost differs by less than this are equal: e³ is no odds."""
-EACH = 0.12
-"""More than this for each move, on average, the rule that it rolls along x does not cost if it is true."""
 
 
 def level(force_m_s2: Floats) -> gtsam.Rot3:
@@ -182,7 +176,9 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     rolling = ahead
     if rolls and all(node.segment is None or node.segment.feels for node in several[1:]):
         free = _optimum([replace(node) for node in best.nodes], Rolling(None))
-        if best.cost - free.cost > EACH * len(several):
+        # More than this for each move, on average, the rule that it rolls along x does not cost if it is
+        # true.
+        if best.cost - free.cost > 0.12 * len(several):
             tried = [_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)]
             free = min(tried, key=attrgetter("cost"))
             rolling = Rolling(_travel(free.nodes))
@@ -235,12 +231,14 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
     least = min(each.cost for each in optima)
     if not math.isfinite(least):
         return optima[0]
-    equal = [each for each in optima if each.cost < least + EQUAL]
+    # Hypotheses whose cost differs by less than this are equal: e³ is no odds.
+    equal = [each for each in optima if each.cost < least + 3.0]
     return max(equal, key=lambda each: each.forward_m_s(np.array((1.0, 0.0, 0.0))))
 
 
 def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
-    prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=BEGUN_M)
+    # How far from its first fix a rig may be so short before it.
+    prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=200.0)
     return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
 
 

@@ -30,8 +30,6 @@ SAME_M = 10.0
 """Messages of one epoch further apart than this contradict each other."""
 
 
-UNSURE_M = 1000.0
-"""With such a standard deviation a receiver says that it does not know its place."""
 _LOWEST_M, _HIGHEST_M = -12_000.0, 100_000.0
 FASTEST_M_S, SLACK_M = 100.0, 8.0
 
@@ -56,9 +54,10 @@ def judged(time_ns: int, arrival: int, fix: NavSatFix, last_altitude_m: float) -
     A fix without an altitude, which drivers send as NaN, takes the last one; the first fix needs its own.
     """
     altitude_m = last_altitude_m if math.isnan(fix.altitude_m) else fix.altitude_m
-    if fix.status < 0:
+    if not fix.is_fix:
         return Reason.NO_FIX
-    if fix.sigma_m is not None and max(fix.sigma_m) > UNSURE_M:
+    # With such a standard deviation a receiver says that it does not know its place.
+    if fix.sigma_m is not None and max(fix.sigma_m) > 1000.0:
         return Reason.CONTRADICTORY_FIX
     if not all(map(math.isfinite, (fix.latitude_deg, fix.longitude_deg, altitude_m))):
         return Reason.NOT_FINITE_FIX
@@ -116,12 +115,10 @@ class Vehicle:
     imu_m: Vector = (0.0, 0.0, 0.0)
 
 
-LEAST_COURSES = 5
 COURSE_M_S, COURSE_NS = 3.0, 1_000_000_000
 """Courses are compared at this speed and distance in time: slower ones are as much slip and noise as way."""
 LEAST_DEG = 3.0
 SIGMAS = 4.0
-TILTED_DEG = 20.0
 LEAST_SIGMA_RAD = math.radians(0.5)
 
 
@@ -142,16 +139,10 @@ class Mounting:
     def text(self) -> str:
         """A sentence for the user, with the line for the configuration."""
         x, y, z, w = self.rig_from_imu_xyzw
-        off = f"{self.heading_deg:+.1f}° (±{self.sigma_deg:.1f}°)"
-        head = f"the IMU's heading is {off} from the course over ground"
-        if self.tilt_deg > TILTED_DEG:
-            head = (
-                f"the IMU's axes are rotated by {self.whole_deg:.0f}° (±{self.sigma_deg:.1f}°) from the rig's"
-            )
-        elif self.tilt_deg > max(LEAST_DEG, abs(self.heading_deg)):
-            head = (
-                f"the IMU is tilted by {self.tilt_deg:.1f}° (±{self.sigma_deg:.1f}°) against the way it moves"
-            )
+        within = f"(±{self.sigma_deg:.1f}°)"
+        head = f"the IMU's heading is {self.heading_deg:+.1f}° {within} from the course over ground"
+        if self.tilt_deg > max(LEAST_DEG, abs(self.heading_deg)):
+            head = f"the IMU's axes are rotated by {self.whole_deg:.0f}° {within} from the rig's"
         return (
             f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
             f"as wrong. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
@@ -191,7 +182,7 @@ class Courses:
 
     def mounting(self, rig_from_imu_xyzw: Quaternion | None) -> Mounting | None:
         """The IMU's mounting as the drive so far shows it; None if it may be as configured."""
-        if self._count < LEAST_COURSES:
+        if self._count < 5:
             return None
         length = float(np.linalg.norm(self._forward)) / self._count
         scatter = math.sqrt(max(0.0, -2 * math.log(min(1.0, max(length, 1e-3)))))

@@ -117,8 +117,6 @@ BLOCK = 1024
 FLOAT_BYTES = 8
 FEW = 1000
 """So few rows are not worth the copying that it takes to drop some of them."""
-PROMPT_NS = 100_000_000
-"""Assumed period of a sensor that has sent less than two values."""
 
 
 class Series:
@@ -257,7 +255,8 @@ def basis(times_ns: Sequence[int], time_ns: int, max_gap_ns: int) -> PoseBasis:
     if not around:
         return PoseBasis.ASSUMED
     some = times_ns[max(0, after - 8) : max(0, after - 8) + 16]
-    gaps_ns = sorted(b - a for a, b in pairwise(some)) or [PROMPT_NS]
+    # Assumed period of a sensor that has sent less than two values.
+    gaps_ns = sorted(b - a for a, b in pairwise(some)) or [100_000_000]
     period_ns = min(gaps_ns[len(gaps_ns) // 2], max_gap_ns)
     gap_ns = around[-1] - around[0] if 0 < after < len(times_ns) else None
     nearest_ns = min(abs(each - time_ns) for each in around)

@@ -41,17 +41,15 @@ READING_RAD = math.radians(0.4)
 """Noise of an AHRS from one reading to the next."""
 STEADY_NS = 1_000_000_000
 """Biases and the slow error of fixes are taken to be the same for so long: they drift over minutes."""
-SIGMA_NS = 2_000_000_000
-"""Distance of the nodes whose standard deviations are found."""
 KNOT_NS = 2_000_000_000
 """Distance of the readings that are used: the gyroscope tells how it turned in between."""
 SLIP_M_S, SLIP, SLIP_ARM_M = 0.08, 0.02, 1.5
 """Motion across the direction of travel, m/s and share of the speed; the arm, times the rate, is added."""
 RISE_M_S, RISE = 0.15, 0.04
 """Motion upwards likewise: springs let the nose dip by two degrees."""
-STILL_M_S, STILL_RAD_S = 0.03, 0.002
+STILL_M_S = 0.03
 """Speed and angular rate of a vehicle that stands."""
-CREEPING_M_S, MOVING_SIGMAS = 0.1, 4.0
+MOVING_SIGMAS = 4.0
 """Beyond three times that speed, and this many deviations, the estimate says that a vehicle moves."""
 UPRIGHT_RAD = math.radians(10)
 """Roll and pitch without an accelerometer; it stays for seconds, so each node tells less than the true 3°."""
@@ -363,7 +361,7 @@ def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
     graph.add(gtsam.PriorFactorVector(key("v", node), _ZERO, _model(*[STILL_M_S] * 3)))
     if node.segment is not None and node.segment.turns:
         rate = gtsam.imuBias.ConstantBias(_ZERO, node.segment.rate_rad_s)
-        still = _model(*[LOOSE] * 3, *[STILL_RAD_S] * 3)
+        still = _model(*[LOOSE] * 3, *[0.002] * 3)
         graph.add(gtsam.PriorFactorConstantBias(key("b", node), rate, still))
 
 
@@ -465,7 +463,8 @@ class Optimum:
         again = [True, *(node.begins_again for node in nodes[1:]), True]
         told: list[int] = []
         for index, node in enumerate(nodes):
-            if any(again[index : index + 2]) or node.time_ns - nodes[told[-1]].time_ns >= SIGMA_NS:
+            # Distance of the nodes whose standard deviations are found.
+            if any(again[index : index + 2]) or node.time_ns - nodes[told[-1]].time_ns >= 2_000_000_000:
                 told.append(index)
         found = np.empty((len(told), 6))
         for row, index in zip(found, told, strict=True):
@@ -479,7 +478,7 @@ class Optimum:
     def moves(self, node: Node, since: Node | None = None) -> bool:
         """Whether the velocity of a node, or its change since another, cannot be zero as of what stands."""
         velocity = node.velocity_m_s if since is None else node.velocity_m_s - since.velocity_m_s
-        if float(np.linalg.norm(velocity)) < CREEPING_M_S:
+        if float(np.linalg.norm(velocity)) < 0.1:
             return False
         noise = self._slow_covariance(key("v", node), None if since is None else key("v", since))
         ratios = np.linalg.solve(noise + np.eye(3) * STILL_M_S**2, velocity)

@@ -42,23 +42,13 @@ CLOSE_NS = 50_000_000
 """Closer to a fix, or at the end, no node is needed."""
 OVERLAP_NS = 8_000_000_000
 """A drive's part is first estimated with so much of the part before."""
-RECENT_NS = 3_000_000_000
-"""Fixes as old as this are chosen anew during a drive."""
 RECOVER_NS, RECOVER_WHOLE_NS = 2_500_000_000, 10_000_000_000
 """Refused fixes over this time, with none believed after them, disprove the motion; the second for a whole
 drive, where those after them are known, too."""
 LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
 """So many fixes show the receiver's slow error; more are not looked at."""
-STEERS = 8
-"""Times that a mounting is corrected at once: each halves what is left."""
-DOUBT = 30.0
-"""Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong."""
 STANDING_M_S, SPLIT_NODES = 0.5, 10
 """Of a quiet time with this many nodes one half may have been driven, as before a stop."""
-ASTRAY_M = 8.0
-"""Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less."""
-BACKWARDS_RAD = 0.35
-"""Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then."""
 UPRIGHT = 0.9
 """Cosine of the angle between an AHRS's up and the mean force: one that leans by more has other axes."""
 NO_OPTIMUM = (RuntimeError, ValueError, np.linalg.LinAlgError)
@@ -123,7 +113,7 @@ class Motion:
         self._vehicle, self._mount, self._pace = vehicle, rig_from_imu_xyzw, pace
         self._inertia = Preintegrator(rig_from_imu_xyzw, vehicle.imu_m)
         self._receiver = Receiver(vehicle, RECOVER_WHOLE_NS if pace.whole else RECOVER_NS)
-        self.odometer = Odometer(rolls=vehicle.rolls)
+        self.odometer = Odometer()
         self._times: list[int] = []
         self._samples: list[Floats] = []
         self._nodes: list[Node] = []
@@ -253,7 +243,8 @@ class Motion:
             f"fixes are up to {2 * slow_m:,.0f} m beside the estimated way for long, as no receiver is: IMU, "
             "fixes or odometry are wrong"
         )
-        return [astray] if slow_m > ASTRAY_M else []
+        # Slow error of a receiver, 1 sigma, that is none: reflections between houses shift fixes by less.
+        return [astray] if slow_m > 8.0 else []
 
     @property
     def notes(self) -> list[str]:
@@ -284,7 +275,8 @@ class Motion:
         now_ns = self._nodes[-1].time_ns
         try:
             self._integrate()
-            recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else RECENT_NS
+            # Fixes as old as this are chosen anew during a drive.
+            recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
             first = 0
@@ -359,13 +351,15 @@ class Motion:
                 first, self._prior = 0, None
         rounds = FIRST_ROUNDS if self._solved and not last else ROUNDS
         optimum = self._agreed(first, rounds)
-        for _ in range(0 if last else STEERS):
+        # Times that a mounting is corrected at once: each halves what is left.
+        for _ in range(0 if last else 8):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
                 break
             self._rolling = turned
             optimum = self._optimum(first, rounds)
-        if self._rolling is not None and optimum.cost > DOUBT * len(optimum.nodes):
+        # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
+        if self._rolling is not None and optimum.cost > 30.0 * len(optimum.nodes):
             other = begin(self._nodes[first:], rolls=self._vehicle.rolls)
             if other is not None:
                 self._rolling, self._prior = other, None if first == 0 else self._prior
@@ -479,7 +473,8 @@ class Motion:
             slow = float(np.linalg.norm(node.velocity_m_s)) < BACKWARDS_M_S
             blind = slow and node.segment is not None and not node.segment.turns
             if unheaded or blind:
-                sigma_rad = math.hypot(ANY_RAD * unheaded, BACKWARDS_RAD * blind)
+                # Without a gyroscope a slow rig may go backwards: so much, for half a turn now and then.
+                sigma_rad = math.hypot(ANY_RAD * unheaded, 0.35 * blind)
                 row[3:] = np.hypot(row[3:], sigma_rad * node.pose.rotation().matrix()[2])
             # Where the antenna is, the rotation tells, whose error the fixes do not know of.
             row[:3] = np.hypot(row[:3], arm_m * min(float(row[3:].max()), 2.0))

@@ -15,7 +15,6 @@ import numpy as np
 
 from edgefirst_ros.ego.geometry import (
     BLOCK,
-    LEAST,
     SAME,
     Floats,
     Series,
@@ -37,22 +36,14 @@ FASTEST_M_S = 100.0
 """Faster than this the odometry's frame has jumped."""
 STRETCH_M, LEAST_STRETCHES, MOST_STRETCHES = 25.0, 20, 400
 """Stretches of the way show its scale: twenty of 25 m, to 1 %."""
-TRUSTED = 0.1
-"""Stretches whose ratios scatter by more than this tell that it slips, or measures something else."""
 JUMP_M, LATE_S = 1.0, 0.2
 """From one message to the next nothing leaves its way by as much, and what it drives while one is late."""
-LOST_M = 10.0
-"""No filter corrects itself by as much: it has begun again."""
 MOVED_M2, TURNED_RAD2 = 10.0, 1.0
 """Less is as much noise as motion: ten half seconds at 2 m/s, or some bends."""
 DRIFT = 0.05
 """Wheels slip, wear and carry loads, by up to 3 %."""
 TURN_NS, LEAST_TURN_RAD = 5_000_000_000, 0.25
 """Turns are compared over this: odometry may be 0.2 s late. Less is as much a gyroscope's bias."""
-SLOW_M, AHEAD = 0.1, 0.75
-"""What goes straight on does so for this share of its way: any direction, as of another frame, for 0.64."""
-ALONG = 0.9
-"""Cosine between two ways that are one, on average over a stretch."""
 OFF_M, OFF = 0.005, 0.1
 """Standard deviation of a way, and of each square root of a metre: 1 m after 100 m."""
 COLUMNS = 19
@@ -71,13 +62,11 @@ class Odometer:
         tells: its velocities are those of its poses.
     """
 
-    def __init__(self, *, rolls: bool = True) -> None:
+    def __init__(self) -> None:
         self.series = Series(COLUMNS, quaternion_at=3)
         self.faults: list[str] = []
         self.usable = self.tells = True
-        self._rolls = rolls
         self._ways, self._turns, self._bends, self._speeds, self._rates = (Slope() for _ in range(5))
-        self._fast = 0
         self._turned_ns = -(2**63)
         self._turn, self._way = np.zeros(3), np.zeros(2)
         """Radians by the estimate and by the odometry, and how long; likewise metres."""
@@ -85,8 +74,6 @@ class Odometer:
         self._start: tuple[int, Floats] | None = None
         """The last message, and the first of a window."""
         self._went: Floats | None = None
-        self._ahead = np.zeros(2)
-        """Metres along its x axis, and in all."""
         self._stretches: deque[tuple[float, float]] = deque(maxlen=MOST_STRETCHES)
         """Metres by the estimate, and by the odometry."""
         self._stretch = np.zeros(4)
@@ -114,7 +101,8 @@ class Odometer:
         off_m = 0.0 if went is None else float(np.linalg.norm(self._went - went)) * dt_s
         if went is not None and off_m > JUMP_M + LATE_S * float(np.linalg.norm(went)):
             self._went, self._start = None, self._last
-            self._find(f"jumps by {off_m:,.1f} m from one message to the next", useless=off_m > LOST_M)
+            # No filter corrects itself by as much: it has begun again.
+            self._find(f"jumps by {off_m:,.1f} m from one message to the next", useless=off_m > 10.0)
         start_ns, start = self._start or self._last
         if time_ns - start_ns < WINDOW_NS:
             return
@@ -129,16 +117,6 @@ class Odometer:
             self.tells = self.tells and not is_off
             if is_off and self._speeds.found == (math.inf, 0.0):
                 self._find("stays where it is, although its velocities do not", useless=True)
-        way_m = float(np.linalg.norm(moved[3:]))
-        self._fast += way_m > FASTEST_M_S * (time_ns - start_ns) / 1e9
-        if self._fast > LEAST:
-            self._find(f"moves faster than {FASTEST_M_S:.0f} m/s all the time", useless=True)
-        if way_m > SLOW_M and self._rolls:
-            self._ahead += abs(float(moved[3])), way_m
-        ahead_m, all_m = self._ahead.tolist()
-        if all_m > LEAST_STRETCHES * STRETCH_M / 5 and ahead_m < AHEAD * all_m:
-            sideways = "does not move along its x axis (if the rig moves sideways: ego.non_holonomic: false)"
-            self._find(sideways, useless=False)
 
     def _find(self, fault: str, *, useless: bool) -> None:
         """Keep what is wrong; of a kind the first."""
@@ -198,7 +176,8 @@ class Odometer:
             return
         way_m, own_m, both, along = self._stretch.tolist()
         self._stretch = np.zeros(4)
-        if along < ALONG * both:
+        # Cosine between two ways that are one, on average over a stretch.
+        if along < 0.9 * both:
             return
         self._stretches.append((way_m, own_m))
         if len(self._stretches) >= LEAST_STRETCHES:
@@ -207,7 +186,9 @@ class Odometer:
             middle = float(np.median(ratios))
             scatter = 1.4826 * float(np.median(np.abs(ratios - middle)))
             good = np.abs(ratios - middle) < 3 * scatter + 1e-3
-            trusted = scatter < TRUSTED * middle
+            # Stretches whose ratios scatter by more than this tell that it slips, or measures something
+            # else.
+            trusted = scatter < 0.1 * middle
             self._scale = float(ways[good, 0].sum() / ways[good, 1].sum()) if trusted else math.nan
 
     def _with_speed(self, row: Floats, time_ns: int) -> Floats:
@@ -271,15 +252,12 @@ TURNED_RAD = 0.1
 class NavigationLog:
     """IMU samples and fixes between two breaks of the clock, added in any order.
 
-    Args:
-        rolls: the rig moves only where it points.
-
     Attributes:
         odometer: messages of odometry, added in order of time.
     """
 
-    def __init__(self, *, rolls: bool = True) -> None:
-        self.odometer = Odometer(rolls=rolls)
+    def __init__(self) -> None:
+        self.odometer = Odometer()
         self._imu, self._fixes = Series(SAMPLE_COLUMNS), Series(8)
 
     def __bool__(self) -> bool:

@@ -15,8 +15,6 @@ from edgefirst_ros.ego.geometry import Floats, Quaternion, Series, Vector, quate
 from edgefirst_ros.ego.graph import Node
 from edgefirst_ros.ego.inertia import Segment
 
-BLIND_M_S2 = 2.0
-"""Beyond the ends the velocity is constant, with this noise of the acceleration, m/s²/√Hz."""
 Number = TypeVar("Number", float, Floats)
 COLUMNS = 21
 """Position, velocity, rotation (x, y, z, w), rates, sigmas (6), whether it turns, whether it begins again."""
@@ -161,7 +159,8 @@ class Path:
         values = self.series.row(index)
         dt = (time_ns - self.series.times_ns[index]) / 1e9
         sigma = values[13:19].copy()
-        sigma[:3] = np.hypot(sigma[:3], BLIND_M_S2 * math.sqrt(abs(dt) ** 3 / 3))
+        # Beyond the ends the velocity is constant, with noise of the acceleration of 2 m/s²/√Hz.
+        sigma[:3] = np.hypot(sigma[:3], 2.0 * math.sqrt(abs(dt) ** 3 / 3))
         turns = bool(values[19]) and abs(dt) < 0.1
         rotation = rot3(values[6:10].tolist())
         if turns and dt and not math.isnan(values[10]):

@@ -21,15 +21,10 @@ ALONE_NS = 2_000_000_000
 """A first fix is believed after this time if it remains the only one."""
 SIGMAS, LEAST_OFF_M, LEAST_OFF_UP_M = 6.0, 5.0, 15.0
 """A fix nearer than this is never refused, but it may weigh less."""
-MOVED_M_S, STOOD_M = 1.0, 0.5
-"""A fix that repeats the last is believed of a rig that is slower, and near it by 3 sigma; where the IMU
-shows that it stands, by so much at least."""
 REPEATED = 10.0
 """White noise of a fix that repeats the last, by how much larger: its error is the same once more."""
 WHITE_M, FLOOR_M, CEILING_M = (1.0, 1.0, 2.0), 0.01, 10.0
 """White noise of fixes that declare none: at first, at least and at most."""
-WANDER = 1.0
-"""Slow error of a receiver as a multiple of its white noise, until a drive shows it."""
 WANDERS, ODDS, UNLIKELY = (0.03, 1.0, 2.0, 4.0, 8.0, 16.0), 25.0, 7.0
 """What a whole drive is asked for. An error that stays the same all the time cannot be seen, and real
 receivers wander by more than their noise: that is taken to be so much likelier than none. Beyond one that is
@@ -81,7 +76,8 @@ class Receiver:
         self.datum: Fix | None = None
         self._axes = np.eye(3)
         self._antenna_m = np.array(vehicle.antenna_m)
-        self.white_m, self._wander, self._factor = np.array(WHITE_M), WANDER, 1.0
+        # The slow error is as large as the white noise, until a drive shows it.
+        self.white_m, self._wander, self._factor = np.array(WHITE_M), 1.0, 1.0
         self._recover_ns = recover_ns
         self._candidates: list[_Candidate] = []
         self._epoch: list[_Candidate] = []
@@ -259,8 +255,10 @@ class Receiver:
         """Whether a rig may be where it was: not frozen is what repeats the place of one that stands."""
         near_m = 3 * math.hypot(*(float(sigma[0]) for sigma in self._noise(each.fix)))
         if each.node.standing:
-            near_m = max(near_m, STOOD_M)
-        return off_m <= near_m and float(np.linalg.norm(each.node.velocity_m_s)) < MOVED_M_S
+            # A fix that repeats the last is believed of a rig that is slower, and near it by 3 sigma; where
+            # the IMU shows that it stands, by so much at least.
+            near_m = max(near_m, 0.5)
+        return off_m <= near_m and float(np.linalg.norm(each.node.velocity_m_s)) < 1.0
 
     def _disproved(self, run: list[_Candidate]) -> Node | None:
         """Where the motion is wrong, if fixes contradict it for long, and none agrees after them."""

@@ -31,8 +31,6 @@ from edgefirst_ros.model.sample import EgoPose, PoseBasis
 
 SWIFT_NS = 250_000_000
 """Orientations further apart are not interpolated: rates and courses are more accurate."""
-HEADED_RAD = 0.6
-"""A heading less certain than this is unknown, unless there is a gyroscope."""
 MOST_GAP_NS = 5_000_000_000
 """Poses are interpolated over gaps up to this, and dead-reckoned in longer ones: a car may have turned."""
 RECKON_NS, RECKON_M = 20_000_000_000, 3.0
@@ -231,7 +229,8 @@ class Trajectory:
         if point is None:
             return None, PoseBasis.ASSUMED, None
         sigma = point.rotation_sigma_rad
-        headed = max(sigma) < HEADED_RAD
+        # A heading less certain than this is unknown, unless there is a gyroscope.
+        headed = max(sigma) < 0.6
         course = basis(fixes_ns, time_ns, MOST_GAP_NS)
         if times_ns and (point.turns or (headed and _is_near(times_ns, time_ns, HOLD_NS))):
             return point.rotation_xyzw, read, sigma

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.model.sample import EgoPose, Observation, Role, Sample, SequenceInfo
@@ -27,6 +27,15 @@ from edgefirst_ros.model.untrusted import LOGGER, is_fault, reason_of, visible
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.scene import Scenes
+
+
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+class OptionsModel(BaseModel):
+    """Options by name, none of which is unknown."""
+
+    model_config = STRICT
 
 
 Prepared = TypeVar("Prepared")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from edgefirst_ros.config.hints import ExistingTopic
@@ -37,7 +38,7 @@ from edgefirst_ros.sources.session import Seam
 
 STOPPED = "stopped"
 POLL_S = 0.2
-GATHER_S, GATHER_NS = 0.03, 30_000_000
+GATHER_S = 0.03
 """For so long others are waited for that are fed with a message, as that takes less time."""
 LOOK_EVERY_S = 1.0
 """How often it is looked whether what grows is still where it was made."""
@@ -68,6 +69,7 @@ class LiveCapture:
         host: names sessions, unless the configuration names a host.
         now_ns: returns the wall clock, for names only.
         clock_ns: returns the clock of receive times, for latencies only; default: ``now_ns``.
+        steady_s: returns the clock of rates and ages: in simulated time that.
         committed: called with every sample that any format has, from a writing thread; must be fast.
         before: the capture before this one; if its host was the same, its calibration is used.
         offered: QoS of the publishers by topic, for the recording; may grow.
@@ -93,6 +95,7 @@ class LiveCapture:
         *,
         now_ns: Callable[[], int] = time.time_ns,
         clock_ns: Callable[[], int] | None = None,
+        steady_s: Callable[[], float] = time.monotonic,
         committed: Callable[[Sample], None] | None = None,
         before: LiveCapture | None = None,
         offered: Mapping[str, str] | None = None,
@@ -120,8 +123,8 @@ class LiveCapture:
         subfolders = (*config.formats, RECORDINGS) if config.record else config.formats
         self._disk = Disk(output, config, subfolders, self._finish_bytes, self._out_of_space)
         self._recording = LiveRecording(config, output, offered, self._disk)
-        self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put)
-        self._meter = Meter()
+        self._queue = LiveQueue(round(config.queue_mb * 1e6), self._recording.put, steady_s)
+        self._meter = Meter(steady_s)
         self._looked_s = 0.0
         self._given_back_s = time.monotonic()
         self._job: Job | None = None
@@ -201,7 +204,7 @@ class LiveCapture:
     def record(self, message: RawMessage) -> None:
         """Queue a message that only the recording takes; never blocks."""
         if self._open and not self._paused:
-            self._recording.put_unused(message)
+            self._recording.put(message, is_used=False)
 
     def split(self) -> None:
         """Request the end of this session and the beginning of another one; returns at once.
@@ -233,6 +236,12 @@ class LiveCapture:
         """
         self._set_paused(paused=False)
 
+    def change_over(self, why: str) -> None:
+        """Begin another sequence of the session with the next message; nothing if it is paused."""
+        if self._open and not self._paused:
+            self._queue.call(partial(self._begin_pause, why))
+            self._queue.call(self._end_pause)
+
     def stop(self, timeout_s: float = STOP_S) -> list[Finished]:
         """Write what is queued, complete the session, and return the sessions completed since ``start``.
 
@@ -259,7 +268,7 @@ class LiveCapture:
         self._queue.call(lambda: None)  # wakes the capture thread
         if self._thread is not None:
             self._thread.join(timeout_s)
-        self._tail.join(timeout_s)
+        self._tail.wait(timeout_s)
 
     def status(self) -> LiveStatus:
         """The status now; call it at most a few times a second."""
@@ -331,6 +340,11 @@ class LiveCapture:
                 elif isinstance(item, RawMessage) or item is None:
                     self._take(job, item)
                     if item is not None:
+                        commits, waited_s = (
+                            job.pipeline.fanout.commits,
+                            time.monotonic() - self._queue.taken_s,
+                        )
+                        commits.waited_s = max(commits.waited_s, waited_s)
                         self._recording.passed(item.arrival)
                 else:
                     item()
@@ -372,7 +386,7 @@ class LiveCapture:
         together = self._together
         together.append(message)
         waited_ns = message.receive_ns - together[0].receive_ns
-        if self._tail.taking or not 0 <= waited_ns < GATHER_NS or is_batch(together):
+        if self._tail.taking or not 0 <= waited_ns < GATHER_S * 1e9 or is_batch(together):
             self._feed(job)
 
     def _feed(self, job: Job) -> None:
@@ -509,13 +523,13 @@ class LiveCapture:
             self._paused = paused
             self._queue.call(self._begin_pause if paused else self._end_pause)
 
-    def _begin_pause(self) -> None:
+    def _begin_pause(self, why: str = Reason.PAUSED) -> None:
         if self._job is None or self._pause is not None:
             return
         self._tail.end()
         self._split_point = SplitPoint()
         self._recording.pause()
-        self._pause = Pause(self._job, self._config, self._named_host, self._names.sequence)
+        self._pause = Pause(self._job, self._config, self._named_host, self._names.sequence, why)
 
     def _end_pause(self) -> None:
         pause, self._pause = self._pause, None
@@ -554,4 +568,4 @@ class LiveCapture:
         if job is not None:
             self.known = job.pipeline.calibration
             job.abort()
-        recorded.result()
+        recorded()

@@ -22,9 +22,13 @@ OVERHEAD_BYTES = 512
 """Counted for every message in addition to its data, so that many small ones are bounded as well."""
 LARGE_BYTES = 2048
 """Messages of this size in the mean are pictures, clouds and cubes, which take nearly all the time. Clocks,
-poses and boxes rest on smaller ones: they are cheap, and a hole in them would cost what comes after it."""
+poses and boxes rest on smaller ones."""
+SPARED = 16
+"""So many small messages of a topic cost nothing, and may have been sent only once (tf_static)."""
 
 Action = Callable[[], None]
+Arrived = Callable[[RawMessage], None]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,15 @@ class LiveQueue:
     Args:
         limit_bytes: limit of the messages that wait.
         arrived: called with every message in order of arrival, dropped or not; must be fast.
+        clock: of ``flows``.
     """
 
-    def __init__(self, limit_bytes: int, arrived: Callable[[RawMessage], None] = lambda _: None) -> None:
+    def __init__(
+        self, limit_bytes: int, arrived: Arrived = lambda _: None, clock: Clock = time.monotonic
+    ) -> None:
         self._limit_bytes = max(1, limit_bytes)
         self._arrived = arrived
+        self._clock = clock
         self._lock = threading.Condition()
         self._items: OrderedDict[int, RawMessage | Action] = OrderedDict()
         self._came_s: dict[int, float] = {}
@@ -107,15 +115,16 @@ class LiveQueue:
             self._arrival += 1
             self._arrived(message)
             lane = self._lanes.setdefault(message.topic, _Lane(deque()))
+            now_s = time.monotonic()
             lane.messages += 1
-            lane.newest_s = time.monotonic()
+            lane.newest_s = self._clock()
             lane.first_s = lane.first_s or lane.newest_s
             if lane.broken is not None and not starts_gop(message):
                 self._drop(message, lane.broken)
                 return
             lane.broken = None
             self._items[message.arrival] = message
-            self._came_s[message.arrival] = lane.newest_s
+            self._came_s[message.arrival] = now_s
             lane.arrivals.append(message.arrival)
             self._count(lane, _size(message))
             while self.bytes > self._limit_bytes:
@@ -155,15 +164,21 @@ class LiveQueue:
         """Whether nothing waits; any thread."""
         return not self._items
 
+    @property
+    def waited_s(self) -> float:
+        """How long the oldest message has waited, 0 if none waits; any thread."""
+        with self._lock:
+            now_s = time.monotonic()
+            return now_s - next(iter(self._came_s.values()), now_s)
+
     def drop_waiting(self, longest_s: float) -> None:
-        """Drop video and large messages that have waited longer, of video as if the queue were full."""
+        """Drop what has waited longer, video as if the queue were full, but a few small messages each."""
         with self._lock:
             before_s = time.monotonic() - longest_s
-            for lane in self._lanes.values():
+            for lane in filter(lambda each: each.arrivals, self._lanes.values()):
                 is_large = lane.bytes >= LARGE_BYTES * len(lane.arrivals)
-                if not lane.arrivals or not (is_large or full_type(self._peek(lane).schema) == VIDEO):
-                    continue
-                while lane.arrivals and self._came_s[lane.arrivals[0]] < before_s:
+                spared = 0 if is_large or full_type(self._peek(lane).schema) == VIDEO else SPARED
+                while len(lane.arrivals) > spared and self._came_s[lane.arrivals[0]] < before_s:
                     self._drop_oldest(lane, Reason.OUTRUN)
 
     def dropped(self) -> list[DroppedMessages]:

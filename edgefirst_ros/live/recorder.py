@@ -5,6 +5,7 @@ The recording of a live capture, if it is enabled: one recorder from ``start`` t
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -120,7 +121,7 @@ class Recorder:
         self._held = 0
         self._over = False
         self._aborted = False
-        self._no_time = False
+        self._until_s = math.inf
         self._paused = False
         self._mark: RawMessage | None = None
         """Marker to be written before the next message."""
@@ -187,8 +188,9 @@ class Recorder:
         return done
 
     def cut(self) -> None:
-        """Discard what is not on disk yet, so that the end of the session is not delayed."""
-        self._no_time = True
+        """Discard what is not on disk in a moment, so that the end of the session is not delayed."""
+        # While the datasets are completed, what came too late for them is still recorded.
+        self._until_s = time.monotonic() + WAIT_S / 3
 
     @property
     def failure(self) -> str:
@@ -289,7 +291,7 @@ class Recorder:
         if item.paused:
             self._latched.remember(message)
             return
-        if self._no_time or not self._has_room(message):
+        if time.monotonic() > self._until_s or not self._has_room(message):
             self._lost(message.topic)
             return
         number, mark = self._number + 1, self._mark
@@ -375,21 +377,8 @@ WAIT_S = 1.5
 NAME = "recording"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRecording:
-    """A session's recording that has been ended and may not be complete yet."""
-
-    recorder: Recorder | None = None
-    ending: Future[RecordingResult] | None = None
-
-    def result(self) -> RecordingResult | None:
-        """The completed recording, or its state after ``WAIT_S``; None if nothing was recorded."""
-        if self.recorder is None or self.ending is None:
-            return None
-        try:
-            return self.ending.result(WAIT_S)
-        except TimeoutError:
-            return self.recorder.so_far("incomplete at the end of its session, because the disk is slow")
+PendingRecording = Callable[[], RecordingResult | None]
+"""Returns a session's recording that has been ended, or its state after ``WAIT_S``; None if there is none."""
 
 
 class LiveRecording:
@@ -427,57 +416,54 @@ class LiveRecording:
             limit_bytes = 2 * round(self._config.queue_mb * 1e6)
             self._recorder = Recorder(self._folder, limit_bytes, self._latched, self._offered, self._disk)
 
-    def put(self, message: RawMessage) -> None:
-        """Queue a message that the capture uses; called in order of arrival."""
+    def _tell(self, what: Callable[[Recorder], None]) -> None:
         if self._recorder is not None:
-            self._recorder.put(message, message.arrival)
+            what(self._recorder)
 
-    def put_unused(self, message: RawMessage) -> None:
-        """Queue a message that only the recording takes."""
-        if self._recorder is not None:
-            self._recorder.put(message, None)
+    def put(self, message: RawMessage, *, is_used: bool = True) -> None:
+        """Queue a message, in order of arrival if the capture uses it, too."""
+        self._tell(lambda recorder: recorder.put(message, message.arrival if is_used else None))
 
     def passed(self, arrival: int) -> None:
         """The capture has added the message with this arrival number to the current session."""
-        if self._recorder is not None:
-            self._recorder.passed(arrival)
+        self._tell(lambda recorder: recorder.passed(arrival))
 
     def begin(
         self, dataset: str, sequence: str, host: str, known: Calibration | None, seam: Seam | None
     ) -> None:
         """Begin a session after the last message ``passed``; ``seam`` if it continues the last one."""
-        if self._recorder is not None:
-            settings = live_settings(self._config)
-            self._recorder.begin(RecordedSession(dataset, sequence, host, settings, known, seam))
+        session = RecordedSession(dataset, sequence, host, live_settings(self._config), known, seam)
+        self._tell(lambda recorder: recorder.begin(session))
 
     def pause(self) -> None:
         """Stop recording after the last message ``passed``."""
-        if self._recorder is not None:
-            self._recorder.pause()
+        self._tell(lambda recorder: recorder.pause())
 
     def resume(self, sequence: str, known: Calibration) -> None:
         """Record again, beginning with a marker for the new sequence and the calibration known by then."""
-        if self._recorder is not None:
-            self._recorder.resume(resumed_message(sequence, known))
+        self._tell(lambda recorder: recorder.resume(resumed_message(sequence, known)))
 
     def end(self, why: str, *, last: bool, goes_on: bool = False) -> PendingRecording:
         """End the session; ``last`` if none follows at once, ``goes_on`` if the next one continues it."""
-        recorder = self._recorder
-        return (
-            PendingRecording()
-            if recorder is None
-            else PendingRecording(recorder, recorder.end(why, last=last, goes_on=goes_on))
-        )
+        if (recorder := self._recorder) is None:
+            return lambda: None
+        ending = recorder.end(why, last=last, goes_on=goes_on)
+
+        def result() -> RecordingResult:
+            try:
+                return ending.result(WAIT_S)
+            except TimeoutError:
+                return recorder.so_far("incomplete at the end of its session, because the disk is slow")
+
+        return result
 
     def cut(self) -> None:
         """Discard what is not on disk yet, because no time is left."""
-        if self._recorder is not None:
-            self._recorder.cut()
+        self._tell(lambda recorder: recorder.cut())
 
     def abort(self) -> None:
         """End at once; what has been written stays readable."""
-        if self._recorder is not None:
-            self._recorder.abort()
+        self._tell(lambda recorder: recorder.abort())
 
     @property
     def failure(self) -> str:

@@ -26,7 +26,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import renaming, safe_name, sequence_name
-from edgefirst_ros.pipeline.context import calibration_context
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.envelope import unwanted
 from edgefirst_ros.pipeline.job import Job, report_path
@@ -245,7 +245,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
         job: the session's job.
         config: the capture's configuration.
         why: why the session ended, for the report.
-        recorded: the session's recording, which has been ended.
+        recorded: returns the session's recording, which has been ended.
 
     Raises:
         WriteError: the output cannot be written.
@@ -262,7 +262,7 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
     given_up = job.pipeline.fanout.given_up
     warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
-    recording = recorded.result()
+    recording = recorded()
     if recording is not None:
         head["recording"] = recording_report(recording)
         warnings += recording.warnings
@@ -284,17 +284,18 @@ class Pause:
         config: whole.
         host: of the session.
         sequence: name of the session's first sequence.
+        why: the sequence under way ends.
     """
 
-    def __init__(self, job: Job, config: Config, host: str, sequence: str) -> None:
+    def __init__(self, job: Job, config: Config, host: str, sequence: str, why: str = Reason.PAUSED) -> None:
         self._pipeline = job.pipeline
         self._host = host
         self._sequence = sequence
         self._class_names = config.class_names
         self._routes = TopicMap(config, config.prefix or "")
-        self._pipeline.end_source(Reason.PAUSED)
+        self._pipeline.end_source(why)
         known, camera = self._pipeline.calibration, self._pipeline.camera
-        self._context = calibration_context(config, camera, known)
+        self._context = SampleContext(config, camera=camera, known=known)
 
     @property
     def calibration(self) -> Calibration:

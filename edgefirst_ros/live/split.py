@@ -102,7 +102,7 @@ class Tail:
 
     It is work that waits: the session after it goes first.
 
-    Only ``cut`` and ``join`` may be called from other threads than the capture's.
+    Only ``cut`` and ``wait`` may be called from other threads than the capture's.
 
     Args:
         complete: completes a session, in that thread.
@@ -166,16 +166,10 @@ class Tail:
         if session is not None:
             session.job.abort()
 
-    def wait(self) -> None:
-        """Wait until the session before is complete; it does not rest any more."""
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait, no longer than this, until the session before is complete; it does not rest any more."""
         self._pace.hurry()
         thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait as ``wait`` does, but no longer than this."""
-        thread = self._thread
         if thread is not None:
             thread.join(timeout_s)
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,8 @@ class LiveStatus:
     absent: tuple[Finding, ...] = ()
     """What is configured and has not come, see ``hints.absences``; nothing in the first seconds."""
     elapsed_s: float = 0.0
+    lag_s: float = 0.0
+    """How long the oldest message has waited in the queue."""
     bytes_per_s: float = 0.0
     spare_bytes: int = 0
     """Free space beyond ``min_free_mb``."""
@@ -141,17 +143,18 @@ class LiveStatus:
         return shed_counts(self.shed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    time_s: float
-    messages: dict[str, int]
-    bytes: dict[str, int]
+_Past = deque[tuple[float, tuple[dict[str, int], ...]]]
 
 
 class Meter:
-    """Rates from counts: remembers the counts of the last seconds. Thread-safe."""
+    """Rates from counts: remembers the counts of the last seconds. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        clock_s: by which rates are: the steady one, or a simulation's.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self.clock_s = clock_s
         self._lock = threading.Lock()
         self.restart({})
 
@@ -160,31 +163,35 @@ class Meter:
         counts = {topic: flow.messages for topic, flow in flows.items()}
         with self._lock:
             self.start_s = time.monotonic()
-            self._past: deque[_Counts] = deque([_Counts(self.start_s, counts, {})])
-            self._refused: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(self.start_s, {})])
+            self._came: _Past = deque([(self.clock_s(), (counts,))])
+            self._written: _Past = deque([(self.start_s, ({},))])
+            self._refused: _Past = deque([(self.start_s, ({}, {}))])
+
+    def _since(
+        self, past: _Past, now_s: float, *counts: dict[str, int]
+    ) -> tuple[float, tuple[dict[str, int], ...]]:
+        """Time and counts of a window before now, whose counts are remembered."""
+        with self._lock:
+            while past and past[-1][0] >= now_s:  # a simulation pauses, or was reset
+                past.pop()
+            past.append((now_s, counts))
+            while len(past) > 2 and now_s - past[1][0] >= WINDOW_S:
+                past.popleft()
+            return past[0]
 
     def rates(
         self, flows: Mapping[str, Flow], outputs: Mapping[str, Output]
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Messages per second by topic, and bytes per second by writer."""
-        messages = {topic: flow.messages for topic, flow in flows.items()}
-        now = _Counts(time.monotonic(), messages, {name: output.bytes for name, output in outputs.items()})
-        with self._lock:
-            while len(self._past) > 1 and now.time_s - self._past[1].time_s >= WINDOW_S:
-                self._past.popleft()
-            then = self._past[0]
-            self._past.append(now)
-
-        def span_s(first_s: float) -> float:
-            """A topic that began meanwhile is measured from its first message on."""
-            return max(now.time_s - max(then.time_s, first_s), SHORTEST_S)
-
+        written, wall_s = {name: output.bytes for name, output in outputs.items()}, time.monotonic()
+        came, now_s = {topic: flow.messages for topic, flow in flows.items()}, self.clock_s()
+        since_s, (then,) = self._since(self._written, wall_s, written)
+        then_s, (before,) = self._since(self._came, now_s, came)
+        # A topic that began meanwhile is measured from its first message on.
+        spans_s = {t: max(now_s - max(then_s, flow.first_s), SHORTEST_S) for t, flow in flows.items()}
         return (
-            {
-                topic: (flow.messages - then.messages.get(topic, 0)) / span_s(flow.first_s)
-                for topic, flow in flows.items()
-            },
-            {name: (count - then.bytes.get(name, 0)) / span_s(0.0) for name, count in now.bytes.items()},
+            {topic: (count - before.get(topic, 0)) / spans_s[topic] for topic, count in came.items()},
+            {n: (count - then.get(n, 0)) / max(wall_s - since_s, SHORTEST_S) for n, count in written.items()},
         )
 
     def refusing(self, accounts: Mapping[str, Mapping[str, Any]]) -> dict[str, Finding]:
@@ -192,18 +199,17 @@ class Meter:
 
         What came meanwhile counts, as messages that are good may wait until that is known.
         """
-        counts = {topic: (row["refused"], row["received"]) for topic, row in accounts.items()}
+        refused = {topic: row["refused"] for topic, row in accounts.items()}
+        received = {topic: row["received"] for topic, row in accounts.items()}
         now_s = time.monotonic()
-        with self._lock:
-            while len(self._refused) > 1 and now_s - self._refused[1][0] >= WINDOW_S:
-                self._refused.popleft()
-            then_s, then = self._refused[0]
-            self._refused.append((now_s, counts))
+        then_s, before = self._since(self._refused, now_s, refused, received)
         found: dict[str, Finding] = {}
-        for topic, (refused, received) in counts.items() if now_s - then_s >= WINDOW_S else ():
-            refused_before, received_before = then.get(topic, (0, 0))
+        for topic in refused if now_s - then_s >= WINDOW_S else ():
+            pairs = zip((refused, received), before, strict=True)
+            lately, came = (now[topic] - then.get(topic, 0) for now, then in pairs)
             reasons = accounts[topic]["reasons"].get("refused", {})
-            for each in refused_whole(topic, refused - refused_before, received - received_before, reasons):
+            # What is refused now may have been received before.
+            for each in refused_whole(topic, lately, max(lately, came), reasons):
                 found[topic] = each
         return found
 
@@ -247,11 +253,12 @@ def build_status(
         progress.bytes_written,
         queue.fill,
         free,
-        _rows(found, streams, flows, rates),
+        _rows(found, streams, flows, rates, meter.clock_s()),
         tuple(pipeline.notes),
         failure,
         silent=silent_roles(disk.config, flows.keys()),
         elapsed_s=elapsed_s,
+        lag_s=queue.waited_s,
         absent=tuple(pipeline.absences(waiting_only | found)) if elapsed_s > ALIVE_S else (),
         bytes_per_s=sum(bytes_per_s.values()),
         spare_bytes=spare,
@@ -278,9 +285,9 @@ def _rows(
     streams: Collection[StreamStats],
     flows: Mapping[str, Flow],
     rates: Mapping[str, float],
+    now_s: float,
 ) -> dict[str, dict[str, Any]]:
     """The accounts with the present rates and ages; includes topics whose messages all wait."""
-    now_s = time.monotonic()
     by_topic = {stats.topic: stats for stats in streams}
     rows: dict[str, dict[str, Any]] = {}
     for topic in sorted(accounts.keys() | flows.keys()):

@@ -29,7 +29,6 @@ _LONGEST_SIDE_PX = 65_535
 _MOST = 1e9
 _LEAST_FOCAL_PX = 1e-3
 _JPEG = b"\xff\xd8\xff"
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
@@ -196,14 +195,15 @@ def decode_packet(message: Message) -> VideoPacket:
 @decoder_of("sensor_msgs/CompressedImage")
 def decode_compressed_image(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
-) -> CompressedImage | RawImage:
+) -> CompressedImage | RawImage | VideoPacket:
     """Decode a sensor_msgs/CompressedImage.
 
-    JPEG and PNG files, recognised by their data, stay encoded. PNG of 16 bits is decoded to pixels, and so is
-    depth of compressed_depth_image_transport, recognised by ``format``.
+    JPEG and PNG files, recognised by their data, stay encoded. Those of 16 bits, in CMYK or of a mosaic
+    become pixels, as do WebP, TIFF and AVIF, and depth of compressed_depth_image_transport, recognised by
+    ``format``.
 
     Raises:
-        DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
+        DecodeError: no valid message of this type, no picture, or damaged.
     """
     return _compressed(message)
 
@@ -211,11 +211,11 @@ def decode_compressed_image(
 @decoder_of("foxglove_msgs/CompressedImage")
 def decode_foxglove_image(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
-) -> CompressedImage | RawImage:
+) -> CompressedImage | RawImage | VideoPacket:
     """Decode a foxglove_msgs/CompressedImage, as ``decode_compressed_image`` does.
 
     Raises:
-        DecodeError: no valid message of this type, neither JPEG nor PNG, or damaged.
+        DecodeError: no valid message of this type, no picture, or damaged.
     """
     return _compressed(message)
 
@@ -284,20 +284,29 @@ def _access_unit(codec: Codec, packet: bytes) -> VideoPacket:
 
 def _compressed(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
-) -> CompressedImage | RawImage:
+) -> CompressedImage | RawImage | VideoPacket:
     # Takes a moment to import, and few recordings hold such messages.
-    from edgefirst_ros.model.pictures import compressed_depth, deep_png, png_bits  # noqa: PLC0415
+    from edgefirst_ros.model.pictures import (  # noqa: PLC0415
+        compressed_depth,
+        deep_png,
+        is_plain,
+        png_bits,
+        unpacked,
+    )
 
     encoded, named = octets(message.data), str(message.format)
     if "compressedDepth" in named:
         return _raw(compressed_depth(encoded, named))
-    if encoded.startswith(_JPEG):
-        return CompressedImage("jpeg", encoded)
-    if png_bits(encoded) == 16:
-        return _raw(deep_png(encoded, named.partition(";")[0].strip()))
-    if encoded.startswith(_PNG):
-        return CompressedImage("png", encoded)
-    raise DecodeError(f"neither JPEG nor PNG data, format {quoted(message.format)}")
+    # As image_transport writes it: "bayer_rggb8; jpeg compressed", of which the first is what was compressed.
+    encoding = named.partition(";")[0].strip()
+    if is_plain(encoded, encoding.lower()) and png_bits(encoded) != 16:
+        return CompressedImage("jpeg" if encoded.startswith(_JPEG) else "png", encoded)
+    codec = next((codec for part, codec in _ENCODERS if part in encoding.lower()), None)
+    if codec is not None and encoded.startswith((b"\0\0\1", b"\0\0\0\1")):
+        return _access_unit(codec, encoded)
+    return _raw(
+        deep_png(encoded, encoding) if png_bits(encoded) == 16 else unpacked(encoded, encoding.lower())
+    )
 
 
 def _raw(image: tuple[str, Pixels]) -> RawImage:

@@ -245,11 +245,6 @@ class BoxAxes:
         """The extents of a box along the axes; it has none ahead, for which the width is taken."""
         return self.turned_extents_m((box.width, box.width, box.height))
 
-    def turned_m(self, forward_left_up: Triple) -> Triple:
-        """A position in these axes, of which is given how far forward, left and up it is."""
-        x, y, z = forward_left_up
-        return (-y, -z, x) if self.optical else (x, y, z)
-
     def turned_extents_m(self, forward_left_up: Triple) -> Triple:
         """Extents along these axes, of which those forward, to the left and up are given."""
         x, y, z = forward_left_up

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pixels import Pixels, quoted
@@ -149,6 +149,7 @@ MOST_PIXELS = 48 << 20
 SOS = 0xDA
 """Marker that begins a scan of a JPEG."""
 _SCAN = b"\xff\xda"
+_FRAMES = frozenset({*range(0xC0, 0xD0)}) - {0xC4, 0xC8, 0xCC}
 _MARKER = re.compile(rb"\xff++(.)", re.DOTALL)
 _BARE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 """Markers without a length, and a zero, which makes a byte of data of what looks like one."""
@@ -166,20 +167,23 @@ def check_size(width: int, height: int, most: int = MOST_PIXELS) -> None:
     """Refuse a picture that would take all memory.
 
     Raises:
-        ValueError: it has more pixels than any camera.
+        DecodeError: it has more pixels than any camera.
     """
     if width * height > most:
-        raise ValueError(f"a picture of {width} x {height} pixels, more than {most:,}")
+        raise DecodeError(f"a picture of {width} x {height} pixels, more than {most:,}")
 
 
 def check_header(data: bytes) -> None:
     """Refuse what is no picture of plausible size, by its header.
 
     Raises:
-        ValueError: it is neither a JPEG nor a PNG, or has more pixels than any camera.
+        DecodeError: it is neither a JPEG nor a PNG, is damaged, or has more pixels than any camera.
     """
     if data.startswith(JPEG):
-        height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+        try:
+            height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+        except ValueError as error:
+            raise DecodeError("JPEG is damaged or cut short") from error
         check_size(width, height)
         check_size(width, height * max(1, data.count(_SCAN)), _MOST_SCANNED)
         for _ in jpeg_segments(data):
@@ -188,14 +192,14 @@ def check_header(data: bytes) -> None:
         check_size(header.width, header.height)
         _check_chunks(data)
     else:
-        raise ValueError("it is neither a JPEG nor a PNG")
+        raise DecodeError("it is neither a JPEG nor a PNG")
 
 
 def open_picture(data: bytes) -> Image.Image:
     """A JPEG or PNG of plausible size, not decoded yet; Pillow may warn of its EXIF.
 
     Raises:
-        ValueError: see ``check_header``.
+        DecodeError: see ``check_header``.
         OSError: it is damaged.
     """
     check_header(data)
@@ -246,6 +250,55 @@ _MOST_PIXELS = 1 << 25
 _LONGEST_NUMBER = 10
 
 
+_BY_PILLOW = ("JPEG", "PNG", "WEBP", "TIFF", "AVIF")
+_MOSAIC = re.compile("bayer_(rggb|bggr|gbrg|grbg)")
+
+
+def is_plain(data: bytes, encoding: str) -> bool:
+    """Whether a JPEG or PNG can be written as it is: no other file can, nor CMYK, nor a mosaic of colours.
+
+    Args:
+        data: the file.
+        encoding: what its pixels are, as the message says.
+    """
+    if data.startswith(SIGNATURE):
+        channels = 1 if (header := read_header(data)) is not None and header.colour == GRAY else 3
+    elif data.startswith(JPEG):
+        frames = (start for marker, start, _ in jpeg_segments(data) if marker in _FRAMES)
+        channels = next((data[start + 9] for start in frames if len(data) > start + 9), 3)
+    else:
+        return False
+    return channels == 3 or (channels == 1 and not _MOSAIC.match(encoding))
+
+
+def unpacked(data: bytes, encoding: str) -> tuple[str, Pixels]:
+    """ROS encoding and pixels of a picture that Pillow reads.
+
+    Args:
+        data: the file, which is not ``is_plain``.
+        encoding: as there.
+
+    Raises:
+        DecodeError: it is none, is damaged, or has more pixels than any camera.
+    """
+    Image.init()  # AVIF is read by versions of Pillow that have it
+    formats = [each for each in _BY_PILLOW if each in Image.OPEN]
+    try:
+        with Image.open(BytesIO(data), formats=formats) as opened:
+            check_size(*opened.size)
+            is_gray = opened.mode in {"1", "L", "I;16", "I;16B"}
+            pixels = np.asarray(
+                opened if is_gray and opened.mode != "1" else opened.convert("L" if is_gray else "RGB")
+            )
+    except UnidentifiedImageError as error:
+        raise DecodeError(f"it is none of {', '.join(formats)}; its format is {quoted(encoding)}") from error
+    if not is_gray:
+        return "rgb8", pixels
+    bits = 8 * pixels.itemsize
+    found = _MOSAIC.match(encoding)
+    return f"{found[0]}{bits}" if found else f"mono{bits}", np.ascontiguousarray(pixels, f"=u{bits // 8}")
+
+
 def png_bits(data: bytes) -> int:
     """Bits per sample by the header of a PNG; 0 if it is not a PNG."""
     header = read_header(data)
@@ -259,7 +312,7 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
 
     Args:
         data: the file.
-        encoding: as the message names it; a gray picture is 16UC1 if this is, else mono16.
+        encoding: as the message names it; a gray picture is 16UC1 or a mosaic if this is, else mono16.
 
     Raises:
         DecodeError: it is damaged, or declares more pixels than its size allows.
@@ -269,7 +322,7 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
     if header is None or channels is None or not header.width * header.height:
         raise DecodeError("PNG is damaged or cut short")
     width, height = header[:2]
-    if 2 * channels * width * height > _DEFLATE_MOST * len(data):
+    if channels * width * height > min(MOST_PIXELS, _DEFLATE_MOST * len(data) // 2):
         raise DecodeError("PNG declares more pixels than its bytes can hold")
     import av  # noqa: PLC0415 - libavcodec takes a moment to load, and few recordings hold such pictures
 
@@ -286,7 +339,8 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
         raise DecodeError("PNG is damaged or cut short")
     samples = _samples(frames[0], channels)
     if channels == 1:
-        return ("16UC1" if encoding.upper() == "16UC1" else "mono16"), samples[:, :, 0]
+        kept = encoding.upper() == "16UC1" or _MOSAIC.match(encoding) is not None
+        return (encoding if kept else "mono16"), samples[:, :, 0]
     if channels == 2:
         return "mono16", np.ascontiguousarray(samples[:, :, 0])
     return {3: "rgb16", 4: "rgba16"}[channels], samples

@@ -1,7 +1,8 @@
-"""Transforms between frames, and rotations as matrices, quaternions (x, y, z, w) and angles, many at once.
+"""Transforms between frames, also of a robot's description (URDF), and rotations of many at once.
 
-Angles are roll, pitch and yaw in radians: the rotation is yaw about z, then pitch about the turned y, then
-roll about the turned x, which is the same as about fixed x, y and z in this order (REP 103).
+Rotations are matrices, quaternions (x, y, z, w) or angles: roll, pitch and yaw in radians. The rotation is
+yaw about z, then pitch about the turned y, then roll about the turned x, which is the same as about
+fixed x, y and z in this order (REP 103).
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
+from xml.parsers import expat
 
 import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas import geometry_msgs
 
-from edgefirst_ros.model.cdr import decoder_of, header_of, repeated_decoder_of
+from edgefirst_ros.model.cdr import Message, decoder_of, header_of, repeated_decoder_of
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.untrusted import displayed, visible
 
@@ -314,13 +316,6 @@ def angles_of(matrices: Floats) -> Floats:
     return np.stack([roll, np.arctan2(-m[..., 2, 0], level), yaw], axis=-1)
 
 
-def quaternion_of_vector(vectors_rad: npt.ArrayLike) -> Floats:
-    """The quaternions (..., 4) of turns about vectors (..., 3) by their length."""
-    vectors = np.asarray(vectors_rad, np.float64)
-    half = np.linalg.norm(vectors, axis=-1, keepdims=True) / 2
-    return np.concatenate([vectors * np.sinc(half / np.pi) / 2, np.cos(half)], axis=-1)
-
-
 def product(outer: Floats, inner: Floats) -> Floats:
     """The rotations (..., 4) by ``inner``, then by ``outer``."""
     vectors = outer[..., 3:] * inner[..., :3] + inner[..., 3:] * outer[..., :3]
@@ -353,3 +348,110 @@ def _unit(xyzw: Floats) -> Floats:
     length = np.linalg.norm(xyzw, axis=-1, keepdims=True)
     unit: Floats = np.where(length > 0, xyzw, (0.0, 0.0, 0.0, 1.0)) / np.where(length > 0, length, 1.0)
     return unit
+
+
+_MOST_CHARACTERS = 16 << 20
+"""Descriptions that hold their meshes have some megabytes."""
+_DEEPEST, _MOST_JOINTS = 64, 10_000
+_JOINT = ["robot", "joint"]
+"""Elements of this name are also in those for transmissions, Gazebo and controllers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RobotDescription:
+    """Where links are on a robot.
+
+    Attributes:
+        transforms: of the fixed joints, as tf_static would have them.
+        moving: the other joints, each with its type; only who measures them knows where their links are.
+    """
+
+    transforms: tuple[Transform, ...]
+    moving: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Joint:
+    name: str
+    kind: str
+    parent: str = ""
+    child: str = ""
+    origin: dict[str, str] = field(default_factory=dict)
+
+
+class _UrdfReader:
+    """Takes the joints of a document, and refuses whatever a description needs not have."""
+
+    def __init__(self) -> None:
+        self.joints: list[_Joint] = []
+        self._way: list[str] = []
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    def read(self, text: str) -> None:
+        try:
+            self._parser.Parse(text.encode(), True)
+        except (expat.ExpatError, UnicodeEncodeError) as error:
+            raise DecodeError("the robot's description is not XML") from error
+
+    def _doctype(self, *_: Any) -> None:  # noqa: ANN401 - expat's
+        raise DecodeError("the robot's description has a document type, and with it maybe entities")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._way.append(name)
+        if len(self._way) > _DEEPEST or len(self.joints) > _MOST_JOINTS:
+            raise DecodeError("the robot's description is nested too deeply, or has too many joints")
+        if self._way[0] != "robot":
+            raise DecodeError("no robot's description (URDF)")
+        if self._way == _JOINT:
+            self.joints.append(_Joint(attributes.get("name", ""), attributes.get("type", "")))
+        elif self._way[:-1] == _JOINT:
+            joint = self.joints[-1]
+            if name == "origin":
+                joint.origin = attributes
+            elif name == "parent":
+                joint.parent = attributes.get("link", "")
+            elif name == "child":
+                joint.child = attributes.get("link", "")
+
+    def _end(self, _: str) -> None:
+        self._way.pop()
+
+
+@decoder_of("std_msgs/String")
+def decode_description(message: Message) -> RobotDescription:
+    """Decode a std_msgs/String with a URDF.
+
+    Raises:
+        DecodeError: no valid message of this type, no URDF, or a fixed joint without two links or with an
+            origin that is none.
+    """
+    text = str(message.data)
+    if len(text) > _MOST_CHARACTERS:
+        raise DecodeError("the robot's description is too long")
+    reader = _UrdfReader()
+    reader.read(text)
+    fixed = tuple(_of_joint(each) for each in reader.joints if each.kind == "fixed")
+    moving = (
+        f"{displayed(each.name)} ({displayed(each.kind)})" for each in reader.joints if each.kind != "fixed"
+    )
+    return RobotDescription(fixed, tuple(moving))
+
+
+def _of_joint(joint: _Joint) -> Transform:
+    """Roll, pitch and yaw are about the parent's x, y and z, in this order."""
+    x, y, z, w = map(float, quaternion_of_angles(_three(joint.origin, "rpy")))
+    parent, child = displayed(joint.parent), displayed(joint.child)
+    return plausible_transform(parent, child, _three(joint.origin, "xyz"), (x, y, z, w))
+
+
+def _three(origin: dict[str, str], name: str) -> tuple[float, float, float]:
+    try:
+        x, y, z = map(float, origin.get(name, "0 0 0").split())
+    except ValueError as error:
+        raise DecodeError(f"the {name} of a fixed joint is not three numbers") from error
+    if not all(map(math.isfinite, (x, y, z))):
+        raise DecodeError(f"the {name} of a fixed joint is not finite")
+    return x, y, z

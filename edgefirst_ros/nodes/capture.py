@@ -21,26 +21,36 @@ from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.model.sample import RawMessage, Sample
-from edgefirst_ros.nodes.diagnostics import UNKNOWN, CaptureView, Level, LogThrottle, diagnose, log
+from edgefirst_ros.nodes.diagnostics import (
+    UNKNOWN,
+    CaptureView,
+    Diagnostic,
+    Level,
+    LogThrottle,
+    diagnose,
+    log,
+)
 from edgefirst_ros.nodes.discovery import SubscriptionPlan
+from edgefirst_ros.nodes.graph import RosGraph
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
-from edgefirst_ros.nodes.publishing import NO_BOND, Bond, SplitPublisher, StatusPublisher, bond_status_class
+from edgefirst_ros.nodes.publishing import BOND_TYPE, NO_BOND, Bond, StatusPublisher, latched
 from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
 from edgefirst_ros.nodes.running import (
     USAGE,
     NodeParameters,
+    WithoutEmptyLists,
     answer_impossible_transitions,
     reporting_errors,
     run,
 )
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
-DIAGNOSE_EVERY_S = 1.0
+DIAGNOSE_EVERY_S = LOOK_EVERY_S = 1.0
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, UNKNOWN, {}, (), "")
 
 
-class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
+class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rclpy has no types
     """Parameters, lifecycle, services and diagnostics of a LiveCapture.
 
     Configuring validates the parameters, activating begins a session, deactivating completes it.
@@ -72,7 +82,8 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             rclpy.get_rmw_implementation_identifier(), granted_bytes(), allowed_bytes(), os.environ
         )
         self._status = StatusPublisher(self, socket.gethostname())
-        self._splits = SplitPublisher(self, socket.gethostname())
+        # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
+        self._splits = latched(self, "~/events/split", 10)
         actions: dict[str, Callable[[LiveCapture], str]] = {
             "start": self._start,
             "stop": self._stop,
@@ -87,7 +98,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
-        self.create_timer(float(self.get_parameter("look_every_s").value), self._update, clock=steady)
+        self.create_timer(LOOK_EVERY_S, self._update, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._update_preview())
         if self.get_parameter("autostart").value is True:
             self._autostart = self.create_timer(0.0, self._configure_and_activate, clock=steady)
@@ -121,6 +132,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             depth=self._options.depth,
             unlisted=self._options.unlisted,
             record=self._record if self._config.record else None,
+            replaced=self._change_over,
         )
         plan = subscriptions.update()
         self._capture = LiveCapture(
@@ -129,6 +141,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
             Path(self._options.output).expanduser(),
             self._host(plan.prefix),
             clock_ns=self._clock_ns,
+            steady_s=lambda: self._clock_ns(time.monotonic_ns) / 1e9,
             committed=self._show,
             before=self._capture,
             offered=subscriptions.offered,
@@ -207,7 +220,8 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
     def _publish_splits(self, capture: LiveCapture) -> None:
         for split in capture.splits[self._published_splits :]:
             self._published_splits += 1
-            self._splits.publish(split)
+            said = f"{split.closed.summary}; {split.opened} follows"
+            self._splits.publish(self._status.message(Diagnostic(Level.OK, "split", said, (*split.values,))))
             self._log_finished(split.closed)
             text = f"session {split.opened} follows: {split.closed.report['ended']}"
             log(self.get_logger(), Level.OK, text)
@@ -231,7 +245,7 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
 
     def _create_bond(self, period_s: float) -> None:
         """Create the bond that a lifecycle manager waits for, if its message type is installed."""
-        status = bond_status_class() if period_s else None
+        status = RosGraph(self).message_class(BOND_TYPE) if period_s else None
         if status is not None:
             self._bond = Bond(self, status, period_s)
         elif period_s and "bond_heartbeat_period" in self._settings.given:
@@ -296,10 +310,10 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
         clock = self.get_clock()
         return int(clock.now().nanoseconds) if clock.ros_time_is_active else None
 
-    def _clock_ns(self) -> int:
-        """The clock of receive times."""
+    def _clock_ns(self, wall_ns: Callable[[], int] = time.time_ns) -> int:
+        """The clock of receive times, or another one that simulated time replaces."""
         simulated_ns = self._simulated_ns()
-        return time.time_ns() if simulated_ns is None else simulated_ns
+        return wall_ns() if simulated_ns is None else simulated_ns
 
     def _put(self, message: RawMessage) -> None:
         if self._capture is not None:
@@ -308,6 +322,11 @@ class CaptureNode(LifecycleNode):  # type: ignore[misc] # rclpy has no types
     def _record(self, message: RawMessage) -> None:
         if self._capture is not None:
             self._capture.record(message)
+
+    def _change_over(self, why: str) -> None:
+        log(self.get_logger(), Level.WARN, f"{why}: another sequence begins")
+        if self._capture is not None:
+            self._capture.change_over(why)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview

@@ -99,7 +99,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         ("shed", f"{status.shed_text} samples" if status.shed else "0"),
         ("what would help", status.help.removeprefix("what would help: ") or "nothing needed"),
         ("lost upstream", str(status.lost_upstream)),
-        ("queue", f"{status.queue_fill:.1%}"),
+        ("queue", f"{status.queue_fill:.1%}, {status.lag_s:.1f} s behind"),
         ("written", f"{status.bytes_written / 1e6:.1f} MB"),
         ("rate of writing", f"{status.bytes_per_s / 1e6:.2f} MB/s"),
         ("disk", _disk(view).message),
@@ -119,8 +119,8 @@ def _headline(view: CaptureView) -> str:
     # Short: `ros2 topic echo` cuts texts at 128 characters.
     return (
         f"{'paused; ' if status.paused else ''}{status.session}: {status.samples} samples, "
-        f"{status.bytes_written / 1e6:.1f} MB, "
-        f"{status.dropped} dropped, {status.lost_upstream} lost, queue {status.queue_fill:.0%}"
+        f"{status.bytes_written / 1e6:.1f} MB, {status.dropped} dropped, {status.lost_upstream} lost, "
+        f"queue {status.queue_fill:.0%} ({status.lag_s:.0f} s)"
     )
 
 

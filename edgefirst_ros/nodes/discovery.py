@@ -23,6 +23,7 @@ class Offer:
     type: str
     latched: bool = False
     """Whether late subscribers receive its last messages (reliable and transient local)."""
+    reliable: bool = False
 
 
 def wire_names(topic: str, prefix: str, namespace: str) -> list[str]:
@@ -164,6 +165,8 @@ class WantedSubscription:
     type: str
     canonical: str
     latched: bool = False
+    reliable: bool = False
+    """Whether what the network loses is sent again: where every publisher offers that."""
     depth: int = field(default=DEPTH, compare=False)
     """QoS history depth."""
 
@@ -215,12 +218,9 @@ def expected_type(rule: TopicRule) -> str:
 
 def history_depth(rule: TopicRule, kind: str) -> int:
     """QoS history depth that lasts ``STALL_S`` at the expected rate, and at any rate usual for the type."""
-    if rule.role in EGO_ROLES | CONTEXT_ROLES:
-        least = DEPTH_SMALL
-    elif rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image":
-        least = DEPTH_STREAM
-    else:
-        least = DEPTH
+    is_stream = rule.role is Role.CAMERA and kind != "sensor_msgs/msg/Image"
+    least = DEPTH_STREAM if is_stream else DEPTH
+    least = DEPTH_SMALL if rule.role in EGO_ROLES | CONTEXT_ROLES else least
     return min(DEPTH_MOST, max(least, math.ceil(min(STALL_S * rule.expected_hz, DEPTH_MOST))))
 
 
@@ -311,7 +311,7 @@ def plan_subscriptions(
             held_before = [candidate.topic for candidate in candidates if candidate.topic in kept]
             if held_before:
                 subscriptions |= kept[held_before[0]]
-            elif unlisted and _is_device_topic(rule) and installed(expected_type(rule)):
+            elif unlisted and candidates and _is_device_topic(rule) and installed(expected_type(rule)):
                 kind = expected_type(rule)
                 subscriptions.add(
                     WantedSubscription(first.topic, kind, first.canonical, depth=history_depth(rule, kind))
@@ -360,11 +360,10 @@ def _match(
         else:
             # Latched messages are requested where they stay valid: an old scan is of no use. Where some
             # publishers latch and others do not, a single subscription cannot receive both.
-            latched = {o.latched and rule.role in CONTEXT_ROLES for o in same}
-            depth = history_depth(rule, kind)
+            reliable, depth = all(o.reliable for o in same), history_depth(rule, kind)
             subscriptions |= {
-                WantedSubscription(candidate.topic, kind, candidate.canonical, each, depth)
-                for each in latched
+                WantedSubscription(candidate.topic, kind, candidate.canonical, each, each or reliable, depth)
+                for each in {o.latched and rule.role in CONTEXT_ROLES for o in same}
             }
     return subscriptions, "; ".join(problems)
 
@@ -401,9 +400,7 @@ def unused_subscriptions(
                 continue
             same = [offer for offer in offers(topic) if offer.type == kind]
             if same:
-                # A subscriber that requests latched messages receives nothing from publishers that do not
-                # latch.
-                subscriptions.add(
-                    WantedSubscription(topic, kind, canonical, latched=all(offer.latched for offer in same))
-                )
+                # Who requests latched or reliable messages receives nothing from publishers without.
+                asked = all(offer.latched for offer in same), all(offer.reliable for offer in same)
+                subscriptions.add(WantedSubscription(topic, kind, canonical, *asked))
     return subscriptions

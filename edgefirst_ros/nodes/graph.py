@@ -46,16 +46,11 @@ class RosGraph:
         """What the publishers of a topic offer."""
         return [_offer(info) for info in self.publishers(topic)]
 
-    def foreign_offers(self, topic: str) -> list[Offer]:
-        """What the publishers of a topic offer, without those of this node."""
-        own = self._node.get_name(), self._node.get_namespace()
-        return [_offer(i) for i in self.publishers(topic) if (i.node_name, i.node_namespace) != own]
-
     def senders(self, topic: str) -> tuple[list[str], set[str]]:
         """Full names of the nodes that publish a topic, in order, each as often as it does; and the types."""
         infos = self.publishers(topic)
-        names = sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
-        return names, {info.topic_type for info in infos}
+        names = (f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in infos)
+        return sorted(names), {info.topic_type for info in infos}
 
     def is_own(self, topic: str) -> bool:
         """Whether a topic is private to this node, as its previews are."""
@@ -87,19 +82,20 @@ class RosGraph:
         return self.message_class(kind) is not None
 
 
-def receiving_qos(depth: int, *, latched: bool) -> QoSProfile:
-    """Compatible with every publisher, except that latched messages need a publisher that latches."""
+def receiving_qos(depth: int, *, latched: bool, reliable: bool) -> QoSProfile:
+    """What is asked for; publishers that do not offer it are not received."""
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=depth,
-        reliability=ReliabilityPolicy.RELIABLE if latched else ReliabilityPolicy.BEST_EFFORT,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
 
 
 def _offer(info: Any) -> Offer:  # noqa: ANN401 - rclpy's TopicEndpointInfo, untyped
+    reliable = info.qos_profile.reliability == ReliabilityPolicy.RELIABLE
     latched = info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
-    return Offer(info.topic_type, latched and info.qos_profile.reliability == ReliabilityPolicy.RELIABLE)
+    return Offer(info.topic_type, latched and reliable, reliable)
 
 
 def _stored_qos(offered: QoSProfile) -> str:

@@ -9,16 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, specify
 
-"""A topic name: absolute, relative to the node's namespace, or private."""
 STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 Preview = Annotated[bool, Field(description="Publish each sample on ~/preview/... for RViz and Foxglove.")]
+
+
+def _named(output: str) -> str:
+    if not output.strip():
+        raise ValueError("required: the folder to write to")
+    return output
+
+
+Folder = Annotated[str, AfterValidator(_named)]
 
 
 class CaptureOptions(BaseModel):
@@ -26,7 +34,7 @@ class CaptureOptions(BaseModel):
 
     model_config = STRICT
 
-    output: str = Field("", description="Output folder; sessions are written below it. Required.")
+    output: Folder = Field("", description="Output folder; sessions are written below it. Required.")
     name: str = Field(
         "",
         description="Dataset name; empty: hostname_date_time-dataset. A name can be used only once.",
@@ -43,9 +51,6 @@ class CaptureOptions(BaseModel):
         True,
         description="Subscribe to the device's topics before they are announced: a bridge to a Maivin "
         "creates a route only when there is a subscriber.",
-    )
-    look_every_s: float = Field(
-        1.0, ge=0.1, le=60.0, description="Interval at which the ROS graph is checked for topics."
     )
     stop_within_s: float = Field(
         2.5,
@@ -70,13 +75,6 @@ class CaptureOptions(BaseModel):
         description="Configure and activate at start; if that fails, the node ends with exit code 2.",
     )
 
-    @field_validator("output")
-    @classmethod
-    def _named(cls, output: str) -> str:
-        if not output.strip():
-            raise ValueError("required: the folder to write sessions to")
-        return output
-
 
 def output_faults(folder: str) -> list[str]:
     """Create an output folder if it does not exist, and list what prevents writing to it."""
@@ -97,7 +95,7 @@ class ReplayOptions(BaseModel):
     model_config = STRICT
 
     bag: list[str] = Field([], description="Recordings: MCAP files, or folders of them. Required.")
-    output: str = Field("", description="Output folder; the dataset is written below it. Required.")
+    output: Folder = Field("", description="Output folder; the dataset is written below it. Required.")
     name: str = Field("", description="Dataset name; empty: the first recording's.")
     overwrite: bool = Field(
         False, description="Replace an existing dataset of that name once the new one is complete."
@@ -106,13 +104,6 @@ class ReplayOptions(BaseModel):
         0.0, ge=0.0, description="Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."
     )
     preview: Preview = False
-
-    @field_validator("output")
-    @classmethod
-    def _named(cls, output: str) -> str:
-        if not output.strip():
-            raise ValueError("required: the folder to write the dataset to")
-        return output
 
     @field_validator("bag")
     @classmethod
@@ -124,7 +115,7 @@ class ReplayOptions(BaseModel):
 
 NAMES = frozenset(CaptureOptions.model_fields) | frozenset(ReplayOptions.model_fields)
 """Options of both nodes: a parameter file may serve both, and each ignores the other's options."""
-READ_ONLY = frozenset({"look_every_s", "autostart"})
+READ_ONLY = frozenset({"autostart"})
 """Parameters that are read once, when the node is created."""
 LIVE = frozenset({"preview", "stop_within_s"})
 """Parameters that may change while a session is in progress."""

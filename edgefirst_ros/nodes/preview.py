@@ -28,7 +28,6 @@ from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.transform import Transform, bare
 from edgefirst_ros.nodes.diagnostics import Level, log
 
-DEPTH = 5
 CLOUDS: Mapping[str, tuple[Role, ...]] = {
     "lidar": (Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS),
     "radar": (Role.RADAR_TARGETS, Role.RADAR_CLUSTERS),
@@ -48,10 +47,10 @@ class Preview:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        qos = QoSProfile(depth=DEPTH)
+        qos = QoSProfile(depth=5)
         self._image = node.create_publisher(CompressedImage, "~/preview/image/compressed", qos)
         self._clouds = {name: node.create_publisher(PointCloud2, f"~/preview/{name}", qos) for name in CLOUDS}
-        self._samples: queue.Queue[Sample | None] = queue.Queue(DEPTH)
+        self._samples: queue.Queue[Sample | None] = queue.Queue(5)
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._transforms = node.create_publisher(TFMessage, "~/preview/tf_static", latched)
         self._shown: Mapping[str, Transform] = {}

@@ -1,4 +1,4 @@
-"""What a node publishes about itself: diagnostics, status, split events, and its lifecycle bond."""
+"""What a node publishes about itself: diagnostics, status, and its lifecycle bond."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosidl_runtime_py.utilities import get_message
 from std_msgs.msg import Header
 
-from edgefirst_ros.live.session import Split
 from edgefirst_ros.model.untrusted import visible
-from edgefirst_ros.nodes.diagnostics import Diagnostic, Level
+from edgefirst_ros.nodes.diagnostics import Diagnostic
 
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
 BOND_TIMEOUT_S = 4.0
@@ -27,6 +25,12 @@ NO_BOND = (
 )
 
 
+def latched(node: Node, topic: str, depth: int) -> Any:  # noqa: ANN401 - rclpy's Publisher, untyped
+    """A publisher of diagnostic_msgs/DiagnosticStatus whose last messages late subscribers receive."""
+    qos = QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    return node.create_publisher(DiagnosticStatus, topic, qos)
+
+
 class StatusPublisher:
     """``/diagnostics`` with every diagnostic, and the summary on the latched ``~/status``."""
 
@@ -35,18 +39,18 @@ class StatusPublisher:
         self._hardware_id = hardware_id
         self._name = node.get_fully_qualified_name().strip("/")
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self._status = node.create_publisher(DiagnosticStatus, "~/status", latched)
+        self._status = latched(node, "~/status", 1)
 
     def publish(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Publish all of them; the first is the summary."""
-        statuses = [self._message(each) for each in diagnostics]
+        statuses = [self.message(each) for each in diagnostics]
         array = DiagnosticArray(status=statuses)
         array.header.stamp = self._node.get_clock().now().to_msg()
         self._diagnostics.publish(array)
         self._status.publish(statuses[0])
 
-    def _message(self, diagnostic: Diagnostic) -> Any:  # noqa: ANN401 - a generated message, untyped
+    def message(self, diagnostic: Diagnostic) -> Any:  # noqa: ANN401 - a generated message, untyped
+        """One as diagnostic_msgs/DiagnosticStatus."""
         return DiagnosticStatus(
             level=bytes([diagnostic.level]),
             name=visible(f"{self._name}: {diagnostic.name}"),
@@ -54,40 +58,6 @@ class StatusPublisher:
             hardware_id=self._hardware_id,
             values=[KeyValue(key=visible(key), value=visible(value)) for key, value in diagnostic.values],
         )
-
-
-class SplitPublisher:
-    """The latched ``~/events/split``: one message for each session that a split ended.
-
-    A diagnostic_msgs/DiagnosticStatus, because rosbag2_interfaces/WriteSplitEvent holds only one path and is
-    not installed everywhere.
-    """
-
-    def __init__(self, node: Node, hardware_id: str) -> None:
-        self._hardware_id = hardware_id
-        self._name = node.get_fully_qualified_name().strip("/")
-        latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self._events = node.create_publisher(DiagnosticStatus, "~/events/split", latched)
-
-    def publish(self, split: Split) -> None:
-        """Publish that a session is complete and the next one has begun."""
-        self._events.publish(
-            DiagnosticStatus(
-                level=bytes([Level.OK]),
-                name=f"{self._name}: split",
-                message=visible(f"{split.closed.summary}; {split.opened} follows"),
-                hardware_id=self._hardware_id,
-                values=[KeyValue(key=key, value=value) for key, value in split.values],
-            )
-        )
-
-
-def bond_status_class() -> Any:  # noqa: ANN401 - a generated message class, or None
-    """``bond/msg/Status``, None where the package is not installed."""
-    try:
-        return get_message(BOND_TYPE)
-    except (ImportError, AttributeError, ValueError):
-        return None
 
 
 class Bond:

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rclpy.clock import Clock, ClockType
@@ -14,18 +14,19 @@ from rclpy.node import Node
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.nodes.diagnostics import ReplayResult, log, progress_diagnostic, result_diagnostic
+from edgefirst_ros.nodes.diagnostics import Level, ReplayResult, log, progress_diagnostic, result_diagnostic
 from edgefirst_ros.nodes.options import REPLAY, ReplayOptions
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import StatusPublisher
-from edgefirst_ros.nodes.running import NodeParameters, run
+from edgefirst_ros.nodes.running import NodeParameters, WithoutEmptyLists, run
 from edgefirst_ros.offline.convert import Conversion, Position, convert
+from edgefirst_ros.offline.inputs import suggested
 from edgefirst_ros.sources.player import Pacer
 
 STATUS_EVERY_S = 0.5
 
 
-class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
+class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no types
     """Runs one conversion in a thread of its own and publishes its progress; done when that ends."""
 
     def __init__(self) -> None:
@@ -37,10 +38,12 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
         self._result: ReplayResult | None = None
         self._preview: Preview | None = None
         self._worker: threading.Thread | None = None
-        settings = NodeParameters(self, ReplayOptions, lambda: "cannot change while the replay is running")
+        self._settings = NodeParameters(
+            self, ReplayOptions, lambda: "cannot change while the replay is running"
+        )
         self._status = StatusPublisher(self, socket.gethostname())
         try:
-            options, config = settings.build()
+            options, config = self._settings.build()
         except ConfigError as error:
             self._end(ReplayResult(2, "\n  ".join(["the configuration is invalid", *error.faults])))
             return
@@ -73,18 +76,27 @@ class ReplayNode(Node):  # type: ignore[misc] # rclpy has no types
             self._result = ReplayResult(3, f"{type(error).__name__}: {error}")
 
     def _convert(self, options: ReplayOptions, config: Config) -> Conversion:
-        pace: Callable[..., None] | None = Pacer(options.rate, self._stopping) if options.rate else None
-        return convert(
-            [path if "://" in path else Path(path).expanduser() for path in options.bag],
-            Path(options.output).expanduser(),
+        bags = [path if "://" in path else Path(path).expanduser() for path in options.bag]
+        output = Path(options.output).expanduser()
+        is_given = any(name.startswith(("topics.", "reference", "prefix")) for name in self._settings.given)
+        if suggestion := None if is_given else suggested(bags, config):
+            log(self.get_logger(), Level.OK, suggestion.note)
+            _, config = self._settings.build(suggestion.values)
+        done = convert(
+            bags,
+            output,
             config,
             dataset=options.name,
             overwrite=options.overwrite,
             stop=self._stopping,
             on_progress=self._remember,
-            pace=pace,
+            pace=Pacer(options.rate, self._stopping) if options.rate else None,
             committed=None if self._preview is None else self._preview.show,
+            unusable=suggestion.unusable if suggestion else {},
         )
+        if suggestion:
+            suggestion.keep(output, str(done.report["dataset"]))
+        return done
 
     def _remember(self, position: Position) -> None:
         self._position = position

@@ -146,25 +146,15 @@ def _run_callbacks(node: Runnable, executor: Any, stop: threading.Event) -> None
             task.result()  # raises what the callback raised
 
 
-class Reporting(Protocol):
-    """A node that reports its problems."""
-
-    def report_problem(self, text: str) -> None:
-        """Log a problem and show it in the diagnostics."""
-
-    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's logger, untyped
-        """As in rclpy."""
+Transition = Callable[[Any, LifecycleState], Any]
+"""Of a node that has ``report_problem``."""
 
 
-AnyNode = TypeVar("AnyNode", bound=Reporting)
-Transition = Callable[[AnyNode, LifecycleState], Any]
-
-
-def reporting_errors(transition: Transition[AnyNode]) -> Transition[AnyNode]:
+def reporting_errors(transition: Transition) -> Transition:
     """Decorate a lifecycle transition to report its exceptions, which rclpy turns into errors silently."""
 
     @wraps(transition)
-    def wrapped(node: AnyNode, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
+    def wrapped(node: Any, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's, untyped
         try:
             return transition(node, state)
         except EdgeFirstError as error:
@@ -205,6 +195,18 @@ _TYPES = {kind: Parameter.Type[kind.replace(" ", "_").upper()] for kind in get_a
 Options = TypeVar("Options", bound=BaseModel)
 
 
+class WithoutEmptyLists:
+    """A node whose files may set lists to nothing, as ``ros2 param dump`` does: that is not set.
+
+    An empty list of a file has no type, so that rclpy could not declare it.
+    """
+
+    def declare_parameters(self, namespace: str, parameters: Any, ignore_override: bool = False) -> Any:  # noqa: ANN401
+        """As in rclpy."""
+        typed = [each for each in parameters if len(each) < 2 or each[1] is not None]
+        return super().declare_parameters(namespace, typed, ignore_override)  # type: ignore[misc]
+
+
 class NodeParameters(Generic[Options]):
     """The configuration and a node's own options as ROS parameters.
 
@@ -237,13 +239,13 @@ class NodeParameters(Generic[Options]):
             self._declare(spec)
         node.add_on_set_parameters_callback(self._on_set)
 
-    def build(self) -> tuple[Options, Config]:
-        """Validate the parameters as they are now.
+    def build(self, suggested: Mapping[str, Any] | None = None) -> tuple[Options, Config]:
+        """Validate the parameters as they are now, with values of a configuration in place of some.
 
         Raises:
             ConfigError: lists every fault.
         """
-        faults, options, config = self._validate(self._values())
+        faults, options, config = self._validate(self._values(), suggested or {})
         faults += qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
@@ -274,7 +276,9 @@ class NodeParameters(Generic[Options]):
         names = {spec.name for spec in self._specs} | set(self.given)
         return {name: self._node.get_parameter_or(name, Parameter(name)).value for name in names}
 
-    def _validate(self, values: Mapping[str, Any]) -> tuple[list[str], Options | None, Config | None]:
+    def _validate(
+        self, values: Mapping[str, Any], suggested: Mapping[str, Any] = {}
+    ) -> tuple[list[str], Options | None, Config | None]:
         options = config = None
         own = {name: value for name, value in values.items() if name in self._own}
         others = {name: value for name, value in values.items() if _head(name) in Config.model_fields}
@@ -288,7 +292,10 @@ class NodeParameters(Generic[Options]):
         except ValidationError as error:
             faults += sentences(error, self._options)
         try:
-            config = build_config(nest(others, self._specs))
+            nested = nest(others, self._specs)
+            for name, value in suggested.items():
+                nested[name] = {**nested[name], **value} if isinstance(value, dict) else value
+            config = build_config(nested)
         except ConfigError as error:
             faults += error.faults
         return faults, options, config

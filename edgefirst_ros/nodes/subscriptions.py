@@ -43,14 +43,7 @@ CLOCK_UPDATES = 3
 """A missing ``/clock`` is reported after this many updates."""
 IDLE_S = 0.1
 """When nothing has been received for so long, the executor waits for messages."""
-LINGERS_S = 30.0
-"""A publisher that was killed is announced for so long at most; its successor has the same node's name."""
-_POLICIES = (
-    QoSPolicyKind.RELIABILITY,
-    QoSPolicyKind.DURABILITY,
-    QoSPolicyKind.HISTORY,
-    QoSPolicyKind.DEPTH,
-)
+_POLICIES = [QoSPolicyKind[name] for name in ("RELIABILITY", "DURABILITY", "HISTORY", "DEPTH")]
 
 
 class _Group(ReentrantCallbackGroup):  # type: ignore[misc] # rclpy has no types
@@ -79,6 +72,7 @@ class Subscriptions:
         depth: QoS history depth; 0: as each topic needs.
         unlisted: subscribe to the device's topics before they are announced.
         record: receives messages of other topics of usable types; None: do not record them.
+        replaced: called with a sentence when an entry takes another topic in place of one that is gone.
 
     Attributes:
         plan: the result of the newest update.
@@ -97,6 +91,7 @@ class Subscriptions:
         depth: int,
         unlisted: bool,
         record: Callable[[RawMessage], None] | None = None,
+        replaced: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.plan = SubscriptionPlan("", frozenset(), ())
         self.offered: dict[str, str] = {}
@@ -112,6 +107,9 @@ class Subscriptions:
         self._depth = depth
         self._unlisted = unlisted
         self._record = record
+        self._replaced = replaced
+        self._chosen: dict[str, str] = {}
+        """By entry that several topics fit, the one that it takes."""
         self._group = _Group()
         self._newest_s = -IDLE_S
         self._subscriptions: dict[WantedSubscription, Any] = {}
@@ -180,6 +178,10 @@ class Subscriptions:
             if each.note and ("", each.note) not in self._logged:
                 self._logged.add(("", each.note))
                 log(node.get_logger(), Level.OK, each.note)
+            if each.fitting and any(held.topic == each.topic for held in self._subscriptions):
+                before, self._chosen[each.entry] = self._chosen.get(each.entry), each.topic
+                if before not in {None, each.topic}:
+                    self._replaced(f"topics.{each.entry} takes {each.topic} now, as {before} is gone")
         if self._record is not None:
             self._update_unused(self._record, prefix)
         return self.plan
@@ -216,11 +218,15 @@ class Subscriptions:
                 since_s = now_s
             self._several_since[each.topic] = nodes, since_s
             is_restart = len(set(nodes)) == 1
-            if now_s - since_s > LINGERS_S or (known == nodes and not is_restart):
+            # A publisher that was killed is announced for so long at most; its successor has the same
+            # node's name.
+            if now_s - since_s > 30.0 or (known == nodes and not is_restart):
                 several[each.canonical] = nodes
         return several
 
     def _find_other_topics(self, found: Iterable[TopicMatch]) -> list[ExistingTopic]:
+        """Topics of this robot: those of others are none that one of its entries means."""
+        root = "/".join(filter(None, (self._node.get_namespace().rstrip("/"), self.plan.prefix)))
         taken: set[str] = set()
         seen: list[ExistingTopic] = []
         for each in found:
@@ -231,7 +237,8 @@ class Subscriptions:
         seen += [
             ExistingTopic(topic, kind)
             for topic, kinds in self._graph.topics()
-            if topic not in taken and not self._graph.is_own(topic) and self._node.count_publishers(topic)
+            if topic.startswith(f"{root}/") and topic not in taken and not self._graph.is_own(topic)
+            if self._node.count_publishers(topic)
             for kind in kinds
         ]
         return seen
@@ -260,21 +267,20 @@ class Subscriptions:
             own=node.get_fully_qualified_name(),
             root="/".join(part for part in (node.get_namespace().rstrip("/"), prefix) if part),
             wanted=is_usable,
-            offers=self._graph.foreign_offers,
+            offers=self._graph.offers,
             installed=self._graph.is_installed,
         )
-        # A topic whose publisher is gone stays subscribed, since it may return; one that is used now does
-        # not.
-        for each in list(self._unused):
-            if each.topic in used or (each.latched and replace(each, latched=False) in found):
+        offered = {(each.topic, each.type) for each in found}
+        # A topic whose publisher is gone stays subscribed, since it may return; one that is used now, or
+        # of which something else is offered now, does not.
+        for each in self._unused.keys() - found:
+            if each.topic in used or (each.topic, each.type) in offered:
                 self._unsubscribe(self._unused.pop(each))
-        held = {(each.topic, each.type) for each in self._unused}
-        for each in sorted(found, key=lambda each: (each.topic, each.type)):
-            if (each.topic, each.type) not in held:
-                try:
-                    self._unused[each] = self._subscribe(each, record, definition_of(each.type))
-                except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
-                    self._warn(each.topic, f"cannot be recorded as {each.type}: {error}")
+        for each in sorted(found - self._unused.keys(), key=lambda each: (each.topic, each.type)):
+            try:
+                self._unused[each] = self._subscribe(each, record, definition_of(each.type))
+            except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic
+                self._warn(each.topic, f"cannot be recorded as {each.type}: {error}")
         for each in self._unused:
             self._warn(each.topic, self._incompatible(each.topic))
         for each in (*self.plan.subscriptions, *self._unused):
@@ -299,7 +305,7 @@ class Subscriptions:
         put: Callable[[RawMessage], None] | None = None,
         definition: str = "",
     ) -> Any:  # noqa: ANN401 - rclpy's Subscription, untyped
-        qos = receiving_qos(self._depth or wanted.depth, latched=wanted.latched)
+        qos = receiving_qos(self._depth or wanted.depth, latched=wanted.latched, reliable=wanted.reliable)
         # Only policies that are overridden: declaring the others would fix today's defaults as parameters.
         overridden = [
             kind

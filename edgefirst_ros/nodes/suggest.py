@@ -21,6 +21,7 @@ from edgefirst_ros.sources.suggest import Look
 LOOK_EVERY_S = 0.5
 """Publishers are discovered one after the other."""
 MOST_TOPICS, DEPTH = 1000, 100
+SHARED = frozenset({"/tf", "/tf_static"})
 
 
 class Listener:
@@ -28,10 +29,12 @@ class Listener:
 
     Args:
         node: that subscribes.
+        root: of the robot's topics; those elsewhere are another one's, but for transforms.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, root: str = "") -> None:
         self.look = Look()
+        self._root = f"{root.rstrip('/')}/"
         self._node = node
         self._graph = RosGraph(node)
         self._heard: set[str] = set()
@@ -39,10 +42,9 @@ class Listener:
     def subscribe(self) -> None:
         """To what is there now; topics that cannot be used are noted with their type."""
         for topic, kinds in self._graph.topics():
-            if topic in self._heard or len(self._heard) >= MOST_TOPICS:
-                continue
-            offers = self._graph.offers(topic)
-            if not offers:
+            is_ours = topic.startswith(self._root) or topic in SHARED
+            offers = self._graph.offers(topic) if is_ours and topic not in self._heard else ()
+            if not offers or len(self._heard) >= MOST_TOPICS:
                 continue
             self._heard.add(topic)
             kind = full_type(kinds[0])
@@ -50,13 +52,16 @@ class Listener:
             message_class = self._graph.message_class(kind)
             if message_class is None or not self.look.topics[topic].can_be_decoded:
                 continue
-            qos = receiving_qos(DEPTH, latched=any(offer.latched for offer in offers))
+            latched, reliable = (any(o.latched for o in offers), all(o.reliable for o in offers))
+            qos = receiving_qos(DEPTH, latched=latched, reliable=latched or reliable)
             self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
 
     def _taking(self, topic: str, kind: str) -> Callable[[bytes, Mapping[str, int]], None]:
         # rclpy counts the parameters of a function to know whether it wants the times.
         def take(data: bytes, info: Mapping[str, int]) -> None:
             times = info["received_timestamp"], info["source_timestamp"]
+            if (clock := self._node.get_clock()).ros_time_is_active:
+                times = (clock.now().nanoseconds,) * 2
             self.look.feed(RawMessage(topic, kind, data, *times, 0))
 
         return take
@@ -69,11 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="suggest", description="Print a configuration for what is published."
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to listen (default: 5)")
+    parser.add_argument("--prefix", default="", help="of the robot's topics, in the node's namespace")
     asked = parser.parse_args(remove_ros_args(given)[1:])
     rclpy.init(args=given)
     node = Node("suggest")
     try:
-        listener, end_s = Listener(node), time.monotonic() + asked.seconds
+        listener = Listener(node, f"{node.get_namespace().rstrip('/')}/{asked.prefix}")
+        end_s = time.monotonic() + asked.seconds
         look_s = 0.0
         while time.monotonic() < end_s:
             if time.monotonic() >= look_s:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config
@@ -33,7 +34,7 @@ from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
 from edgefirst_ros.pipeline.assembly import Pipeline, Progress
-from edgefirst_ros.pipeline.context import calibration_context
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.envelope import decoded_for, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.intake import is_batch
@@ -58,7 +59,7 @@ def calibration_before(
     found = {name: routes.route(name) for name in names}
     wanted = {name for name, route in found.items() if route is not None and route.rule.role in CONTEXT_ROLES}
     camera = camera_of(config, choose_reference(config, names, routes)[1], routes)
-    context = calibration_context(config, camera)
+    context = SampleContext(config, camera=camera)
     for raw in sorted(drive.latched(wanted), key=lambda message: message.receive_ns):
         route = routes.route(raw.topic, full_type(raw.schema))
         if route is None or unwanted(raw, full_type(raw.schema), route) is not None:
@@ -67,10 +68,9 @@ def calibration_before(
             decoded = decoded_for(route.rule, raw, config.class_names)
         except DecodeError:
             continue
-        if decoded is not None:
-            times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
-            learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
-            context.learn(learnt, route.sensor)
+        times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
+        learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
+        context.learn(learnt, route.sensor)
     context.close()
     return context.calibration
 
@@ -124,6 +124,7 @@ def convert(
     pace: Callable[[RawMessage], None] | None = None,
     committed: Callable[[Sample], None] | None = None,
     notes: Sequence[str] = (),
+    unusable: Mapping[str, str] = MappingProxyType({}),
     processes: bool | None = None,
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
@@ -145,6 +146,7 @@ def convert(
         pace: called before each message; may wait.
         committed: called with every sample that any format has, from a writing thread.
         notes: go into the report before its own.
+        unusable: topics of sensors that cannot be used, and why.
         processes: whether processes decode and encode, in place of threads; None where there are several
             workers, and enough to read for them. The result is the same.
 
@@ -177,6 +179,7 @@ def convert(
         committed=committed,
         processes=processes,
     )
+    job.pipeline.tell_unusable(unusable)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         interrupted = None if pace is not None else _replay(job.pipeline, inputs.drives, stop, on_progress)

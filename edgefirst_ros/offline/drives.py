@@ -19,16 +19,15 @@ from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import REPORT, readable, visible
 from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top_of, with_sizes
-from edgefirst_ros.sources.kinds import SUFFIXES
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
-from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TimeWindow, TopicInfo
+from edgefirst_ros.sources.recording import SUFFIXES, Excerpt, InFull, Recording, TimeWindow, TopicInfo
+from edgefirst_ros.sources.scratch import PACKED
 from edgefirst_ros.sources.simtime import SimulatedTime, simulated
 
 METADATA = "metadata.yaml"
 """Beside the files of a rosbag2 recording; lists them."""
 HIDDEN = "hidden"
 UNFINISHED = "unfinished (.part)"
-COMPRESSED = "compressed as a whole (.zstd), to be decompressed first"
 FOREIGN = "of other kinds"
 LINKED = "links to folders"
 
@@ -88,7 +87,7 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
 
 def is_recording(name: str) -> bool:
     """Whether the name of a file is that of a recording."""
-    return name.lower().endswith(SUFFIXES)
+    return name.lower().removesuffix(PACKED).endswith(SUFFIXES)
 
 
 def _local(place: Path, left_out: Counter[str]) -> Iterator[InputFile]:
@@ -183,8 +182,6 @@ def _foreign(name: str) -> str | None:
         return UNFINISHED
     if is_recording(name):
         return None
-    if name.endswith(".zstd") and is_recording(name.removesuffix(".zstd")):
-        return COMPRESSED
     return "" if name == METADATA or name.endswith((".truth.json", REPORT)) else FOREIGN
 
 
@@ -365,7 +362,7 @@ def listed_files(folder: Location) -> list[str]:
     if not isinstance(names, list):
         return []
     # Early versions of rosbag2 put the folder's name first.
-    return [Path(name).name for name in names if isinstance(name, str)]
+    return [Path(name).name.removesuffix(PACKED) for name in names if isinstance(name, str)]
 
 
 def _read_metadata(path: Location) -> Mapping[str, Any]:

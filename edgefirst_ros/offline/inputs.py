@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,10 +35,10 @@ from edgefirst_ros.offline.drives import (
     listed_files,
 )
 from edgefirst_ros.offline.naming import InputFile
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location, Url
-from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host
-from edgefirst_ros.sources.suggest import Suggestion, devices_of, look_at
+from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
+from edgefirst_ros.sources.scratch import PACKED
+from edgefirst_ros.sources.suggest import Look, Suggestion, devices_of, look_at
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
 MOST_REQUESTS = 16
@@ -98,7 +99,7 @@ def _open_places(places: Sequence[str | Location], config: Config, excerpt: Exce
     given = {file.path: file for file in _once(find_files(places), inputs.notes)}
 
     def refuse(path: Location, error: EdgeFirstError) -> None:
-        file = given[path]
+        file = given.get(path) or given[path.with_name(path.name + PACKED)]
         if file.named:
             raise error
         refused.append(error)
@@ -142,14 +143,27 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
     if away := [each for each in found if isinstance(each, StorageUnreachable)]:
         raise away[0]
     recordings = [each for each in found if isinstance(each, Recording)]
-    try:
-        each_topics = [_usable_topics(drive, config) for drive in find_drives(recordings)]
-        is_part = config.prefix is None and any(map(devices_of, each_topics))
-    except ConfigError:
-        is_part = True
-    if is_part:
+    if any(is_foreign(drive.topics(), config) for drive in find_drives(recordings)):
         name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
         return look_at(recordings).suggestion(name)
+    return None
+
+
+def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
+    """Whether a configuration can use nothing of these (topic, type), or one device of several."""
+    names = [topic for topic, _ in topics]
+    try:
+        choose_reference(config, names, TopicMap(config, find_prefix(names, config), topics))
+    except ConfigError:
+        return True
+    return config.prefix is None and bool(devices_of(topics))
+
+
+def suggestion_of(look: Look, config: Config) -> Suggestion | None:
+    """A configuration for what is heard, where ``suggested`` would make one of its recording."""
+    if is_foreign([(seen.topic, seen.type) for seen in look.topics.values()], config):
+        with suppress(ConfigError):
+            return look.suggestion("what was heard")
     return None
 
 

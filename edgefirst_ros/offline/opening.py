@@ -15,8 +15,8 @@ from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
 from edgefirst_ros.sources.info import inspect
-from edgefirst_ros.sources.kinds import SUFFIXES, open_recording
 from edgefirst_ros.sources.location import Location, Url, location_of
+from edgefirst_ros.sources.recording import SUFFIXES, open_recording
 
 Place: TypeAlias = str | PathLike[str] | Url
 NAME = "edgefirst"

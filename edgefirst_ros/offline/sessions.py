@@ -23,10 +23,9 @@ from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import RecordedDrive, find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.sequencer import SPLIT
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.mcap import McapRecording
-from edgefirst_ros.sources.recording import Recording
+from edgefirst_ros.sources.recording import Recording, open_recording
 from edgefirst_ros.sources.session import RESUMED, RecordedSession, resumed_of
 
 

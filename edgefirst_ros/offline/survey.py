@@ -111,7 +111,7 @@ class MotionSurvey:
         self._moving = motion_entries(config)
         self._ruled: set[str] = set()
         self._duplicates = Duplicates()
-        self._log = NavigationLog(rolls=config.ego.non_holonomic)
+        self._log = NavigationLog()
         self._found: list[Motion] = []
 
     def needs(self, topic: str, schema: str) -> bool:
@@ -133,8 +133,6 @@ class MotionSurvey:
             try:
                 decoded = decoded_for(route.rule, raw)
             except DecodeError:
-                decoded = None
-            if decoded is None:
                 known.leads = known.skimmed = False
                 return
             stamp_ns = decoded.stamp_ns
@@ -193,4 +191,4 @@ class MotionSurvey:
     def _solve(self) -> None:
         config = self._config
         self._found.append(solve(self._log, vehicle_of(config), rig_from_imu(config), self._proceed))
-        self._log = NavigationLog(rolls=self._config.ego.non_holonomic)
+        self._log = NavigationLog()

@@ -13,20 +13,15 @@ import numpy.typing as npt
 
 from edgefirst_ros.model.camera import CompressedImage, RawImage
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.navigation import Imu, NavSatFix
+from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Datum, Look
 from edgefirst_ros.report.content import Condition
 
 LEAST_NS, LEAST_MESSAGES = 1_000_000_000, 3
 """A condition that holds for less is none: a single picture may be black, an epoch be sent twice."""
-LEAST_FIX_NS = 10_000_000_000
-"""A receiver holds the position of a rig that stops at a light."""
 HOLE_NS = 2_000_000_000
 """After so long without a message nobody knows what a sensor showed."""
-SAME_LEVELS = 5
-"""A frozen picture that is coded again and again changes by no more on average over a field: by 4 at key
-frames of x264, which code it anew. While the rig drives, some field changes by dozens."""
 MOST_SPELLS = 32
 POINTS = 2048
 """Points of a cloud that are looked at, evenly chosen: they tell shares to a hundredth."""
@@ -40,14 +35,6 @@ usual of one that has them."""
 FEWER_SECTORS = 0.6
 USUAL = 0.1
 """The quantile that is the usual share of zeros, and, from above, of directions."""
-VISIBLE = 0.002
-"""Share of a picture's pixels that are lit if anything can be seen: a lamp at night."""
-BLANK_CONTRAST = 2.0
-"""Levels; fog has more."""
-NIGHT = 25.0
-"""Levels of luminance; a lit street has more. In darker video nothing changes on an empty road."""
-SHAKEN_M_S2 = 0.3
-"""Spread of the acceleration of a rig that moves; an engine at idle makes less."""
 LOOK_NS = 1_000_000_000
 """Stills are decoded to be looked at once in so long ..."""
 OTHER_SIZE = 1.5
@@ -57,8 +44,7 @@ OTHER_SIZE = 1.5
 class SpellCounter:
     """Spells in which a condition holds; times come in order."""
 
-    def __init__(self, least_ns: int = LEAST_NS) -> None:
-        self._least_ns = least_ns
+    def __init__(self) -> None:
         self._begin_ns: int | None = None
         self._last_ns = self._messages = 0
         self.count = self.total_ns = 0
@@ -94,7 +80,7 @@ class SpellCounter:
     def current(self, end_ns: int | None = None) -> tuple[int, int] | None:
         """The spell that goes on, if it is one already."""
         begin_ns, end_ns = self._begin_ns, self._last_ns if end_ns is None else end_ns
-        if begin_ns is None or self._messages < LEAST_MESSAGES or end_ns - begin_ns < self._least_ns:
+        if begin_ns is None or self._messages < LEAST_MESSAGES or end_ns - begin_ns < LEAST_NS:
             return None
         return begin_ns, end_ns
 
@@ -135,8 +121,6 @@ class StreamContent:
     """Time and content of the message before."""
     _zeros: Counter[int] = field(default_factory=Counter)
     _sectors: Counter[int] = field(default_factory=Counter)
-    _forces: list[tuple[float, ...]] = field(default_factory=list)
-    _forces_ns: int = 0
     _slots: deque[_Slot] = field(default_factory=deque)
     _anchor: tuple[int, npt.NDArray[np.int16]] | None = None
     """Time and fields of the picture that video has shown since."""
@@ -147,54 +131,30 @@ class StreamContent:
     def message(self, time_ns: int, datum: Datum) -> dict[str, float]:
         """Take the next message; what is worth noting of it beside its sample."""
         if isinstance(datum, Imu):
-            self._imu(time_ns, datum)
+            self._compare(time_ns, datum)
         elif isinstance(datum, PointCloud):
             return self._cloud(time_ns, datum)
-        elif isinstance(datum, NavSatFix):
-            place = datum.latitude_deg, datum.longitude_deg, datum.altitude_m
-            if datum.status >= 0 and any(place[:2]):
-                self._compare(time_ns, place, LEAST_FIX_NS)
         elif isinstance(datum, CompressedImage):
             return {"repeated": float(self._compare(time_ns, datum.data))}
         elif isinstance(datum, RawImage):
             return {"repeated": float(self._compare(time_ns, datum.pixels.data))}
         return {}
 
-    def _compare(self, time_ns: int, content: object, least_ns: int = LEAST_NS) -> bool:
+    def _compare(self, time_ns: int, content: object) -> bool:
         """Whether a message says the same as the one before, byte by byte up to the first difference."""
         before, self._before, self.is_watched = self._before, (time_ns, content), True
         same = before is not None and before[1] == content
         since_ns = None if before is None else before[0]
-        self._note(Condition.FROZEN, time_ns, holds=same, begin_ns=since_ns, least_ns=least_ns)
+        self._note(Condition.FROZEN, time_ns, holds=same, begin_ns=since_ns)
         return same
 
-    def _note(
-        self,
-        condition: Condition,
-        time_ns: int,
-        *,
-        holds: bool,
-        begin_ns: int | None = None,
-        least_ns: int = LEAST_NS,
-    ) -> None:
+    def _note(self, condition: Condition, time_ns: int, *, holds: bool, begin_ns: int | None = None) -> None:
         spells = self.spells.get(condition)
         if spells is None:
             if not holds:
                 return
-            spells = self.spells[condition] = SpellCounter(least_ns)
+            spells = self.spells[condition] = SpellCounter()
         spells.add(time_ns, holds=holds, begin_ns=begin_ns)
-
-    def _imu(self, time_ns: int, imu: Imu) -> None:
-        self._compare(time_ns, imu)
-        if self._forces and time_ns - self._forces_ns >= LOOK_NS:
-            with np.errstate(invalid="ignore"):
-                spread = float(np.std(self._forces, axis=0).max())
-            shaken, begin_ns = spread > SHAKEN_M_S2, self._forces_ns
-            self._note(Condition.SHAKEN, time_ns if shaken else begin_ns, holds=shaken, begin_ns=begin_ns)
-            self._forces = []
-        if not self._forces:
-            self._forces_ns = time_ns
-        self._forces.append(imu.linear_acceleration_m_s2)
 
     def _cloud(self, time_ns: int, cloud: PointCloud) -> dict[str, float]:
         count = len(cloud.points)
@@ -256,9 +216,11 @@ class StreamContent:
     def _seen(self, time_ns: int, look: Look, *, moving: bool) -> None:
         if moving:
             self._compare_fields(time_ns, look)
-        black = look.lit < VISIBLE
+        # A lamp at night lights more.
+        black = look.lit < 0.002
         self._note(Condition.BLACK, time_ns, holds=black)
-        self._note(Condition.BLANK, time_ns, holds=not black and look.contrast < BLANK_CONTRAST)
+        # Fog has more levels.
+        self._note(Condition.BLANK, time_ns, holds=not black and look.contrast < 2.0)
 
     def current(self) -> dict[str, tuple[int, int]]:
         """The conditions that hold now, each with its begin and the newest message; any thread."""
@@ -275,9 +237,13 @@ class StreamContent:
         anchor, self.is_watched = self._anchor, True
         same = (
             anchor is not None
-            and look.luminance >= NIGHT
+            # In darker video nothing changes on an empty road; a lit street is brighter.
+            and look.luminance >= 25.0
             and len(anchor[1]) == len(fields) > 0
-            and int(np.abs(anchor[1] - fields).max()) <= SAME_LEVELS
+            # A frozen picture that is coded again and again changes by no more on average over a field: by
+            # 4 at key frames of x264, which code it anew. While the rig drives, some field changes by
+            # dozens.
+            and int(np.abs(anchor[1] - fields).max()) <= 5
         )
         self._note(Condition.STILL, time_ns, holds=same, begin_ns=None if anchor is None else anchor[0])
         if not same:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
-from edgefirst_ros.config.model import Config, EgoOptions
-from edgefirst_ros.config.topics import camera_infos, motion_place, placed, rectified_cameras
+from edgefirst_ros.config.model import Config
+from edgefirst_ros.config.topics import camera_infos, motion_place, placed, rectified_cameras, rig_from_imu
 from edgefirst_ros.ego.fixes import JudgedFix, Vehicle
-from edgefirst_ros.ego.geometry import Quaternion
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import CameraInfo, rectified
@@ -23,16 +21,13 @@ from edgefirst_ros.model.detection import ModelInfo
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.radar import RadarInfo
 from edgefirst_ros.model.sample import Calibration, EgoPose, GeoPoint, Measurement, PoseBasis, Role
-from edgefirst_ros.model.transform import Transform, Transforms
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms
 from edgefirst_ros.pipeline.transforms import TransformBuffer
 
 MOST_SHOWN = 5
 """Joints that a sentence names."""
 POSE_EVERY_NS = 25_000_000
 """Least distance of poses for formats that take a trajectory."""
-POSES_TOGETHER = 32
-"""Of a drive that is known so many are made at a time: one by one they take twice as long."""
 POSE_AT_LEAST_NS = 50_000_000
 """Distance of poses while no navigation message but anything else arrives, so that a trajectory covers it."""
 
@@ -41,16 +36,13 @@ class SampleContext:
     """Calibration in force and rig poses, from messages in order of time, at any time not forgotten.
 
     Args:
-        options: how poses are estimated.
+        config: whole.
         held_ns: how long messages were held before they come here; the wait for poses includes that.
         has_ego: navigation messages are known to come, so poses wait for them from the start.
         odometry: odometry is known to come, and takes precedence.
         known: the calibration in force before any has come.
         motion: of the whole drive, if it is known beforehand.
         before: trajectory of the sequence before, if it continues.
-        placed: where sensors are by the configuration, by frame, whatever transforms say.
-        infos: calibration of cameras by the configuration, by sensor, whatever their CameraInfo says.
-        rectified: cameras whose pictures are, by sensor.
 
     Attributes:
         calibration: in force now.
@@ -66,28 +58,23 @@ class SampleContext:
 
     def __init__(
         self,
-        options: EgoOptions,
+        config: Config,
         *,
         camera: str = "",
-        placed: Mapping[str, Transform] = MappingProxyType({}),
-        infos: Mapping[str, CameraInfo] = MappingProxyType({}),
-        rectified: frozenset[str] = frozenset(),
-        has_ego: bool,
-        odometry: bool,
+        has_ego: bool = False,
+        odometry: bool = False,
         held_ns: int = 0,
         known: Calibration | None = None,
         motion: Motion | None = None,
         before: Trajectory | None = None,
-        vehicle: Vehicle | None = None,
-        rig_from_imu_xyzw: Quaternion | None = None,
         reference_topics: frozenset[str] = frozenset(),
-        rig_frame: str = "base_link",
         transforms: TransformBuffer | None = None,
     ) -> None:
         self.reference_topics = reference_topics
         known = known or Calibration()
-        self._infos, self._rectified = infos, rectified
-        self.transforms = transforms or TransformBuffer(rig_frame, placed)
+        infos = self._infos = camera_infos(config)
+        self._rectified = rectified_cameras(config)
+        self.transforms = transforms or TransformBuffer(config.rig_frame, placed(config))
         self.transforms.begin(known.transforms, goes_on=before is not None)
         self._flat: dict[str, tuple[CameraInfo, CameraInfo]] = {}
         """The newest CameraInfo of each camera whose pictures are rectified, as sent and as it counts."""
@@ -101,14 +88,15 @@ class SampleContext:
         self.picture: tuple[int, int] | None = None
         self.told: list[str] = []
         self._other_info: CameraInfo | None = None
-        wait_ns = round(options.wait_s * 1e9)
+        wait_ns = round(config.ego.wait_s * 1e9)
         self._wait_ns = max(0, wait_ns - held_ns)
-        self._together = 1 if motion is None else POSES_TOGETHER
+        # Of a drive that is known so many are made at a time: one by one they take twice as long.
+        self._together = 1 if motion is None else 32
         self.trajectory = before or Trajectory(
             motion,
-            vehicle=vehicle,
+            vehicle=vehicle_of(config),
             wait_ns=wait_ns,
-            rig_from_imu_xyzw=rig_from_imu_xyzw,
+            rig_from_imu_xyzw=rig_from_imu(config),
             odometry=odometry,
         )
         self._has_ego = has_ego
@@ -298,20 +286,6 @@ class SampleContext:
         self.trajectory.forget(min(before_ns, self.due[0]) if self.due else before_ns)
 
 
-def calibration_context(config: Config, camera: str, known: Calibration | None = None) -> SampleContext:
-    """A context for calibration only, where no samples and no poses are made."""
-    return SampleContext(
-        config.ego,
-        camera=camera,
-        placed=placed(config),
-        infos=camera_infos(config),
-        rectified=rectified_cameras(config),
-        has_ego=False,
-        odometry=False,
-        known=known,
-    )
-
-
 def vehicle_of(config: Config) -> Vehicle:
     """The configured properties of the vehicle."""
     ego, places = config.ego, [motion_place(config, role) for role in (Role.GPS, Role.IMU)]
@@ -326,43 +300,39 @@ def _size(info: CameraInfo) -> tuple[int, int]:
 _WORST_FIRST = tuple(reversed(PoseBasis))
 STEP_M = 5.0
 """The distance is a sum of chords of at least this length, so that noise at rest does not add up ..."""
-STEP_SIGMAS = 4.0
-"""... and of at least this many standard deviations of the position."""
 FASTEST_M_S = 100.0
 """Faster than this the estimate, or the odometry's frame, has jumped."""
 MOST_POINTS = 1200
-FINEST_NS = 100_000_000
-MOST_FRAMES = 64
-"""Local frames that are told apart."""
 _BASES = tuple(PoseBasis)
 
 
-@dataclass(slots=True)
 class Track:
     """Where the rig was, for the report, at regular times; if there are too many, every other one goes.
 
     Poses come in order of time.
     """
 
-    _points: list[tuple[EgoPose, int]] = field(default_factory=list)
-    """Each with the number of its local frame."""
-    _step_ns: int = FINEST_NS
-    _next_ns: int = -(2**63)
-    _origins: list[GeoPoint | None] = field(default_factory=list)
-    """By number of the local frame."""
+    def __init__(self) -> None:
+        self._points: list[list[float]] = []
+        self._step_ns, self._next_ns = 100_000_000, -(2**63)
+        self._origins: list[GeoPoint | None] = []
+        """By number of the local frame."""
 
     def add(self, pose: EgoPose) -> None:
         """Take a pose, which is left out if it has no position or comes too soon after the one before."""
         if pose.time_ns < self._next_ns or pose.position_m is None:
             return
-        if (not self._origins or self._origins[-1] != pose.origin) and len(self._origins) < MOST_FRAMES:
+        # Local frames that are told apart.
+        if (not self._origins or self._origins[-1] != pose.origin) and len(self._origins) < 64:
             self._origins.append(pose.origin)
-        self._next_ns = pose.time_ns + self._step_ns
-        self._points.append((pose, len(self._origins) - 1))
+        place_m = [round(value, 3) for value in pose.position_m]
+        self._points.append(
+            [pose.time_ns, *place_m, len(self._origins) - 1, _BASES.index(pose.position_basis)]
+        )
         if len(self._points) > MOST_POINTS:
             self._points = self._points[::2]
             self._step_ns *= 2
-            self._next_ns = self._points[-1][0].time_ns + self._step_ns
+        self._next_ns = int(self._points[-1][0]) + self._step_ns
 
     def summary(self) -> dict[str, Any] | None:
         """The points as plain values, None without any.
@@ -374,24 +344,11 @@ class Track:
         """
         if not self._points:
             return None
-        return {
-            "origins": [
-                None
-                if origin is None
-                else {"latitude": origin.latitude_deg, "longitude": origin.longitude_deg}
-                for origin in self._origins
-            ],
-            "bases": [str(basis) for basis in _BASES],
-            "points": [
-                [
-                    pose.time_ns,
-                    *(round(value, 3) for value in pose.position_m or ()),
-                    frame,
-                    _BASES.index(pose.position_basis),
-                ]
-                for pose, frame in self._points
-            ],
-        }
+        places = (
+            each and {"latitude": each.latitude_deg, "longitude": each.longitude_deg}
+            for each in self._origins
+        )
+        return {"origins": [*places], "bases": [str(basis) for basis in _BASES], "points": self._points}
 
 
 class PoseAccount:
@@ -407,10 +364,15 @@ class PoseAccount:
         self.track = Track()
         self.driven_m = 0.0
         """Horizontal distance driven while the position was known, in metres."""
+        self._upright = Counter[bool]()
+        """Poses by whether the rig stands, leaning by less than 60°."""
 
     def add(self, pose: EgoPose) -> None:
         """Count a pose; poses come in order of time."""
         self.track.add(pose)
+        if pose.rotation_xyzw is not None:
+            x, y, _, _ = pose.rotation_xyzw
+            self._upright[x * x + y * y < 0.25] += 1
         bases = (
             PoseBasis.ASSUMED if pose.position_m is None else pose.position_basis,
             PoseBasis.ASSUMED if pose.rotation_xyzw is None else pose.rotation_basis,
@@ -424,6 +386,13 @@ class PoseAccount:
         if bases[0] is not PoseBasis.ASSUMED:
             self._drive(pose)
 
+    @property
+    def doubts(self) -> list[str]:
+        """That the rig lies on its side, as no vehicle does: its IMU does."""
+        lies = self._upright[False] > self._upright[True]
+        text = "the rig lies on its side by its IMU: where that is mounted (rotation_xyzw) is not known"
+        return [text] if lies else []
+
     def _drive(self, pose: EgoPose) -> None:
         left, before, self._before = self._left, self._before, pose
         if left is None or before is None or _jumped(before, pose):
@@ -431,7 +400,8 @@ class PoseAccount:
             return
         chord_m = _apart_m(left, pose)
         sigma_m = max((*(pose.position_sigma_m or (0.0,))[:2], *(left.position_sigma_m or (0.0,))[:2]))
-        if chord_m >= max(STEP_M, STEP_SIGMAS * sigma_m):
+        # ... and of at least this many standard deviations of the position.
+        if chord_m >= max(STEP_M, 4.0 * sigma_m):
             self.driven_m += chord_m
             self._left = pose
 

@@ -151,10 +151,6 @@ class Delivery(Generic[Item]):
         return Stage.DROPPED, damage or _reason(result)
 
 
-SMALL_BYTES = 512
-"""What is no larger, as of an IMU or a receiver, is prepared sooner than another thread takes it."""
-
-
 class Turn(Generic[Item]):
     """An item's way to one writer, see ``State``: in the writer's thread from ``READY`` on.
 
@@ -186,7 +182,8 @@ class Turn(Generic[Item]):
         self._make: Callable[[Item], Any] = prepare
         self._settled: Callable[[Delivery[Item], str, Result], None] = settled
         delivery.item.add_done_callback(self._made)
-        is_small = delivery.image is None and self.size <= SMALL_BYTES
+        # What is no larger, as of an IMU or a receiver, is prepared sooner than another thread takes it.
+        is_small = delivery.image is None and self.size <= 512
         self.prepared = chain(None if is_small else pool, delivery.item, self._prepare)
 
     def _made(self, item: Future[Item]) -> None:

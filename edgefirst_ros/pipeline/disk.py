@@ -22,8 +22,6 @@ LOOK_EVERY_S = 1.0
 """Other processes that fill the disk are seen within this time."""
 OVERHEAD_BYTES = 64 << 10
 """Counted for every item beside its own bytes: records of journals, and the blocks of some small files."""
-REPORT_BYTES = 1 << 20
-"""Needed for the report, the names of folders and the ends of files that are hardly worth counting."""
 
 
 class Disk:
@@ -113,7 +111,9 @@ class Disk:
             if not look and 2 * (self._since + self._largest) < self._left:
                 return True
             # What is under way at several writers may be as large as the largest so far.
-            needed = self._needed() + REPORT_BYTES + _AT_ONCE * self._largest
+            # Needed for the report, the names of folders and the ends of files that are hardly worth
+            # counting.
+            needed = self._needed() + (1 << 20) + _AT_ONCE * self._largest
             free = self.free_bytes()
             self._since, self._looked_s = 0, time.monotonic()
             self._left = self.spare_bytes(free) - needed
@@ -171,6 +171,7 @@ class GroupCommit:
     Attributes:
         durable: the newest mark that is durable.
         failure: what ended the thread; nothing more becomes durable then.
+        waited_s: the longest that a message has waited in memory before it was taken.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class GroupCommit:
     ) -> None:
         self.durable = Mark()
         self.failure: BaseException | None = None
-        self._longest_s = 0.0
+        self._longest_s = self.waited_s = 0.0
         self._since_s = time.monotonic()
         self._writers = [writer for writer in writers if isinstance(writer, CrashSafe)]
         self._sync_s = sync_s
@@ -199,19 +200,22 @@ class GroupCommit:
 
     @property
     def at_risk_s(self) -> float | None:
-        """Of how many seconds of writing a power cut could have taken the data, at most, at any time so far.
+        """Of how many seconds a power cut could have taken the data, at most, at any time so far.
 
-        That is ``sync_s`` and as long as the disk takes. None where nothing is synced; any thread.
+        That is what messages have waited for, ``sync_s``, and as long as the disk takes. None where nothing
+        is synced; any thread.
         """
-        if self._thread is None:
-            return None
+        return None if self._thread is None else self.waited_s + self._unsynced_s
+
+    @property
+    def _unsynced_s(self) -> float:
         since_s = self._since_s
         return self._longest_s if self._is_durable else max(self._longest_s, time.monotonic() - since_s)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Whether the disk is too slow for ``sync_s``. Any thread."""
-        return tuple(sync_findings(self.at_risk_s, self._sync_s))
+        return tuple(sync_findings(None if self._thread is None else self._unsynced_s, self._sync_s))
 
     def wrote(self) -> None:
         """Something was written; any thread."""
@@ -261,6 +265,6 @@ class GroupCommit:
                 except BaseException as failure:  # noqa: BLE001 - kept for the caller, who ends the run
                     self.failure = failure
                     return
-                self._longest_s = self.at_risk_s or 0.0
+                self._longest_s = self._unsynced_s
                 self.complete(mark)
             self._since_s = start_s  # what was written before is durable

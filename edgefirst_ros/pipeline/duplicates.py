@@ -11,10 +11,6 @@ from edgefirst_ros.model.sample import Role
 from edgefirst_ros.pipeline.envelope import Digest, Envelope
 from edgefirst_ros.video.headers import Content
 
-KEPT_NS = 30_000_000_000
-"""A message is compared with those of its topic up to so long before; later ones are too late anyway."""
-SET_BACK_NS = 1_000_000_000
-"""After a receiver's clock was set back by more than this, its times may repeat."""
 KEPT = 16_384
 """A message is compared with so many of its topic at most."""
 
@@ -51,7 +47,8 @@ class Duplicates:
         if route.rule.role in CONTEXT_ROLES:
             return None
         recent = self._received[route.topic]
-        if receive_ns < recent.newest_ns - SET_BACK_NS:
+        # After a receiver's clock was set back by more than this, its times may repeat.
+        if receive_ns < recent.newest_ns - 1_000_000_000:
             recent = self._received[route.topic] = _Recent()  # a simulation that begins anew repeats itself
         return (
             Repeat(Reason.SAME_MESSAGE) if recent.add(receive_ns, Content.PICTURE, digest) is None else None
@@ -109,7 +106,9 @@ class _Recent:
             several = seen[key] = known if isinstance(known, list) else [known]
             number = len(several)
             several.append(digest)
-        oldest_key = (self.newest_ns - KEPT_NS) * _KINDS
+        # A message is compared with those of its topic up to so long before; later ones are too late
+        # anyway.
+        oldest_key = (self.newest_ns - 30_000_000_000) * _KINDS
         while order and (len(order) > KEPT or order[0] < oldest_key):
             forgotten = order.popleft()
             del seen[forgotten]

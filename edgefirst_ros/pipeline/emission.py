@@ -13,21 +13,21 @@ from edgefirst_ros.config.topics import CONTEXT_ROLES, OF_PICTURES
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, CameraImage, EgoPose, Observation, Role, SequenceInfo
 from edgefirst_ros.model.transform import bare
-from edgefirst_ros.pipeline.cameras import camera_sequence
 from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount, SampleContext
 from edgefirst_ros.pipeline.delivery import Delivery
 from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.frames import camera_sequence
 from edgefirst_ros.pipeline.images import Images
 from edgefirst_ros.pipeline.ledger import Stage
-from edgefirst_ros.pipeline.mounts import MovedFrame, unheeded, without_rig
 from edgefirst_ros.pipeline.samples import Frame, Pictures, Samples
 from edgefirst_ros.pipeline.session import SequenceResult, SequenceSummary, Session
+from edgefirst_ros.pipeline.transforms import MovedFrame, unheeded, without_rig
 from edgefirst_ros.timing.align import MOST_WAITING_BYTES
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats
 
-WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU, Role.GPS, Role.MODEL})
+WATCHED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.IMU})
 """Roles whose messages show by what they hold whether the sensor is sound."""
 
 
@@ -255,7 +255,7 @@ class Emission:
             self.stats,
             self.content,
             trajectory.mounting,
-            trajectory.doubts,
+            [*trajectory.doubts, *self.poses.doubts],
             self._calibration or Calibration(),
             self._moved,
             self._context.camera,

@@ -45,8 +45,6 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 _SHED = Written(left_out=LeftOut("dropped", Reason.SHED), items=0)
 _NO_SPACE = Written(left_out=LeftOut("dropped", Reason.CUT_OFF), items=0)
-_UNKNOWN_SHARE = 10
-"""A format that does not say what completing it takes may take this part of what it has written."""
 
 
 @dataclass(slots=True)
@@ -210,7 +208,7 @@ class FanOut:
         for number, name in enumerate(sorted(self.sample_formats, key=lambda name: -shares[name])):
             # What another format has, too, costs less.
             cheap = len(takers) > 0 if number else better or self.observes
-            if overload.takes(name, reference.time_ns, possible=possible, better=cheap):
+            if overload.takes(name, possible=possible, better=cheap):
                 takers.add(name)
         overload.counted()
         return frozenset(takers)
@@ -225,7 +223,7 @@ class FanOut:
         if overload is None:
             return None
         takes = partial(overload.takes, stream=sensor, possible=possible, better=better)
-        return frozenset(name for name in names if takes(name, camera.time_ns))
+        return frozenset(name for name in names if takes(name))
 
     def wants_picture(self, *, possible: bool, better: bool) -> bool:
         """Where ``sheds_early``: whether to make the next sample's picture, should a format take it."""
@@ -241,7 +239,7 @@ class FanOut:
             return None
         overload.look(envelope.receive_ns, self._backlog_s(), envelope.time_ns, sample=False)
         takes = partial(overload.takes, stream=envelope.topic, possible=possible, better=better)
-        return frozenset(w.name for w, _ in self._observers if takes(w.name, envelope.time_ns))
+        return frozenset(w.name for w, _ in self._observers if takes(w.name))
 
     def sample(self, delivery: Delivery[Sample]) -> None:
         """Hand a sample to every writer of samples."""
@@ -288,7 +286,8 @@ class FanOut:
         return sum(
             writer.finish_bytes()
             if isinstance(writer, Watched)
-            else self.outputs[writer.name].bytes // _UNKNOWN_SHARE
+            # A format that does not say what completing it takes may take this part of what it has written.
+            else self.outputs[writer.name].bytes // 10
             for writer, _ in self._left()
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.timing.gaps import folded, quantile
+from edgefirst_ros.timing.gaps import quantile
 
 MOST_BINS = 600
 FINEST_NS = 100_000_000
@@ -114,16 +114,13 @@ MAX_REASONS = 32
 """Reasons of one kind that a report tells apart: the most frequent ones."""
 REFERENCE_FRAMES = ""
 """Their lane of the timeline, after those of topics, which all have a name."""
-MOST_COMBINATIONS = 64
-"""Combinations of companions that are counted apart."""
 _BIN_NS = 100_000
-_MOST_COUNTED = 1000
-"""Reasons of one kind that are counted apart; more than that only hostile messages have."""
 
 
 def count_reason(reasons: Counter[str], reason: str) -> None:
     """Count a reason; beyond very many they are counted together."""
-    reasons[reason if reason in reasons or len(reasons) < _MOST_COUNTED else Reason.OTHERS] += 1
+    # Reasons of one kind that are counted apart; more than that only hostile messages have.
+    reasons[reason if reason in reasons or len(reasons) < 1000 else Reason.OTHERS] += 1
 
 
 def frequent(reasons: Mapping[str, int]) -> dict[str, int]:
@@ -135,31 +132,22 @@ def frequent(reasons: Mapping[str, int]) -> dict[str, int]:
     return kept
 
 
-@dataclass(frozen=True, slots=True)
-class WorstPair:
-    """The sample whose companion is farthest off, with the time of its reference frame."""
-
-    error_ns: int
-    sequence: str
-    frame: int
-    time_ns: int
-
-
 @dataclass(slots=True)
 class PairingError:
     """Distribution of companion − reference, as a histogram of bounded size."""
 
     bins: Counter[int] = field(default_factory=Counter)
     largest_ns: int = 0
-    worst: WorstPair | None = None
+    worst: tuple[int, tuple[str, int, int]] | None = None
+    """The error of the sample whose companion is farthest off, with its sequence, frame and time."""
 
     def add(self, error_ns: int, sample: tuple[str, int, int] | None = None) -> None:
         """Count one pair; ``sample`` is its sequence, frame and time if it is in the output."""
         size = abs(error_ns)
         self.bins[round(error_ns / _BIN_NS)] += 1
         self.largest_ns = max(self.largest_ns, size)
-        if sample is not None and (self.worst is None or size > abs(self.worst.error_ns)):
-            self.worst = WorstPair(error_ns, *sample)
+        if sample is not None and (self.worst is None or size > abs(self.worst[0])):
+            self.worst = error_ns, sample
 
     def summary(self) -> dict[str, float] | None:
         """p50, p95 and max of the amount in milliseconds, None without pairs."""
@@ -173,22 +161,6 @@ class PairingError:
             "p50": round(p50 * _BIN_NS / 1e6, 1),
             "p95": round(p95 * _BIN_NS / 1e6, 1),
             "max": round(self.largest_ns / 1e6, 3),
-        }
-
-    def histogram(self) -> dict[str, Any] | None:
-        """Pairs by companion − reference in milliseconds, with the worst sample; None without pairs."""
-        found = folded(self.bins, _BIN_NS / 1e6)
-        if found is None or self.worst is None:
-            return found
-        worst = self.worst
-        return {
-            **found,
-            "worst": {
-                "error_ms": round(worst.error_ns / 1e6, 3),
-                "sequence": worst.sequence,
-                "frame": worst.frame,
-                "time_ns": worst.time_ns,
-            },
         }
 
 
@@ -261,7 +233,6 @@ class Ledger:
         self._unused: set[str] = set()
         self._open = 0
         self._timeline = Timeline()
-        self._combinations: Counter[tuple[str, ...]] = Counter()
         self._companions: Counter[str] = Counter()
         self._labelled = 0
 
@@ -385,9 +356,6 @@ class Ledger:
         with self._lock:
             self._labelled += labelled
             self._companions.update(topics)
-            key = tuple(sorted(topics))
-            if key in self._combinations or len(self._combinations) < MOST_COMBINATIONS:
-                self._combinations[key] += 1
 
     def frame(self, kind: str, time_ns: int) -> None:
         """Count a reference frame, acquired then, by its outcome: one of ``OUTCOMES``."""
@@ -431,10 +399,17 @@ class Ledger:
             return {topic: account.as_dict() for topic, account in sorted(self._topics.items())}
 
     def pairings(self) -> dict[str, dict[str, Any]]:
-        """The histogram of pairing errors of every topic that has any."""
+        """By topic, the sample whose companion is farthest off."""
         with self._lock:
-            found = {topic: account.pairing.histogram() for topic, account in sorted(self._topics.items())}
-        return {topic: histogram for topic, histogram in found.items() if histogram is not None}
+            found = {topic: account.pairing.worst for topic, account in sorted(self._topics.items())}
+        names = ("sequence", "frame", "time_ns")
+        return {
+            topic: {
+                "worst": {"error_ms": round(worst[0] / 1e6, 3), **dict(zip(names, worst[1], strict=True))}
+            }
+            for topic, worst in found.items()
+            if worst is not None
+        }
 
     def companions(self) -> dict[str, int]:
         """Samples in the output that have a companion of each topic."""
@@ -446,12 +421,6 @@ class Ledger:
         """Samples in the output whose picture a model looked at, whether it found something or nothing."""
         with self._lock:
             return self._labelled
-
-    def combinations(self) -> list[dict[str, Any]]:
-        """Samples in the output by the topics of their companions, the most frequent first."""
-        with self._lock:
-            ranked = sorted(self._combinations.items(), key=lambda item: (-item[1], item[0]))
-        return [{"topics": list(topics), "samples": count} for topics, count in ranked]
 
     def timeline(self) -> dict[str, Any]:
         """When messages were received, by topic and stage, and reference frames acquired, by outcome."""

@@ -7,24 +7,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 KEEP = 1 / 10
 """Least share of samples that every format writes; if that is still too much, the queue drops messages."""
-MARGIN_S = 0.15
-"""Allowance for the time from acquisition to receipt, and from the writer to the disk."""
 LEAST_S = 0.4
 """Least lateness that is allowed, even if waits use up all of ``latency_s``."""
 BEGIN = 0.25
 """Shedding begins at this share of the allowed lateness, unless the capture is catching up."""
-AIM = 0.3
-"""While samples are shed, lateness is controlled to this share of the allowed one."""
 IDLE = 0.1
 """Below this share of the allowed lateness there is time to spare."""
 PERIOD_S, CALM_S = 0.25, 0.5
 """Control periods: before shedding begins, and while samples are shed."""
-CATCH_UP_S = 2.0
-"""Time in which a deviation from ``AIM`` is to be corrected."""
 LEAST_STEP, SOON_STEP, MOST_STEP = 0.1, 1.08, 1.15
 """Change of the work in one period: least and largest factor, and the largest with time to spare."""
 RECOVERY = 0.2
@@ -34,24 +28,14 @@ REPLAY = 0.9
 replay, and what a link that was down sends when it is back."""
 BURST_S = 10.0
 """By so much at most: what waits longer is too much for the memory."""
-STAY = 1.5
-"""A format replaces the one being shed only if its samples cost this many times as much."""
 MEMORY = 0.99
 """Factor that weights down older costs at every sample."""
-KEYFRAMES = 0.5
-"""If every format is at ``KEEP``, only key frames are decoded beyond this share of the allowed lateness."""
-GAINS = 1.1
-"""A capture that processes this many seconds per second is catching up."""
 OUTRUN_S = BURST_S
 """A capture that is later than this with the least of the work, and becomes later, is never in time again:
 what waits would come minutes late, and fill the memory."""
-NO_SAMPLES_S = 2.0
-"""Lateness is taken from measurements if there was no sample for this long."""
-SILENCE_NS, MOST_SILENCES = 250_000_000, 256
+SILENCE_NS = 250_000_000
 """Longer gaps between messages of any topic are a pause of the input: a device sends hundreds a second. So
 many are remembered, more than lie within the longest hold."""
-SPANS = 1000
-"""Limit of the spans in the report; later ones are joined to the last."""
 
 
 class Even:
@@ -77,24 +61,11 @@ class Even:
 
 
 @dataclass(slots=True)
-class Span:
-    """Consecutive samples of one format of which some were shed."""
-
-    first_ns: int
-    last_ns: int
-    shed: int = 0
-    of: int = 0
-
-
-@dataclass(slots=True)
 class Tally:
     """Counts and costs of a format's samples so far."""
 
     of: int = 0
     shed: int = 0
-    spans: list[Span] = field(default_factory=list)
-    thinned: bool = False
-    """Whether the last span is still open."""
     seconds: float = 0.0
     """Time that preparing and writing took; older samples count less."""
     samples: float = 0.0
@@ -104,17 +75,6 @@ class Tally:
     def cost_s(self) -> float:
         """Mean cost of one sample, seconds."""
         return self.seconds / self.samples if self.samples > 0 else 0.0
-
-    def count(self, time_ns: int, *, shed: bool, thinned: bool) -> None:
-        """Count one more sample; ``thinned`` means that some samples are being shed now."""
-        self.of += 1
-        self.shed += shed
-        if thinned and not self.thinned and len(self.spans) < SPANS:
-            self.spans.append(Span(time_ns, time_ns))
-        self.thinned = thinned
-        if thinned:
-            span = self.spans[-1]
-            span.last_ns, span.shed, span.of = time_ns, span.shed + shed, span.of + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +136,7 @@ class Overload:
         """When the last message was due by the pace of those before, and its time of receipt."""
         self._paced: tuple[float, int] | None = None
         """The same of the last sample, and its time."""
-        self._silences: deque[tuple[int, int]] = deque(maxlen=MOST_SILENCES)
+        self._silences: deque[tuple[int, int]] = deque(maxlen=256)
         """End and length of the latest gaps between messages of any topic."""
         self._looked: _Look | None = None
         self._credit_s = 0.0
@@ -246,7 +206,7 @@ class Overload:
         if self._held:
             return
         now_s = self._clock_s()
-        if not sample and now_s - self._sampled_s < NO_SAMPLES_S:
+        if not sample and now_s - self._sampled_s < 2.0:
             return
         due_s, newest_ns = self._fed or (now_s, 0)
         if sample:
@@ -276,14 +236,13 @@ class Overload:
         # What was handed over before has yet to be written, and does not show the change.
         self._pause_s = min(backlog_s, 1.0) if self._work < work else 0.0
 
-    def takes(
-        self, name: str, time_ns: int, *, stream: str = "", possible: bool = True, better: bool = True
-    ) -> bool:
+    def takes(self, name: str, *, stream: str = "", possible: bool = True, better: bool = True) -> bool:
         """Whether a format has time for the next sample, or measurement of a stream; see ``Even``."""
         share = self._shares[name]
         taken = self._even.setdefault((name, stream), Even()).takes(share, possible=possible, better=better)
         with self._lock:
-            self._tallies[name].count(time_ns, shed=not taken, thinned=share < 1 or not taken)
+            self._tallies[name].of += 1
+            self._tallies[name].shed += not taken
         return taken
 
     def wants_picture(self, names: Sequence[str], *, possible: bool = True, better: bool) -> bool:
@@ -314,7 +273,7 @@ class Overload:
         """Formats in the order in which they are shed."""
         costs = self.costs_s
         # A format being shed stays before others that cost hardly more.
-        dear = {name: costs[name] * (STAY if self._shares[name] < 1 else 1) for name in self._formats}
+        dear = {name: costs[name] * (1.5 if self._shares[name] < 1 else 1) for name in self._formats}
         return tuple(sorted(self._formats, key=lambda name: -dear[name]))
 
     @property
@@ -329,37 +288,27 @@ class Overload:
         with self._lock:
             return {name: (t.shed, t.of) for name, t in self._tallies.items() if t.shed}
 
-    def report(self) -> dict[str, object]:
-        """Shed samples by format, with spans in times of the samples."""
-        with self._lock:
-            return {
-                name: {
-                    "shed": tally.shed,
-                    "of": tally.of,
-                    "spans": [
-                        {"from_ns": s.first_ns, "to_ns": s.last_ns, "shed": s.shed, "of": s.of}
-                        for s in tally.spans
-                        if s.shed
-                    ],
-                }
-                for name, tally in self._tallies.items()
-                if tally.shed
-            }
+    def report(self) -> dict[str, dict[str, int]]:
+        """Shed samples by format."""
+        return {name: {"shed": shed, "of": of} for name, (shed, of) in self.shed.items()}
 
     # ------------------------------------------------------------------ control
     def _steer(self, before: _Look, now: _Look, passed_s: float) -> None:
-        allowed_s = max(LEAST_S, self.latency_s - MARGIN_S - self.hold_s - now.wait_s)
+        # 0.15 s are for the time from acquisition to receipt, and from the writer to the disk.
+        allowed_s = max(LEAST_S, self.latency_s - 0.15 - self.hold_s - now.wait_s)
         recovering = self._credit_s > now.wait_s
         late_s, was_late_s = now.late_s(self._credit_s), before.late_s(self._credit_s)
         slip_s = now.latency_s - before.latency_s if recovering else late_s - was_late_s
         pace = max(0.0, 1 - slip_s / passed_s)
-        wanted = max(0.5, 1 + (late_s - AIM * allowed_s) / CATCH_UP_S)
+        # Lateness is brought to three tenths of what is allowed within two seconds.
+        wanted = max(0.5, 1 + (late_s - 0.3 * allowed_s) / 2.0)
         step = pace / wanted
         self.is_outrun = self.keyframes_only and late_s > OUTRUN_S and pace < 1
         self.was_outrun |= self.is_outrun
         if self.keyframes_only:
             self.keyframes_only = not late_s < IDLE * allowed_s
-        elif self._work <= KEEP and pace < GAINS and min(late_s, was_late_s) > KEYFRAMES * allowed_s:
+        # Half of the allowed lateness is much where every format is at ``KEEP``, unless it is catching up.
+        elif self._work <= KEEP and pace < 1.1 and min(late_s, was_late_s) > 0.5 * allowed_s:
             self.keyframes_only = self.had_keyframes_only = True
         if self.keyframes_only:
             return

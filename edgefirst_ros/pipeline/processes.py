@@ -10,12 +10,14 @@ import io
 import mmap
 import os
 import pickle
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -209,7 +211,7 @@ class Line:
 
 
 Made = TypeVar("Made")
-COMMAND = (sys.executable, "-P", "-m", "edgefirst_ros.pipeline.child")
+COMMAND = (sys.executable, "-P", "-c", "from edgefirst_ros.pipeline.processes import main; main()")
 ATTEMPTS = 2
 """How often a call is made whose process ends before it is done."""
 WORTH_BYTES = 20 << 20
@@ -411,7 +413,6 @@ class ProcessPool:
 
 GROUP_ITEMS, GROUP_BYTES = 256, 64 << 20
 """Items, and bytes of messages, under way for each group of pictures that a process decodes."""
-WAITING_THREADS = 4
 
 
 class Workers:
@@ -430,7 +431,7 @@ class Workers:
     def __init__(self, configured: int, *, processes: bool = False) -> None:
         count = self.count = worker_count(configured)
         self.processes = ProcessPool(count) if processes else None
-        self.pool = ThreadPoolExecutor(WAITING_THREADS * count if processes else count, "encode")
+        self.pool = ThreadPoolExecutor(4 * count if processes else count, "encode")
         # Enough under way to keep every core busy while one slow picture holds the order up.
         self.backlog = (
             Backlog(GROUP_ITEMS * count, GROUP_BYTES * (count + 2)) if processes else Backlog(4 * count + 8)
@@ -460,3 +461,40 @@ class Workers:
         """Raise why a call could not be made at all, if one could not."""
         if self.processes is not None and self.processes.failure is not None:
             raise self.processes.failure
+
+
+def main() -> None:
+    """In a worker process: receive a function, call it, send what it returns or raises; and again."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_freed_memory()
+    link, theirs, mine = map(int, sys.argv[1:])
+    line = Line(socket.socket(fileno=link), Area(mine), Area(theirs))
+    with suppress(LinkClosed):
+        while True:
+            _serve(line)
+    os._exit(0)  # whoever waited is gone: nothing to tidy up
+
+
+def _serve(line: Line) -> None:
+    try:
+        call, given = line.receive(copied=False)
+        made = call(*given), None
+        del call, given
+        line.send(made)
+    except LinkClosed:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is raised where the call came from
+        line.send((None, _sendable(error)))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its text if it cannot be sent; one that nobody foresaw takes its traceback along."""
+    if isinstance(error, EdgeFirstError):
+        return error
+    trace = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - a class of a library may refuse in any way
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(trace)
+    return error

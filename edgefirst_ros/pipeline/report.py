@@ -25,15 +25,13 @@ from edgefirst_ros.model.sample import Calibration
 from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.fanout import Output
 from edgefirst_ros.pipeline.ledger import OUTCOMES, FrameCounts, Ledger, frequent
-from edgefirst_ros.pipeline.mounts import mounts
 from edgefirst_ros.pipeline.session import CameraResult, SequenceResult, SequenceSummary
+from edgefirst_ros.pipeline.transforms import mounts
 from edgefirst_ros.report.judge import warnings_of
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.timing.gaps import StreamStats, folded, quantile
+from edgefirst_ros.timing.gaps import StreamStats, quantile
 
-MOST_TRANSFORMS = 64
 MOST_CAMERAS = 32
-MOST_COEFFICIENTS = 16
 LIBRARIES = ("av", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Those on whose version the bytes of a dataset depend."""
 
@@ -67,15 +65,9 @@ def _stream(stats: StreamStats) -> dict[str, Any]:
 
 
 def _latency(counts: Mapping[int, int]) -> dict[str, Any] | None:
-    found = folded(counts, 1.0)
-    if found is None:
+    if not counts:
         return None
-    return {
-        "p50": quantile(counts, 0.5),
-        "p95": quantile(counts, 0.95),
-        "max": max(counts),
-        **found,
-    }
+    return {"p50": quantile(counts, 0.5), "p95": quantile(counts, 0.95), "max": max(counts)}
 
 
 def calibration(known: Calibration, camera: str, rig_frame: str) -> dict[str, Any]:
@@ -95,7 +87,7 @@ def calibration(known: Calibration, camera: str, rig_frame: str) -> dict[str, An
                 "translation_m": list(each.translation_m),
                 "rotation_xyzw": list(each.rotation_xyzw),
             }
-            for each in islice(known.transforms.values(), MOST_TRANSFORMS)
+            for each in islice(known.transforms.values(), 64)
         ],
     }
 
@@ -105,7 +97,7 @@ def _intrinsics(info: CameraInfo) -> dict[str, Any] | None:
     found = picture_intrinsics(info)
     if found is None:
         return None
-    distortion = [float(value) for value in info.d[:MOST_COEFFICIENTS]]
+    distortion = [float(value) for value in info.d[:16]]
     return {
         "size": list(found.size),
         "focal_px": list(found.focal_px),
@@ -169,7 +161,6 @@ def build_report(
         "codes": _codes(topics),
         "sequences": [_sequence(config, s) for s in sequences],
         "companions": ledger.companions(),
-        "combinations": ledger.combinations(),
         "pairing": ledger.pairings(),
         "timeline": ledger.timeline(),
         "configuration": configuration(config),

@@ -30,9 +30,6 @@ from edgefirst_ros.pipeline.ledger import FrameCounts, Outcome, Stage
 from edgefirst_ros.pipeline.session import CameraResult, Session
 from edgefirst_ros.timing.align import Aligned
 
-KEYS_APART_NS = 10_000_000_000
-"""A video without a key frame for so long is decoded however little time there is."""
-
 Frame = Aligned[Envelope]
 
 
@@ -86,7 +83,8 @@ class Pictures:
             return False
         key_ns = self.images.key_ns.get(envelope.topic)
         is_camera = envelope.route.rule.role is Role.CAMERA
-        return is_camera and key_ns is not None and abs(envelope.time_ns - key_ns) < KEYS_APART_NS
+        # A video without a key frame for so long is decoded however little time there is.
+        return is_camera and key_ns is not None and abs(envelope.time_ns - key_ns) < 10_000_000_000
 
 
 class Samples:

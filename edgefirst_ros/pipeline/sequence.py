@@ -12,10 +12,6 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     CONTEXT_ROLES,
     EGO_ROLES,
-    camera_infos,
-    placed,
-    rectified_cameras,
-    rig_from_imu,
     sensor_of,
 )
 from edgefirst_ros.ego.motion import Motion
@@ -24,11 +20,10 @@ from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
-from edgefirst_ros.pipeline.cameras import ALIVE_NS, CameraFrames
-from edgefirst_ros.pipeline.choosing import Choosing
-from edgefirst_ros.pipeline.context import SampleContext, vehicle_of
+from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.emission import Emission
 from edgefirst_ros.pipeline.envelope import Envelope
+from edgefirst_ros.pipeline.frames import ALIVE_NS, CameraFrames, Choosing
 from edgefirst_ros.pipeline.images import Images, SizeChange, TileGrouper
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.session import Session, session_at
@@ -36,8 +31,6 @@ from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.align import Aligned, Aligner, PairingRule, Reorder, Selection
 from edgefirst_ros.video.headers import Content
 
-FORGET_EVERY_NS = 50_000_000
-"""A few messages' memory for a look at what waits with each of them."""
 VIEW_NS = 250_000_000
 """What is of another camera or lidar only travels with a sample, and has its own time. Half the period of a
 reference at 2 Hz: the nearest message comes with every sample, whatever its phase."""
@@ -102,21 +95,15 @@ class SequenceRun:
         alive = frozenset(expected)
         roles = {config.topics[name].role for name in alive}
         self._context = SampleContext(
-            config.ego,
+            config,
             camera=camera,
-            placed=placed(config),
-            infos=camera_infos(config),
-            rectified=rectified_cameras(config),
             held_ns=self._window_ns,
             has_ego=bool(roles & EGO_ROLES),
             odometry=Role.ODOMETRY in roles,
             known=known,
             motion=motion,
             before=before,
-            vehicle=vehicle_of(config),
-            rig_from_imu_xyzw=rig_from_imu(config),
             reference_topics=reference_topics,
-            rig_frame=config.rig_frame,
             transforms=transforms,
         )
         self._choosing = Choosing(config, self._context)
@@ -557,7 +544,8 @@ class SequenceRun:
         if context.has_poses:
             self._give_poses()
         if self._now_ns >= self._forget_ns:
-            self._forget_ns = self._now_ns + FORGET_EVERY_NS
+            # A few messages' memory for a look at what waits with each of them.
+            self._forget_ns = self._now_ns + 50_000_000
             self._forget(frontier_ns)
 
     def _forget(self, frontier_ns: float) -> None:

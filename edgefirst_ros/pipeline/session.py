@@ -12,7 +12,7 @@ from edgefirst_ros.pipeline.content import StreamContent
 from edgefirst_ros.pipeline.context import PoseAccount
 from edgefirst_ros.pipeline.fanout import FanOut
 from edgefirst_ros.pipeline.ledger import FrameCounts, Ledger
-from edgefirst_ros.pipeline.mounts import MovedFrame
+from edgefirst_ros.pipeline.transforms import MovedFrame
 from edgefirst_ros.timing.finding import TopicClock
 from edgefirst_ros.timing.gaps import StreamStats
 

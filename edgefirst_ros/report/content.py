@@ -38,8 +38,6 @@ class Condition(StrEnum):
     """Far more points than usual are at 0,0,0."""
     EMPTY_SECTORS = "empty_sectors"
     """Far fewer directions than usual have points."""
-    SHAKEN = "shaken"
-    """The rig moves, as accelerations tell; nothing is wrong with that, and nothing is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def _is_said(sequence: Sequence, stream: Stream, condition: str) -> bool:
         others = (stream.spells.get(name) for name in (Condition.BLACK, Condition.BLANK))
         return not any(each is not None and each.total_s > spells.total_s / 2 for each in others)
     if condition == Condition.STILL:
-        return any(_has_moved(sequence, stream, *span) for span in spells.longest_ns)
+        return any(_moved_m(sequence, *span) > MOVED_M for span in spells.longest_ns)
     return True
 
 
@@ -136,21 +134,14 @@ def _is_fault(sequence: Sequence, stream: Stream, spells: Spells) -> bool:
     streams = (sequence.streams or {}).values()
     # A picture changes by what moves in it, and a simulated receiver may be the only sensor that has noise.
     others = [s for s in streams if s is not stream and s.is_watched and s.role in _WITH_NOISE]
-    if any(_has_moved(sequence, stream, *span) for span in spells.longest_ns):
+    if any(_moved_m(sequence, *span) > MOVED_M for span in spells.longest_ns):
         return True
     whole_s = (stream.last_ns - stream.first_ns) / 1e9
-    if spells.total_s < max(WHOLE * whole_s, NEVER_S) or stream.role == "gps":
+    if spells.total_s < max(WHOLE * whole_s, NEVER_S):
         return False
     if stream.role == "imu" and sequence.track is not None:
         return False  # the rig stood, and simulated IMUs rarely have noise
     return not others or any(not {Condition.FROZEN, Condition.STILL} & each.spells.keys() for each in others)
-
-
-def _has_moved(sequence: Sequence, stream: Stream, begin_ns: int, end_ns: int) -> bool:
-    """Whether other sensors show that the rig moved within a span."""
-    if stream.role != "gps" and _moved_m(sequence, begin_ns, end_ns) > MOVED_M:
-        return True
-    return stream.role != "imu" and _is_shaken(sequence, begin_ns, end_ns)
 
 
 def _moved_m(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
@@ -165,16 +156,6 @@ def _moved_m(sequence: Sequence, begin_ns: int, end_ns: int) -> float:
     return max(
         (float((p[1] - first[1]) ** 2 + (p[2] - first[2]) ** 2) ** 0.5 for p in inside if p[4] == first[4]),
         default=0.0,
-    )
-
-
-def _is_shaken(sequence: Sequence, begin_ns: int, end_ns: int) -> bool:
-    """Whether an IMU felt the rig move within a span, for a second at least."""
-    return any(
-        min(end_ns, last_ns) - max(begin_ns, first_ns) >= 1_000_000_000
-        for stream in (sequence.streams or {}).values()
-        if (spells := stream.spells.get(Condition.SHAKEN)) is not None
-        for first_ns, last_ns in spells.longest_ns
     )
 
 

@@ -21,19 +21,6 @@ Name = Annotated[str, Field(max_length=4096)]
 Counts = Annotated[list[Count], Field(max_length=4096)]
 Value = TypeVar("Value")
 
-OLD_CODES: Mapping[str, str] = {
-    "duplicate of an earlier message": "same_message",
-    "same stamp as the message before": "same_stamp",
-    "same receive time as the message before": "same_receipt",
-    "the same mask twice": "same_mask",
-    "duplicate epoch": "same_epoch",
-    "no fix (status)": "no_fix",
-    "0,0": "zero_fix",
-    "outside --start/--end": "outside",
-    "paused": "paused",
-    "before the first key frame": "before_key",
-}
-"""Those of reports of versions that wrote no codes: their texts do not change any more."""
 MOST_POINTS = 6000
 NEVER = "this report was made by an earlier version, which did not note it"
 DAMAGED = "this part of the report is damaged"
@@ -190,10 +177,9 @@ class FrameTransform(_Part):
 
 
 class Calibration(_Part):
-    """Where sensors are, and how the camera of the samples sees, and all cameras, by sensor."""
+    """Where sensors are, and how cameras see, by sensor."""
 
     rig: Name = "base_link"
-    camera: Camera | None = None
     cameras: Annotated[dict[Name, Camera], Field(max_length=256)] = {}
     transforms: Annotated[list[FrameTransform], Field(max_length=256)] = []
 
@@ -262,9 +248,8 @@ class Sequence(Frames):
         return stream.frame_id if stream is not None else ""
 
     def intrinsics_of(self, camera: Stream) -> Camera | None:
-        """How a camera sees; earlier reports have that of one camera only."""
-        known = self.calibration or Calibration()
-        return known.cameras.get(camera.sensor) if known.cameras else known.camera
+        """How a camera sees; None if nobody said."""
+        return None if self.calibration is None else self.calibration.cameras.get(camera.sensor)
 
 
 class Timeline(_Part):
@@ -314,7 +299,7 @@ class Report:
     sequences: list[Sequence] = field(default_factory=list)
     companions: Mapping[str, int] = field(default_factory=dict)
     """Samples that have each topic."""
-    codes: Mapping[str, str] = field(default_factory=lambda: OLD_CODES)
+    codes: Mapping[str, str] = field(default_factory=dict)
     """Codes of reasons by their texts."""
     """Topics that have several."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)

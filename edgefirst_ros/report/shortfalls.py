@@ -12,26 +12,27 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.pointcloud import TOO_FAR
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
+from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
 from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage", "/String")
-THINNED = "not needed for "
-"""How earlier versions began the reason of a format that takes fewer samples on purpose."""
 TOLD_BELOW = 0.9
 """Of what a topic's rate promises; fewer companions are worth saying, unless hardly any are missing."""
 GRADED_PAIRS = 0.8
 """Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
 LEAST_PAIRS = 3
+_SEEING = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 LONGEST_REASON = 80
 """Characters of a reason that a sentence can take."""
 
 
 def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
-    found = [*_messages(report), *formats_lacking(report), *_companions(report)]
+    found = [*_messages(report), *refused_parts(report), *formats_lacking(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
@@ -86,8 +87,29 @@ def _messages(report: Report) -> Iterator[Finding]:
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
+            if what == "refused" and count == whole:
+                reasons = report.topics[topic].reasons.get("refused", {})
+                text += f": {max(reasons, key=reasons.__getitem__, default='for no known reason')}"
             said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
+
+
+def refused_parts(report: Report) -> Iterator[Finding]:
+    """Pictures and clouds that lack a part; stray points are none, nor are boxes at an edge."""
+    roles = {t: s.role for each in report.sequences for t, s in (each.streams or {}).items()}
+    for topic, account in report.topics.items():
+        counts = {why: count for why, count in account.refused_parts.items() if why != TOO_FAR}
+        if counts and roles.get(topic) in _SEEING and account.received:
+            why, name = max(counts, key=counts.__getitem__), topic.strip("/")
+            text = f"{counts[why]:,} of {account.received:,} messages of {name} lack a part: {why}"
+            yield Finding(Code.MESSAGES_LOST, text, (topic,), min(1.0, counts[why] / account.received))
+
+
+def never_arrived(report: Report) -> Iterator[Finding]:
+    """What a live capture did not receive though it was sent: nothing else can bring that back."""
+    lost = sorted((-counts["never arrived"], topic.strip("/")) for topic, _, counts in _lost(report))
+    if listed := ", ".join(f"{-count:,} of {topic}" for count, topic in lost if count):
+        yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
 
 
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
@@ -107,7 +129,7 @@ def formats_lacking(report: Report) -> Iterator[Finding]:
     samples = report.samples or 0
     for name, held in report.formats.items() if report.purpose == "dataset" and samples else ():
         left_out, thinned = _counts(held.get("left_out")), _counts(held.get("thinned"))
-        on_purpose = {r: n for r, n in left_out.items() if r in thinned or r.startswith(THINNED)}
+        on_purpose = {r: n for r, n in left_out.items() if r in thinned}
         others = {reason: n for reason, n in left_out.items() if reason not in on_purpose}
         lost = sum(others.values())
         units = ((u, n) for u, n in held.items() if isinstance(n, int) and u != "messages")
@@ -135,11 +157,6 @@ class Pairs:
     paired: int = 0
     promised: float = 0.0
     samples: int = 0
-
-    @property
-    def missing(self) -> int:
-        """Samples without it while it was sending."""
-        return self.samples - self.paired
 
 
 def pairs_of(report: Report) -> dict[str, Pairs]:

@@ -1,19 +1,6 @@
 """A drive with known ground truth, as a Maivin recording."""
 
 from edgefirst_ros.simulation.drive import Recording, simulate
-from edgefirst_ros.simulation.options import BoxErrors, DriveOptions, GpsErrors, ImuErrors, Latency
-from edgefirst_ros.simulation.rig import DeviceClock, MoreSensor
-from edgefirst_ros.simulation.truth import Truth
+from edgefirst_ros.simulation.options import DriveOptions, MoreSensor
 
-__all__ = [
-    "BoxErrors",
-    "DeviceClock",
-    "DriveOptions",
-    "GpsErrors",
-    "ImuErrors",
-    "Latency",
-    "MoreSensor",
-    "Recording",
-    "Truth",
-    "simulate",
-]
+__all__ = ["DriveOptions", "MoreSensor", "Recording", "simulate"]

@@ -1,34 +1,22 @@
-"""What the camera sees, and its topics: video or JPEG, damaged on request, and the truth about them."""
+"""What a camera sees of the world."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
 
-import av
 import numpy as np
 import numpy.typing as npt
-import simplejpeg
-from av.video.codeccontext import VideoCodecContext
-from av.video.reformatter import VideoReformatter
 from PIL import Image, ImageDraw
 
-from edgefirst_ros.model.camera import Codec
-from edgefirst_ros.simulation.options import DriveOptions
-from edgefirst_ros.simulation.ranging import GROUND, cast
-from edgefirst_ros.simulation.schedule import CAMERA_FIRST_NS, Channel, Times
-from edgefirst_ros.simulation.world import Fisheye, FloatArray, Pinhole, SceneBox, World, inverse, transform
+from edgefirst_ros.simulation.sensors import GROUND, cast
+from edgefirst_ros.simulation.world import Fisheye, FloatArray, SceneBox, World, inverse, transform
 
 Pixels = npt.NDArray[np.uint8]
 Rectangle = tuple[float, float, float, float]
 
-NUMBER_BITS = 24
 NEAR_M = 0.2
-LABELS = ("background", "person", "bicycle", "car", "bus", "truck")
 FACES = (
     # corners, counted with x in bit 2, y in bit 1, z in bit 0; outward normal; brightness
     ((4, 5, 7, 6), (1, 0, 0), 0.80),
@@ -37,10 +25,6 @@ FACES = (
     ((0, 1, 5, 4), (0, -1, 0), 0.72),
     ((1, 3, 7, 5), (0, 0, 1), 1.00),
 )
-
-
-LEVEL = 1e-9
-"""How far the sine of a level camera's tilt may be from none, by rounding."""
 BRIGHTNESS = np.array([[0.90, 0.80], [0.72, 0.65], [1.0, 1.0]])
 """That of FACES, by axis and side."""
 UNIT = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - [0.5, 0.5, 0.0]
@@ -93,41 +77,27 @@ class Renderer:
     """Draws the world by the painter's algorithm; pictures are RGB, uint8 (height, width, 3)."""
 
     def __init__(self, world: World, frame: str = "camera_optical") -> None:
-        self._world = world
-        lens = world.lens(frame)
-        if not isinstance(lens, Pinhole):
-            raise TypeError(f"{frame} is a fisheye")
-        self._frame, self._camera = frame, lens
+        self.world, self.frame, self.lens = world, frame, world.lens(frame)
         self._light, self._dark = _backdrops(world, frame)
         self._tiles = _checkerboard()
         self._marks = _road_marks(world)
-        # A picture and its mask show the same faces.
-        self._faces = lru_cache(maxsize=64)(self._find_faces)
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        T_world_optical = inverse(self._world.sensor(self._frame, time_s))
+        T_world_optical = inverse(self.world.sensor(self.frame, time_s))
         shade = Image.new("L", self._light.size)
-        self._fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
+        self.fill(ImageDraw.Draw(shade), transform(T_world_optical, self._tiles), 255, reach_m=90)
         image = Image.composite(self._dark, self._light, shade)
         canvas = ImageDraw.Draw(image)
-        self._fill(canvas, transform(T_world_optical, self._marks), (225, 225, 215), reach_m=55)
-        for box, brightness, face in self._faces(time_s):
+        self.fill(canvas, transform(T_world_optical, self._marks), (225, 225, 215), reach_m=55)
+        for box, brightness, face in self.faces(time_s):
             r, g, b = (round(v * brightness) for v in box.color)
-            self._fill(canvas, face, (r, g, b))
+            self.fill(canvas, face, (r, g, b))
         return np.array(image)
 
-    def classes(self, time_s: float) -> Pixels:
-        """Class of every pixel of ``picture``, as an index of LABELS, uint8 (height, width)."""
-        image = Image.new("L", self._light.size)
-        canvas = ImageDraw.Draw(image)
-        for box, _, face in self._faces(time_s):
-            self._fill(canvas, face, LABELS.index(box.label))
-        return np.array(image)
-
-    def _find_faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
+    def faces(self, time_s: float) -> list[tuple[SceneBox, float, FloatArray]]:
         """The faces to paint, in this order: box, brightness, and corners (1, 4, 3) in the optical frame."""
-        T_optical_world = self._world.sensor(self._frame, time_s)
+        T_optical_world = self.world.sensor(self.frame, time_s)
         T_world_optical, eye = inverse(T_optical_world), T_optical_world[:3, 3]
         faces = []
         for box in self._far_to_near(eye, time_s):
@@ -138,7 +108,7 @@ class Renderer:
                     faces.append((box, brightness, transform(T_world_optical, points[None, list(face)])))
         return faces
 
-    def _fill(
+    def fill(
         self,
         canvas: ImageDraw.ImageDraw,
         polygons_m: FloatArray,
@@ -163,18 +133,18 @@ class Renderer:
                 canvas.polygon(pixels, fill=color)
 
     def _pixels(self, points_m: FloatArray) -> npt.NDArray[np.int64]:
-        pixels: npt.NDArray[np.int64] = np.rint(self._camera.project(points_m)).astype(np.int64)
+        pixels: npt.NDArray[np.int64] = np.rint(self.lens.project(points_m)).astype(np.int64)
         return pixels
 
     def _clipped(self, polygon_m: list[list[float]]) -> list[int]:
         # Of few corners: plain numbers are quicker than arrays.
-        focal_px, centre_px = self._camera.focal_px, self._camera.center_px
+        focal_px, centre_px = self.lens.focal_px, self.lens.center_px
         return [round(focal_px * at[n] / at[2] + centre_px[n]) for at in _clip(polygon_m) for n in (0, 1)]
 
     def _far_to_near(self, eye: FloatArray, time_s: float) -> list[SceneBox]:
         """The boxes in view, sorted so that each is painted before any box that hides part of it."""
-        world = self._world
-        found = ((box, image_box(world, i, time_s, self._frame)) for i, box in enumerate(world.boxes))
+        world = self.world
+        found = ((box, image_box(world, i, time_s, self.frame)) for i, box in enumerate(world.boxes))
         seen = {box: rectangle for box, rectangle in found if rectangle is not None}
         waiting = list(seen)
         order: list[SceneBox] = []
@@ -193,13 +163,12 @@ class Tracer:
     """Sees the world ray by ray, through any lens and however it is tilted; its road has no marks."""
 
     def __init__(self, world: World, frame: str) -> None:
-        self._world, self._frame, lens = world, frame, world.lens(frame)
-        self._shape = lens.height, lens.width
-        self._rays = lens.directions().reshape(-1, 3)
+        self.world, self._frame, self.lens = world, frame, world.lens(frame)
+        self._rays = self.lens.directions().reshape(-1, 3)
 
     def picture(self, time_s: float) -> Pixels:
         """The picture at a time."""
-        eye, rays, distance, hit = self._seen(time_s)
+        eye, rays, distance, hit = self.seen(time_s)
         sky = np.array([150, 175, 200]) + np.clip(0.5 - rays[:, 2:], 0.0, 1.0) * [120, 110, 90]
         places = eye + rays * np.where(np.isfinite(distance), distance, 0.0)[:, None]
         tile = np.floor(places[:, :2] / TILE_M)
@@ -207,105 +176,34 @@ class Tracer:
         shade = np.array(GROUND_SHADES)[is_dark.astype(int)] - HAZE
         ground = HAZE + shade * np.exp(-np.minimum(distance, 1e3) / 30)[:, None]
         pixels = np.where((hit == GROUND)[:, None], ground, sky)
-        for index, box in enumerate(self._world.boxes):
+        for index, box in enumerate(self.world.boxes):
             its = np.flatnonzero(hit == index)
-            local = transform(inverse(box.motion.state(time_s).matrix()), places[its]) - [
-                0,
-                0,
-                box.size_m[2] / 2,
-            ]
-            share = 2 * local / box.size_m
+            local = transform(inverse(box.motion.state(time_s).matrix()), places[its])
+            share = 2 * (local - [0, 0, box.size_m[2] / 2]) / box.size_m
             axis = np.abs(share).argmax(axis=1)
             ahead = np.take_along_axis(share, axis[:, None], axis=1)[:, 0] > 0
             pixels[its] = BRIGHTNESS[axis, ahead.astype(int)][:, None] * box.color
-        return pixels.round().clip(0, 255).astype(np.uint8).reshape(*self._shape, 3)
+        return pixels.round().clip(0, 255).astype(np.uint8).reshape(self.lens.height, self.lens.width, 3)
 
-    def classes(self, time_s: float) -> Pixels:
-        """Class of every pixel of ``picture``, as an index of LABELS, uint8 (height, width)."""
-        labels = [LABELS.index(box.label) for box in self._world.boxes]
-        found: Pixels = np.array([*labels, 0, 0], np.uint8)[self._seen(time_s)[-1]]
-        return found.reshape(self._shape)
-
-    def _seen(self, time_s: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    def seen(self, time_s: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int64]]:
         """The eye, rays, distances and what is hit, in the world."""
-        T_optical_world = self._world.sensor(self._frame, time_s)
+        T_optical_world = self.world.sensor(self._frame, time_s)
         eye, rays = T_optical_world[:3, 3], self._rays @ T_optical_world[:3, :3].T
-        return eye, rays, *cast(self._world, time_s, eye, rays, math.inf)
+        return eye, rays, *cast(self.world, time_s, eye, rays, math.inf)
 
 
-class View(Protocol):
-    """What draws the pictures of a camera."""
-
-    def picture(self, time_s: float) -> Pixels:
-        """The picture at a time."""
-
-    def classes(self, time_s: float) -> Pixels:
-        """Class of every pixel of it."""
+View = Renderer | Tracer
+"""What draws the pictures of a camera."""
 
 
 def view(world: World, frame: str = "camera_optical") -> View:
     """Draws what the camera of a frame sees: by polygons, which need straight lines and a level horizon."""
     # At two times, as its mount may turn.
     tilts = [abs(world.mounted(frame, time_s)[2, 1] + 1) for time_s in (0.0, 0.37)]
-    is_level = max(tilts) < LEVEL and not world.rig.rocking_rad_s
-    is_straight = isinstance(world.lens(frame), Pinhole)
-    return Renderer(world, frame) if is_level and is_straight else Tracer(world, frame)
-
-
-class Grain:
-    """The noise of a camera: one pattern, shifted at random from picture to picture."""
-
-    _REACH_PX = 64
-
-    def __init__(self, sigma: float, width: int, height: int, seed: int) -> None:
-        """Noise of this standard deviation in levels of 255, for pictures of this size."""
-        shape = height + self._REACH_PX, width + self._REACH_PX, 1
-        self._pattern = np.random.default_rng(seed).normal(0, sigma, shape).round().astype(np.int16)
-        self._seed = seed
-
-    def added(self, pixels: Pixels, number: int) -> Pixels:
-        """The picture of this number with its noise."""
-        top, left = np.random.default_rng([self._seed, number]).integers(self._REACH_PX, size=2)
-        height, width = pixels.shape[:2]
-        noise = self._pattern[top : top + height, left : left + width]
-        return (pixels + noise).clip(0, 255).astype(np.uint8)
-
-
-def burn_number(pixels: Pixels, number: int) -> Pixels:
-    """The picture with its number as 24 square cells from the top left, highest bit first, white = 1."""
-    cell = number_cell_px(pixels.shape[1])
-    bits = [255 * (number >> bit & 1) for bit in reversed(range(NUMBER_BITS))]
-    marked = pixels.copy()
-    marked[:cell, : cell * NUMBER_BITS] = np.repeat(np.array(bits, np.uint8), cell)[None, :, None]
-    return marked
-
-
-def sampled(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """A picture or its classes at another size, by nearest pixels."""
-    (width, height), (rows, columns) = size, pixels.shape[:2]
-    row = (np.arange(height) * 2 + 1) * rows // (2 * height)
-    column = (np.arange(width) * 2 + 1) * columns // (2 * width)
-    chosen: Pixels = pixels[row[:, None], column]
-    return chosen
-
-
-def read_number(pixels: Pixels) -> int:
-    """Read the number in a decoded picture, grey or colour."""
-    cell = number_cell_px(pixels.shape[1])
-    middle = slice(cell // 4, cell - cell // 4)
-    cells = [pixels[middle, i * cell : (i + 1) * cell][:, middle].mean() for i in range(NUMBER_BITS)]
-    return sum(int(value > 127) << bit for bit, value in enumerate(reversed(cells)))
-
-
-def quarter(pixels: Pixels, row: int, column: int) -> Pixels:
-    """One of four tiles of a picture."""
-    height, width = (n // 2 for n in pixels.shape[:2])
-    return pixels[row * height : (row + 1) * height, column * width : (column + 1) * width]
-
-
-def number_cell_px(width: int) -> int:
-    """Side of one cell in pixels: 16, or less if 24 of them do not fit."""
-    return min(16, width // NUMBER_BITS)
+    # How far the sine of a level camera's tilt may be from none, by rounding.
+    is_level = max(tilts) < 1e-9 and world.rig.is_level
+    is_bent = isinstance(world.lens(frame), Fisheye)
+    return Renderer(world, frame) if is_level and not is_bent else Tracer(world, frame)
 
 
 def _clip(polygon_m: list[list[float]]) -> list[list[float]]:
@@ -356,12 +254,12 @@ def _backdrops(world: World, frame: str) -> tuple[Image.Image, Image.Image]:
     return shades[0], shades[1]
 
 
-def _checkerboard(tile_m: float = TILE_M, half_tiles: int = HALF_TILES) -> FloatArray:
+def _checkerboard() -> FloatArray:
     """Every other tile of the ground around the origin, (N, 4, 3) in the world."""
-    x, y = (v.ravel() for v in np.mgrid[-half_tiles:half_tiles, -half_tiles:half_tiles])
+    x, y = (v.ravel() for v in np.mgrid[-HALF_TILES:HALF_TILES, -HALF_TILES:HALF_TILES])
     start = np.stack([x, y, 0 * x], axis=1)[(x + y) % 2 == 0]
-    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) * tile_m
-    tiles: FloatArray = start[:, None] * tile_m + square
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) * TILE_M
+    tiles: FloatArray = start[:, None] * TILE_M + square
     return tiles
 
 
@@ -376,181 +274,3 @@ def _road_marks(world: World) -> FloatArray:
             ]
             marks.append([end.state(0.0).position_m for end in ends])
     return np.array(marks)
-
-
-JPEG_QUALITY = 90
-SLICE_HEADER_BYTES = 24
-DAMAGES = ("overwritten", "cut short", "cut out")
-
-
-class EncodedPicture(NamedTuple):
-    """One encoded picture in decode order; ``picture`` is its number in display order."""
-
-    data: bytes
-    picture: int
-    keyframe: bool
-
-
-def access_units(
-    pictures: Iterable[Pixels],
-    codec: Codec,
-    *,
-    width: int,
-    height: int,
-    fps: int,
-    bframes: int,
-    mbit_s: float = 0.0,
-) -> Iterator[EncodedPicture]:
-    """Encode RGB pictures as Annex B: a closed GOP per second, parameter sets in every key frame."""
-    encoder = av.CodecContext.create("libx264" if codec == "h264" else "libx265", "w")
-    if not isinstance(encoder, VideoCodecContext):
-        raise TypeError(f"{encoder.name} is not a video encoder")
-    encoder.width, encoder.height, encoder.pix_fmt = width, height, "yuv420p"
-    encoder.framerate, encoder.time_base = Fraction(fps), Fraction(1, fps)
-    encoder.thread_count = 1
-    lookahead = bframes + 1 if bframes else 0
-    rules = f"keyint={fps}:min-keyint={fps}:scenecut=0:open-gop=0:bframes={bframes}:b-adapt=0"
-    rules += f":rc-lookahead={lookahead}"
-    if mbit_s:
-        encoder.bit_rate = round(mbit_s * 1e6)
-        rules += f":vbv-maxrate={mbit_s * 1e3:.0f}:vbv-bufsize={mbit_s * 1e3:.0f}"
-    if codec == "h264":
-        encoder.options = {"preset": "superfast", "tune": "zerolatency", "x264-params": rules}
-        quality = "20"
-    else:
-        still = "log-level=none:pools=none:frame-threads=1:info=0"
-        encoder.options = {
-            "preset": "ultrafast",
-            "tune": "zerolatency",
-            "x265-params": f"{rules}:{still}",
-        }
-        quality = "22"
-    if not mbit_s:
-        encoder.options |= {"crf": quality}
-    converter = VideoReformatter()  # caches what depends on the size
-    for number, pixels in enumerate(pictures):
-        frame = converter.reformat(
-            av.VideoFrame.from_ndarray(pixels, format="rgb24"), format="yuv420p", threads=1
-        )
-        frame.pts = number
-        yield from map(_unit, encoder.encode(frame))
-    yield from map(_unit, encoder.encode(None))
-
-
-def raw(pictures: Iterable[Pixels]) -> Iterator[EncodedPicture]:
-    """RGB pictures as they are, row by row."""
-    for number, pixels in enumerate(pictures):
-        yield EncodedPicture(pixels.tobytes(), number, keyframe=True)
-
-
-def jpegs(pictures: Iterable[Pixels]) -> Iterator[EncodedPicture]:
-    """Encode RGB pictures as JPEGs."""
-    for number, pixels in enumerate(pictures):
-        data = simplejpeg.encode_jpeg(pixels, quality=JPEG_QUALITY, colorspace="RGB", colorsubsampling="420")
-        yield EncodedPicture(data, number, keyframe=True)
-
-
-STILLS = {"jpeg": jpegs, "raw": raw}
-
-
-def _unit(packet: av.Packet[Any]) -> EncodedPicture:
-    return EncodedPicture(bytes(packet), int(packet.pts or 0), packet.is_keyframe)
-
-
-def damaged(unit: EncodedPicture, kind: str, rng: np.random.Generator) -> EncodedPicture:
-    """The unit with damaged picture data: a part overwritten, or the end or the middle removed.
-
-    Parameter sets and slice headers stay intact.
-    """
-    start = max(unit.data.rfind(b"\x00\x00\x01"), 0) + SLICE_HEADER_BYTES
-    left = len(unit.data) - start
-    if left < 8:
-        start, left = len(unit.data) // 2, len(unit.data) - len(unit.data) // 2
-    first = start + int(rng.integers(left // 4 + 1))
-    last = first + max(1, left // 3)
-    data = {
-        "overwritten": unit.data[:first] + rng.bytes(last - first) + unit.data[last:],
-        "cut short": unit.data[:last],
-        "cut out": unit.data[:first] + unit.data[last:],
-    }[kind]
-    return EncodedPicture(data, unit.picture, unit.keyframe)
-
-
-class Video:
-    """The encoder of one topic, whose messages ``channel`` sends.
-
-    Args:
-        options: those of its camera.
-        form: jpeg, raw, or the codec.
-        usual_ns: the stamp of each picture.
-        faults: random series that decides which units are damaged, and how.
-        parts: the picture's width and height are the camera's divided by this.
-    """
-
-    channel: Channel
-
-    def __init__(
-        self, options: DriveOptions, form: str, usual_ns: Times, faults: np.random.Generator, parts: int
-    ) -> None:
-        self._options, self._form, self._usual_ns, frames = options, form, usual_ns, len(usual_ns)
-        self._frames = frames
-        self._size = options.width // parts, options.height // parts
-        self._damaged = faults.random(frames) < options.damage_video
-        self._faults = faults
-        self._sent: list[tuple[int, EncodedPicture, str]] = []
-
-    def units(self, picture: Callable[[int], Pixels]) -> Iterator[tuple[int, EncodedPicture]]:
-        """Every unit with its number in decode order."""
-        options, (width, height) = self._options, self._size
-        numbered = (self._numbered(picture(number), number) for number in range(self._frames))
-        if self._form in STILLS:
-            yield from enumerate(STILLS[self._form](numbered))
-            return
-        yield from enumerate(
-            access_units(
-                numbered,
-                options.codec,
-                width=width,
-                height=height,
-                fps=options.fps,
-                bframes=options.bframes,
-                mbit_s=options.mbit_s,
-            )
-        )
-
-    def _numbered(self, pixels: Pixels, number: int) -> Pixels:
-        """A picture with its number: a frozen one shows an old number, a black one none."""
-        options = self._options
-        time_s = (CAMERA_FIRST_NS + number * 1_000_000_000 // options.fps) / 1e9
-        if options.is_black(time_s):
-            return pixels
-        return burn_number(pixels, number - round((time_s - options.shown_s("camera", time_s)) * options.fps))
-
-    def send(self, number: int, unit: EncodedPicture) -> EncodedPicture:
-        """Record that a unit is sent, and return its bytes as sent, possibly damaged."""
-        kind = ""
-        if self._damaged[number]:
-            kind = DAMAGES[int(self._faults.integers(len(DAMAGES)))]
-            unit = damaged(unit, kind, self._faults)
-        self._sent.append((number, EncodedPicture(b"", unit.picture, unit.keyframe), kind))
-        return unit
-
-    def truth(self) -> dict[str, Any]:
-        """The truth about the messages of the topic, by their index in the recording."""
-        options, (width, height) = self._options, self._size
-        messages = [self._sent[i] for i in self.channel.made]
-        usual_ns = self._usual_ns[[unit.picture for _, unit, _ in messages]]
-        return {
-            "format": self._form,
-            "width": width,
-            "height": height,
-            "fps": options.fps,
-            "frames": self._frames,
-            "keyframes": [i for i, (_, unit, _) in enumerate(messages) if unit.keyframe],
-            "presentation": [unit.picture for _, unit, _ in messages],
-            "units": [number for number, _, _ in messages],
-            "dropped": sorted(set(range(self._frames)) - {number for number, _, _ in messages}),
-            "damaged": [[i, kind] for i, (_, _, kind) in enumerate(messages) if kind],
-            "same_stamp": np.flatnonzero(self.channel.stamp_ns != usual_ns).tolist(),
-            "number_cell_px": number_cell_px(width),
-        }

@@ -11,14 +11,15 @@ from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.edgefirst_msgs import DetectBox
 
 from edgefirst_ros.simulation.camera import Rectangle, corners, image_box
-from edgefirst_ros.simulation.options import BoxErrors
-from edgefirst_ros.simulation.ranging import cast
+from edgefirst_ros.simulation.sensors import cast
 from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
 
 OWN = "camera_optical"
 REACH_M = 60.0
 LEAST_SHARE = 1 / 3
 LEAST_HEIGHT_PX = 8
+Place = tuple[float, float, float, float, float]
+"""x, y, width, height and distance."""
 INNER = np.stack(np.meshgrid([-0.45, 0.0, 0.45], [-0.45, 0.0, 0.45], [0.05, 0.5, 0.95]), axis=-1).reshape(
     -1, 3
 )
@@ -55,28 +56,11 @@ def track_name(track_id: str, frame: str) -> str:
 class Detector:
     """Detects frame by frame in order of time; a track keeps its id and counts its detections.
 
-    Args:
-        world: what there is to detect.
-        errors: of the boxes.
-        seed: of the errors.
-        solid: the boxes are 3-D ones, whose centres are in metres.
-        frame: of the camera; another one than the device's has track names of its own.
+    The camera of another frame than the device's has track names of its own.
     """
 
-    def __init__(
-        self,
-        world: World,
-        errors: BoxErrors | None = None,
-        *,
-        seed: int = 0,
-        solid: bool = False,
-        frame: str = OWN,
-    ) -> None:
-        self._world = world
-        self._frame = frame
-        self._errors = errors or BoxErrors()
-        self._rng = np.random.default_rng([seed, 11, int(solid)])
-        self._solid = solid
+    def __init__(self, world: World, frame: str = OWN) -> None:
+        self._world, self._frame = world, frame
         self._sightings: dict[int, tuple[int, Time]] = {}
 
     def boxes_2d(self, stamp_ns: int, time_s: float) -> Iterator[DetectBox]:
@@ -98,31 +82,11 @@ class Detector:
             _, width, height = np.ptp(points, axis=0).tolist()
             yield self._box(index, stamp_ns, time_s, (-y, -z, width, height, x))
 
-    def _box(
-        self, index: int, stamp_ns: int, time_s: float, place: tuple[float, float, float, float, float]
-    ) -> DetectBox:
+    def _box(self, index: int, stamp_ns: int, time_s: float, place: Place) -> DetectBox:
         box = self._world.boxes[index]
-        if self._errors != BoxErrors():
-            place = self._off(place)
         count, created = self._sightings.get(index, (0, Time.from_nanos(stamp_ns)))
         self._sightings[index] = (count + 1, created)
         x, y, width, height, distance = place
         name = box.track_id if self._frame == OWN else track_name(box.track_id, self._frame)
         speed = float(np.linalg.norm(box.motion.state(time_s).velocity_m_s))
         return DetectBox(x, y, width, height, box.label, 0.9, distance, speed, name, count + 1, created)
-
-    def _off(
-        self, place: tuple[float, float, float, float, float]
-    ) -> tuple[float, float, float, float, float]:
-        """Centre, extents and distance with their errors; the centre of a 2-D box, a share, has none."""
-        x, y, width, height, distance = place
-        center_m = self._errors.center_m if self._solid else 0.0
-        off = self._rng.normal(size=5).tolist()
-        share = self._errors.size
-        return (
-            x + center_m * off[0],
-            y + center_m * off[1],
-            width * (1 + share * off[2]),
-            height * (1 + share * off[3]),
-            distance + self._errors.center_m * off[4],
-        )

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import struct
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import yaml
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.model.definitions import definition
@@ -24,10 +19,6 @@ from edgefirst_ros.simulation.options import DriveOptions
 from edgefirst_ros.simulation.schedule import Channel
 
 COMPRESSIONS = {"lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD, "none": CompressionType.NONE}
-Messages = Sequence[tuple[int, int]]
-"""Channel number and message index, in order."""
-MCAP_FOOTER = struct.Struct("<BQQQI8s")
-MCAP_DATA_END_BYTES = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +39,6 @@ def simulate(
 ) -> Recording:
     """Write ``{host}_%Y_%m_%d_%H_%M_%S.mcap`` and its ``.truth.json`` into the directory.
 
-    If it is split as rosbag2 does, the MCAP files are in a folder of that name, beside the truth.
-
     Args:
         directory: created if it does not exist.
         options: equal options give equal bytes.
@@ -59,70 +48,40 @@ def simulate(
     Raises:
         OutputExists: a drive of this name exists and ``overwrite`` is false.
     """
-    stem = _device_name(options, options.start_ns)
-    drive = SimulatedDrive(options)
-    order = _order(drive)
-    names = _names(drive, order, stem)
-    metadata = [directory / stem / "metadata.yaml"] if _is_bag(options) else []
-    recording = Recording(
-        directory / names[0], directory / f"{stem}.truth.json", tuple(directory / name for name in names)
-    )
-    for path in (*recording.files, *metadata, recording.truth):
-        if path.exists() and not overwrite:
-            raise OutputExists(f"{path} exists; choose another directory or allow overwriting")
-    recording.mcap.parent.mkdir(parents=True, exist_ok=True)
-    sizes, done = [], 0
-    for path, part in zip(recording.files, order, strict=True):
-        unfinished = path.with_suffix(".mcap.part")
-        with unfinished.open("w+b") as stream:
-            _write(stream, drive, part, partial(_report, progress, sum(map(len, order)), done))
-            if not options.footer:
-                _cut_footer(stream)
-            sizes.append(stream.tell())
-        unfinished.replace(path)
-        done += len(part)
-    for path in metadata:
-        path.write_text(_metadata(drive, order, [file.name for file in recording.files]))
-    truth = drive.truth() | {"file": recording.mcap.name, "bytes": sum(sizes)}
-    truth |= {"files": [{"name": n, "bytes": size} for n, size in zip(names, sizes, strict=True)]}
+    return write(SimulatedDrive(options), directory, progress, overwrite=overwrite)
+
+
+def write(
+    drive: SimulatedDrive,
+    directory: Path,
+    progress: Callable[[float], None] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Recording:
+    """Write a drive as ``simulate`` does."""
+    path = directory / f"{device_name(drive.options.host, drive.options.start_ns)}.mcap"
+    recording = Recording(path, path.with_suffix(".truth.json"), (path,))
+    for each in (path, recording.truth):
+        if each.exists() and not overwrite:
+            raise OutputExists(f"{each} exists; choose another directory or allow overwriting")
+    directory.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".mcap.part")
+    with unfinished.open("w+b") as stream:
+        _write(stream, drive, progress or (lambda _: None))
+    unfinished.replace(path)
+    size = path.stat().st_size
+    truth = drive.truth() | {"file": path.name, "bytes": size, "files": [{"name": path.name, "bytes": size}]}
     recording.truth.write_text(json.dumps(truth, separators=(",", ":"), allow_nan=False))
-    if progress:
-        progress(1.0)
     return recording
 
 
-def _report(progress: Callable[[float], None] | None, total: int, before: int, done: int) -> None:
-    if progress and (before + done) % 64 == 0:
-        progress((before + done) / total)
+def device_name(host: str, time_ns: int) -> str:
+    """What a device calls a recording that begins then."""
+    return f"{host}_{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC):%Y_%m_%d_%H_%M_%S}"
 
 
-def _device_name(options: DriveOptions, time_ns: int) -> str:
-    return f"{options.host}_{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC):%Y_%m_%d_%H_%M_%S}"
-
-
-def _is_bag(options: DriveOptions) -> bool:
-    return options.splits > 1 and options.split_names == "rosbag2"
-
-
-def _names(drive: SimulatedDrive, order: Sequence[Messages], stem: str) -> list[str]:
-    """File names, relative to the directory."""
-    options = drive.options
-    if options.splits == 1:
-        return [f"{stem}.mcap"]
-    if _is_bag(options):
-        return [f"{stem}/{stem}_{number}.mcap" for number in range(options.splits)]
-    starts = (int(drive.channels[part[0][0]].log_ns[part[0][1]]) for part in order)
-    return [f"{stem if not i else _device_name(options, start)}.mcap" for i, start in enumerate(starts)]
-
-
-def _write(
-    stream: BinaryIO, drive: SimulatedDrive, messages: Messages, written: Callable[[int], None]
-) -> None:
-    """Write one file; in a recording ordered by topic each chunk has one topic."""
-    options = drive.options
-    # What is damaged in a recording is damaged behind the checksums, unless it has none.
-    has_checksums = not options.damage_video
-    writer = Writer(stream, compression=COMPRESSIONS[options.compression], enable_crcs=has_checksums)
+def _write(stream: BinaryIO, drive: SimulatedDrive, progress: Callable[[float], None]) -> None:
+    writer = Writer(stream, compression=COMPRESSIONS[drive.options.compression])
     writer.start(profile="", library="edgefirst_ros simulation")
     schemas: dict[str, int] = {}
     ids = []
@@ -130,72 +89,16 @@ def _write(
         if channel.schema not in schemas:
             text = definition(channel.schema).encode()
             schemas[channel.schema] = writer.register_schema(channel.schema, "ros2msg", text)
-        topic = drive.topic(channel.name)
-        ids.append(writer.register_channel(topic, "cdr", schemas[channel.schema]))
-    before = messages[0][0] if messages else 0
-    for done, (number, index) in enumerate(messages):
-        if number != before and drive.options.order == "topic":
-            writer.flush()  # type: ignore[no-untyped-call]  # mcap annotates no return
-        before = number
+        ids.append(writer.register_channel(drive.topic(channel.name), "cdr", schemas[channel.schema]))
+    total = sum(len(channel.log_ns) for channel in drive.channels)
+    for done, (number, index) in enumerate(_by_receipt(drive.channels)):
         channel = drive.channels[number]
         data, log_ns = channel.encode(index), int(channel.log_ns[index])
         writer.add_message(ids[number], log_ns, data, publish_time=log_ns, sequence=index)
-        written(done)
+        if done % 64 == 0:
+            progress(done / total)
     writer.finish()  # type: ignore[no-untyped-call]  # mcap annotates no return
-
-
-def _order(drive: SimulatedDrive) -> list[Messages]:
-    """Channel number and message index of every message, by file, in the order of the file."""
-    messages = list(_by_receipt(drive.channels))
-    options = drive.options
-    if options.order == "topic":
-        return [sorted(messages)]
-    if options.splits == 1:
-        return [messages]
-    log_ns = [int(drive.channels[number].log_ns[index]) for number, index in messages]
-    edges_ns = [
-        options.start_ns + round(options.seconds * 1e9 * part / options.splits)
-        for part in range(1, options.splits)
-    ]
-    cuts = [0, *(bisect_left(log_ns, edge_ns) for edge_ns in edges_ns), len(messages)]
-    return [messages[start:end] for start, end in pairwise(cuts)]
-
-
-def _metadata(drive: SimulatedDrive, order: Sequence[Messages], names: Sequence[str]) -> str:
-    """metadata.yaml as rosbag2 writes it beside the files of a bag."""
-
-    def span(messages: Messages) -> dict[str, Any]:
-        times = [int(drive.channels[number].log_ns[index]) for number, index in messages]
-        start_ns = min(times, default=0)
-        return {
-            "starting_time": {"nanoseconds_since_epoch": start_ns},
-            "duration": {"nanoseconds": max(times, default=0) - start_ns},
-            "message_count": len(messages),
-        }
-
-    topics = [
-        {
-            "topic_metadata": {
-                "name": drive.topic(channel.name),
-                "type": channel.schema,
-                "serialization_format": "cdr",
-                "offered_qos_profiles": "",
-            },
-            "message_count": len(channel.log_ns),
-        }
-        for channel in drive.channels
-    ]
-    information = {
-        "version": 5,
-        "storage_identifier": "mcap",
-        **span([message for part in order for message in part]),
-        "topics_with_message_count": topics,
-        "compression_format": "",
-        "compression_mode": "",
-        "relative_file_paths": [*names],
-        "files": [{"path": n, **span(part)} for n, part in zip(names, order, strict=True)],
-    }
-    return yaml.safe_dump({"rosbag2_bagfile_information": information}, sort_keys=False)
+    progress(1.0)
 
 
 def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
@@ -205,11 +108,3 @@ def _by_receipt(channels: list[Channel]) -> Iterator[tuple[int, int]]:
     index = np.concatenate([np.arange(len(channel.log_ns)) for channel in channels])
     for at in np.lexsort((index, number, log)):
         yield int(number[at]), int(index[at])
-
-
-def _cut_footer(stream: BinaryIO) -> None:
-    """Remove everything after the last chunk, as a power loss does."""
-    stream.seek(-MCAP_FOOTER.size, 2)
-    summary_start = MCAP_FOOTER.unpack(stream.read())[2]
-    stream.truncate(summary_start - MCAP_DATA_END_BYTES)
-    stream.seek(0, 2)

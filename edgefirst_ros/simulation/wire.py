@@ -11,8 +11,7 @@ from edgefirst.schemas import edgefirst_msgs, foxglove_msgs, geometry_msgs, sens
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
 
-from edgefirst_ros.simulation.navigation import ImuReading
-from edgefirst_ros.simulation.ranging import DOPPLER_BIN_M_S, RANGE_BIN_M, Points
+from edgefirst_ros.simulation.sensors import DOPPLER_BIN_M_S, RANGE_BIN_M, ImuReading, Points
 from edgefirst_ros.simulation.world import Fisheye, FloatArray, Lens, Mount
 
 UNKNOWN_COVARIANCE = [-1.0] + [0.0] * 8
@@ -23,7 +22,6 @@ POINT_TYPES = {
     "<f4": sensor_msgs.PointField.FLOAT32,
     "<f8": sensor_msgs.PointField.FLOAT64,
 }
-DIAGONAL_KNOWN = 2
 
 
 def header(stamp_ns: int, frame_id: str = "") -> Header:
@@ -106,34 +104,24 @@ def radar_info(stamp_ns: int) -> bytes:
 
 
 def imu(stamp_ns: int, reading: ImuReading, frame_id: str = "") -> bytes:
-    """sensor_msgs/Imu; covariance[0] = -1 where there is no variance, as on the device."""
-    orientation, rate, force = (
-        UNKNOWN_COVARIANCE if variance is None else _diagonal(variance, variance, variance)
-        for variance in reading.variances
-    )
+    """sensor_msgs/Imu; its covariances are unknown, as on the device."""
     return sensor_msgs.Imu(
         header(stamp_ns, frame_id),
         geometry_msgs.Quaternion(*reading.orientation_xyzw),
-        orientation,
+        UNKNOWN_COVARIANCE,
         geometry_msgs.Vector3(*reading.angular_rate_rad_s),
-        rate,
+        UNKNOWN_COVARIANCE,
         geometry_msgs.Vector3(*reading.specific_force_m_s2),
-        force,
+        UNKNOWN_COVARIANCE,
     ).to_bytes()
 
 
-def gps(
-    stamp_ns: int, place: FloatArray, said_sigma_m: tuple[float, float] | None, frame_id: str = ""
-) -> bytes:
-    """sensor_msgs/NavSatFix; status and service never change, as on the device."""
+def gps(stamp_ns: int, place: FloatArray, frame_id: str = "") -> bytes:
+    """sensor_msgs/NavSatFix; status, service and covariance never change, as on the device."""
     status = sensor_msgs.NavSatStatus(0, 1)
-    covariance, kind = UNKNOWN_COVARIANCE, 0
-    if said_sigma_m is not None:
-        horizontal_m2, vertical_m2 = (sigma**2 for sigma in said_sigma_m)
-        covariance, kind = _diagonal(horizontal_m2, horizontal_m2, vertical_m2), DIAGONAL_KNOWN
     latitude, longitude, altitude = place.tolist()
     return sensor_msgs.NavSatFix(
-        header(stamp_ns, frame_id), status, latitude, longitude, altitude, covariance, kind
+        header(stamp_ns, frame_id), status, latitude, longitude, altitude, UNKNOWN_COVARIANCE, 0
     ).to_bytes()
 
 
@@ -166,27 +154,3 @@ def boxes_3d(stamp_ns: int, boxes: Iterable[edgefirst_msgs.DetectBox]) -> bytes:
     """edgefirst_msgs/Detect as fusion/boxes3d sends it."""
     stamp = Time.from_nanos(stamp_ns)
     return edgefirst_msgs.Detect(header(stamp_ns, "base_link"), stamp, stamp, stamp, list(boxes)).to_bytes()
-
-
-def mask(classes: npt.NDArray[np.uint8]) -> bytes:
-    """edgefirst_msgs/Mask of class indices (height, width); it has no header, so no stamp."""
-    height, width = classes.shape
-    return edgefirst_msgs.Mask(height, width, 1, "", classes.tobytes()).to_bytes()
-
-
-def model_info(stamp_ns: int, labels: Iterable[str], mask_size: tuple[int, int]) -> bytes:
-    """edgefirst_msgs/ModelInfo of a segmentation model."""
-    width, height = mask_size
-    return edgefirst_msgs.ModelInfo(
-        header(stamp_ns),
-        [1, height, width, 3],
-        output_shape=[1, height, width, 1],
-        labels=list(labels),
-        model_type="segmentation",
-        model_format="simulation",
-        model_name="truth",
-    ).to_bytes()
-
-
-def _diagonal(x: float, y: float, z: float) -> list[float]:
-    return [x, 0.0, 0.0, 0.0, y, 0.0, 0.0, 0.0, z]

@@ -10,53 +10,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of, quaternion_of_angles
-from edgefirst_ros.simulation.options import BRAKING_S, Traffic
-from edgefirst_ros.simulation.rig import MoreSensor, Turns
+from edgefirst_ros.simulation.options import BRAKING_S, MoreSensor, Turns
 
 FloatArray = npt.NDArray[np.float64]
 
 CRUISE_M_S = 8.0
 CIRCUIT_RADIUS_M = 60.0
-CROSSING_AHEAD_M = 18.0
-ROCKS = ((0.9, 0.3), (1.3, 2.0), (1.9, 4.4), (2.8, 1.1), (4.1, 5.2))
-"""Hz and phase of what a road makes a car do, in no ratio that repeats within a drive's beginning."""
 STEP_S = 1e-3
 """Of differences in time: far shorter than any motion, far longer than what rounding does to positions."""
 
 
 @dataclass(frozen=True)
 class BodyState:
-    """A body at one time: ENU metres and radians; all bodies but a rig that rocks are upright."""
+    """An upright body at one time: ENU metres and radians."""
 
     position_m: FloatArray
     velocity_m_s: FloatArray
     acceleration_m_s2: FloatArray
     yaw_rad: float
     yaw_rate_rad_s: float
-    tilt_rad: tuple[float, float] = (0.0, 0.0)
-    """Roll and pitch, applied about x after y after z; tilt_rate_rad_s are their changes."""
-    tilt_rate_rad_s: tuple[float, float] = (0.0, 0.0)
 
     def quaternion_xyzw(self) -> tuple[float, float, float, float]:
         """The body in the world."""
-        if any(self.tilt_rad):
-            return _quaternion(quaternion_of_angles((*self.tilt_rad, self.yaw_rad)))
         return 0.0, 0.0, math.sin(self.yaw_rad / 2), math.cos(self.yaw_rad / 2)
 
     def turning_rad_s(self) -> tuple[float, float, float]:
         """Angular velocity in the body's axes."""
-        (roll, pitch), (rolling, pitching) = self.tilt_rad, self.tilt_rate_rad_s
-        level = self.yaw_rate_rad_s * math.cos(pitch)
-        return (
-            rolling - self.yaw_rate_rad_s * math.sin(pitch),
-            pitching * math.cos(roll) + level * math.sin(roll),
-            level * math.cos(roll) - pitching * math.sin(roll),
-        )
+        return 0.0, 0.0, self.yaw_rate_rad_s
 
     def rotation(self) -> FloatArray:
         """Body to world, 3×3, read-only."""
@@ -68,8 +54,6 @@ class BodyState:
 
     @cached_property
     def _rotation(self) -> FloatArray:
-        if any(self.tilt_rad):
-            return _fixed(matrix_of(self.quaternion_xyzw()))
         c, s = math.cos(self.yaw_rad), math.sin(self.yaw_rad)
         return _fixed(np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]))
 
@@ -80,14 +64,19 @@ class BodyState:
     def velocity_at(self, points_m: FloatArray) -> FloatArray:
         """Velocity of points fixed to the body, which are now at ``points_m`` (N×3, world)."""
         arm = points_m - self.position_m
-        if any(self.tilt_rad):
-            moving: FloatArray = self.velocity_m_s + np.cross(self.rotation() @ self.turning_rad_s(), arm)
-            return moving
         turning = np.stack([-arm[:, 1], arm[:, 0], np.zeros(len(arm))], axis=1)
-        return self.velocity_m_s + self.yaw_rate_rad_s * turning
+        moving: FloatArray = self.velocity_m_s + self.yaw_rate_rad_s * turning
+        return moving
 
 
-@dataclass(frozen=True, slots=True)
+class Motion(Protocol):
+    """How a body moves."""
+
+    def state(self, time_s: float) -> BodyState:
+        """Where it is at a time."""
+
+
+@dataclass(frozen=True)
 class Circuit:
     """Motion along a closed curve: the rig's road, a lane beside it, or a walker's loop.
 
@@ -104,14 +93,16 @@ class Circuit:
     lobes: int = 3
     offset_m: float = 0.0
     stops: tuple[tuple[float, float], ...] = ()
-    rocking_rad_s: float = 0.0
+    is_level: ClassVar[bool] = True
+    """Whether a body that moves so stays upright."""
 
     def state(self, time_s: float) -> BodyState:
-        """Closed-form state; the acceleration is that of the curve without offset."""
+        """Closed-form state, its arrays read-only; the acceleration is that of the curve without offset."""
         return _state(self, time_s)
 
-    def _state(self, time_s: float) -> BodyState:
-        driven_s, share, change_1_s = _driven(time_s, self.stops)
+    def computed(self, time_s: float) -> BodyState:
+        """The state, each time anew."""
+        driven_s, share, change_1_s = driven(time_s, self.stops)
         angle = self.phase_rad + self.rate_rad_s * driven_s
         sin, cos = math.sin(self.lobes * angle), math.cos(self.lobes * angle)
         r = self.radius_m + self.wobble_m * sin
@@ -132,39 +123,7 @@ class Circuit:
             _vector(rate_rad_s**2 * curving + self.rate_rad_s * change_1_s * tangent),
             yaw,
             turn * rate_rad_s,
-            *self._tilt(time_s, share, change_1_s),
         )
-
-    def _tilt(self, time_s: float, share: float, change_1_s: float) -> tuple[tuple[float, float], ...]:
-        """Roll and pitch, and their changes: a rig that stands does not rock."""
-        if not self.rocking_rad_s:
-            return ()
-        tilts, rates = [], []
-        for slower in (1.0, 1.1):
-            waves = [(2 * math.pi * hz / slower, phase * slower) for hz, phase in ROCKS]
-            swung = sum(self.rocking_rad_s / wave * math.sin(wave * time_s + phase) for wave, phase in waves)
-            rate = sum(self.rocking_rad_s * math.cos(wave * time_s + phase) for wave, phase in waves)
-            tilts.append(share * swung)
-            rates.append(share * rate + change_1_s * swung)
-        return (tilts[0], tilts[1]), (rates[0], rates[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Straight motion at constant speed from ``start_m`` at time 0."""
-
-    start_m: tuple[float, float]
-    heading_rad: float
-    speed_m_s: float
-
-    def state(self, time_s: float) -> BodyState:
-        """Closed-form state."""
-        return _state(self, time_s)
-
-    def _state(self, time_s: float) -> BodyState:
-        velocity = self.speed_m_s * cmath.exp(1j * self.heading_rad)
-        position = complex(*self.start_m) + velocity * time_s
-        return BodyState(_vector(position), _vector(velocity), np.zeros(3), self.heading_rad, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +134,7 @@ class SceneBox:
     track_id: str
     color: tuple[int, int, int]
     size_m: tuple[float, float, float]
-    motion: Circuit | Line
+    motion: Motion
 
 
 BASE = "base_link"
@@ -209,9 +168,9 @@ class Mount:
         return replace(self, rotation_xyzw=_quaternion(turned), turns=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Pinhole:
-    """An ideal camera; whole pixel coordinates are pixel centres (ROS)."""
+@dataclass(frozen=True)
+class Lens:
+    """A camera without distortion; whole pixel coordinates are pixel centres (ROS)."""
 
     width: int
     height: int
@@ -229,25 +188,23 @@ class Pinhole:
 
     def directions(self) -> FloatArray:
         """Unit vectors of the optical frame through the centres of all pixels, (height, width, 3)."""
-        away = _away_px(self) / self.focal_px
+        away = self.away_px() / self.focal_px
         rays = np.concatenate([away, np.ones((self.height, self.width, 1))], axis=-1)
         found: FloatArray = rays / np.linalg.norm(rays, axis=-1, keepdims=True)
         return found
 
+    def away_px(self) -> FloatArray:
+        """Every pixel from the principal point, (height, width, 2)."""
+        places: FloatArray = np.stack(np.meshgrid(np.arange(self.width), np.arange(self.height)), axis=-1)
+        return places - self.center_px
 
-@dataclass(frozen=True, slots=True)
-class Fisheye:
+
+@dataclass(frozen=True)
+class Fisheye(Lens):
     """A camera that sees by angles (Kannala and Brandt, as OpenCV's fisheye), up to 150 degrees wide."""
 
-    width: int
-    height: int
-    focal_px: float
-    coefficients: tuple[float, float, float, float]
-
-    @property
-    def center_px(self) -> tuple[float, float]:
-        """Principal point (cx, cy)."""
-        return (self.width - 1) / 2, (self.height - 1) / 2
+    coefficients: tuple[float, float, float, float] = (-0.02, 0.004, -0.001, 0.0002)
+    """A bend as lenses have it."""
 
     def project(self, points_m: FloatArray) -> FloatArray:
         """Pixels (..., 2) of optical-frame points (..., 3), those behind the camera as well."""
@@ -266,7 +223,7 @@ class Fisheye:
 
     def directions(self) -> FloatArray:
         """Unit vectors of the optical frame through the centres of all pixels, (height, width, 3)."""
-        away = _away_px(self)
+        away = self.away_px()
         radius = np.linalg.norm(away, axis=-1) / self.focal_px
         known = np.linspace(0.0, math.pi, 20_000)
         angle = np.interp(radius, self._bent(known), known)
@@ -274,15 +231,6 @@ class Fisheye:
             aside = np.where(radius > 0, np.sin(angle) / radius, 1.0) / self.focal_px
         found: FloatArray = np.concatenate([away * aside[..., None], np.cos(angle)[..., None]], axis=-1)
         return found
-
-
-Lens = Pinhole | Fisheye
-
-
-def _away_px(lens: Lens) -> FloatArray:
-    """Every pixel from the principal point, (height, width, 2)."""
-    places: FloatArray = np.stack(np.meshgrid(np.arange(lens.width), np.arange(lens.height)), axis=-1)
-    return places - lens.center_px
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +243,7 @@ class World:
     rig: Circuit
     boxes: tuple[SceneBox, ...]
     mounts: tuple[Mount, ...]
-    camera: Pinhole
+    camera: Lens
     other_cameras: tuple[tuple[str, Lens], ...] = ()
     """With their frames."""
 
@@ -343,27 +291,25 @@ def transform(matrix: FloatArray, points_m: FloatArray) -> FloatArray:
     return moved
 
 
+Move = tuple[str, tuple[float, float, float], Motion]
+"""Label, size and motion of a box."""
+
+
 def build(
     seed: int,
     width: int,
     height: int,
     *,
     stops: tuple[tuple[float, float], ...] = (),
-    traffic: Traffic = "lanes",
-    crossings_s: tuple[float, ...] = (),
-    walkers_stand_s: float = 0.0,
     own: bool = True,
     more: Sequence[MoreSensor] = (),
-    rocking_rad_s: float = 0.0,
 ) -> World:
     """A circuit of 377 m, traffic in lanes beside the rig's, parked vehicles, and people walking loops.
 
     Lanes and loops keep clear of each other at all times and for every seed, which only shifts them
     along the road and bends it.
-    ``stops`` are the times at which the rig stands, from and to in seconds. Other ``traffic`` than lanes
-    leaves only the parked vehicles or nothing; with "crossing", vehicles cross the rig's road 18 m ahead of
-    it at ``crossings_s``. People stand until ``walkers_stand_s``. ``more`` are sensors beside the device's
-    own, or without these. The road rocks the rig at ``rocking_rad_s``.
+    ``stops`` are the times at which the rig stands, from and to in seconds. ``more`` are sensors beside the
+    device's own, or without these.
     """
     rng = np.random.default_rng([seed, 0])
     wobble = float(rng.uniform(4.0, 7.0))
@@ -374,14 +320,12 @@ def build(
         phase = start + ahead_rad + float(rng.uniform(-0.03, 0.03))
         return Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, speed * cruise, phase, wobble, offset_m=offset_m)
 
-    stands = ((0.0, walkers_stand_s),) if walkers_stand_s else ()
-
     def loop(ahead_rad: float, offset_m: float, rate_rad_s: float) -> Circuit:
         x, y, _ = lane(ahead_rad, offset_m, 0.0).state(0.0).position_m
         phase = float(rng.uniform(-math.pi, math.pi))
-        return Circuit((float(x), float(y)), 2.2, rate_rad_s, phase, stops=stands)
+        return Circuit((float(x), float(y)), 2.2, rate_rad_s, phase)
 
-    cast: list[tuple[str, tuple[float, float, float], Circuit]] = [
+    moves: list[Move] = [
         ("car", (4.4, 1.8, 1.5), lane(0.40, 0.0, 1.0)),
         ("car", (4.2, 1.8, 1.6), lane(1.25, 3.6, -1.0)),
         ("truck", (7.5, 2.4, 3.0), lane(0.62, -3.8, 0.55)),
@@ -395,22 +339,7 @@ def build(
         ("car", (4.6, 1.9, 1.9), lane(1.70, -8.8, 0.0)),
         ("truck", (6.5, 2.4, 2.8), lane(4.30, 9.0, 0.0)),
     ]
-    rig = Circuit(
-        (0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble, stops=stops, rocking_rad_s=rocking_rad_s
-    )
-    moves: list[tuple[str, tuple[float, float, float], Circuit | Line]] = [*cast]
-    if traffic != "lanes":
-        moves = [*cast[-2:]] if traffic != "none" else []
-    if traffic == "crossing":
-        sizes = (("bus", (10.5, 2.5, 3.2)), ("car", (4.4, 1.8, 1.5)), ("truck", (7.5, 2.4, 3.0)))
-        for number, time_s in enumerate(crossings_s):
-            moves.append((*sizes[number % len(sizes)], _crossing(rig, time_s, from_left=number % 2 == 0)))
-    boxes = tuple(
-        SceneBox(
-            label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size, motion
-        )
-        for i, (label, size, motion) in enumerate(moves)
-    )
+    rig = Circuit((0.0, 0.0), CIRCUIT_RADIUS_M, cruise, start, wobble, stops=stops)
     small_tilt = quaternion_of_angles(np.radians((0.5, 1.0, 3.0)))
     small_yaw = quaternion_of_angles(np.radians((0.0, 0.0, -2.0)))
     mounts = (
@@ -418,23 +347,26 @@ def build(
         Mount("radar", (1.9, -0.1, 0.6), _quaternion(small_yaw)),
         Mount("lidar", (1.0, 0.1, 1.8), _quaternion(small_tilt)),
     )
-    cameras = tuple((each.frame, _lens(each)) for each in more if each.kind == "camera")
+    cameras = tuple(
+        (each.frame, _lens(each.width, each.height, each.model)) for each in more if each.kind == "camera"
+    )
     placed = (*(mounts if own else ()), *chain.from_iterable(map(_mounts, more)))
-    return World(45.5017, -73.5673, 35.0, rig, boxes, placed, _pinhole(width, height), cameras)
+    return World(45.5017, -73.5673, 35.0, rig, scene(seed, moves), placed, _lens(width, height), cameras)
 
 
-FISHEYE_FOCAL, FISHEYE_COEFFICIENTS = 0.382, (-0.02, 0.004, -0.001, 0.0002)
-"""Focal length per pixel of width, for 150 degrees across, and a bend as lenses have it."""
+def scene(seed: int, moves: Sequence[Move]) -> tuple[SceneBox, ...]:
+    """Boxes that move so, with the names and colours of their places in the list."""
+    return tuple(
+        SceneBox(
+            label, str(uuid.UUID(int=(seed << 32) + 0x5EED_0000 + i, version=4)), _color(i), size_m, motion
+        )
+        for i, (label, size_m, motion) in enumerate(moves)
+    )
 
 
-def _lens(sensor: MoreSensor) -> Lens:
-    if sensor.model == "fisheye":
-        return Fisheye(sensor.width, sensor.height, FISHEYE_FOCAL * sensor.width, FISHEYE_COEFFICIENTS)
-    return _pinhole(sensor.width, sensor.height)
-
-
-def _pinhole(width: int, height: int) -> Pinhole:
-    return Pinhole(width, height, 0.66 * width)
+def _lens(width: int, height: int, model: str = "pinhole") -> Lens:
+    # A fisheye sees 150 degrees across.
+    return Fisheye(width, height, 0.382 * width) if model == "fisheye" else Lens(width, height, 0.66 * width)
 
 
 def _mounts(sensor: MoreSensor) -> Iterator[Mount]:
@@ -450,8 +382,8 @@ def _mounts(sensor: MoreSensor) -> Iterator[Mount]:
 
 
 @lru_cache(maxsize=256)  # sensors ask for the same bodies at the same times
-def _state(motion: Circuit | Line, time_s: float) -> BodyState:
-    state = motion._state(time_s)  # noqa: SLF001 - its own
+def _state(motion: Circuit, time_s: float) -> BodyState:
+    state = motion.computed(time_s)
     for array in (state.position_m, state.velocity_m_s, state.acceleration_m_s2):
         _fixed(array)
     return state
@@ -483,16 +415,7 @@ def _color(index: int) -> tuple[int, int, int]:
     return round(r * 255), round(g * 255), round(b * 255)
 
 
-def _crossing(rig: Circuit, time_s: float, *, from_left: bool) -> Line:
-    """Motion at a right angle to the rig's heading, 18 m ahead of it at a time."""
-    state = rig.state(time_s)
-    x, y, _ = transform(state.matrix(), np.array([CROSSING_AHEAD_M, 0.0, 0.0])).tolist()
-    heading = state.yaw_rad + (-1 if from_left else 1) * math.pi / 2
-    before = complex(x, y) - CRUISE_M_S * time_s * cmath.exp(1j * heading)
-    return Line((before.real, before.imag), heading, CRUISE_M_S)
-
-
-def _driven(time_s: float, stops: tuple[tuple[float, float], ...]) -> tuple[float, float, float]:
+def driven(time_s: float, stops: tuple[tuple[float, float], ...]) -> tuple[float, float, float]:
     """Seconds at full speed for the same distance, the share of full speed now, and its change (1/s)."""
     driven_s, share, change_1_s = time_s, 1.0, 0.0
     for start_s, end_s in stops:

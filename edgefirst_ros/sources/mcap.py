@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.errors import RecordingError, extra
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.sources.location import ByteRange, Location, Url, stored_file
@@ -34,8 +34,12 @@ from edgefirst_ros.sources.records import (
     add_fault,
     footer,
     metadata,
+    unpacked,
 )
 from edgefirst_ros.sources.session import END, REPEATED, SESSION, RecordedSession, from_metadata
+
+if TYPE_CHECKING:
+    from edgefirst_ros.sources.ros1bag import Ros1Types
 
 NO_SUMMARY = "the recording is cut off after its data: the summary is lost, but no message is"
 MAX_SUMMARY_BYTES = 64 << 20
@@ -60,6 +64,7 @@ class McapRecording(Recording):
     def __init__(self, path: Location) -> None:
         super().__init__(path)
         self._stored = stored_file(path)
+        self._ros1: Ros1Types | None = None
         self._looked: tuple[Sequence[IndexedChunk] | None, RecordReader, FileSurvey] | None = None
         self.size = self._stored.size
         with self._opened([]) as file:
@@ -153,14 +158,14 @@ class McapRecording(Recording):
                         text = f"message of unknown channel {number}"
                         add_fault(self.faults, RecordingFault(self.position, end - start, text))
                         continue
-                    topic, schema, definition = channel
+                    topic, schema, _ = channel
                     fault = damage or bad_time or reader.channel_faults.get(number, "")
                     is_repeated = has_session and sequence == REPEATED
                     if in_full is not None and end - start > BEGINNING and not in_full(topic, schema):
                         end = start + BEGINNING  # noqa: PLW2901 - of the data, as far as they are wanted
-                    data, times = plain[start:end], (log_ns, publish_ns)
-                    flags = is_repeated, loaded.checksummed
-                    yield RawMessage(topic, schema, data, *times, arrival, definition, fault, *flags)
+                    data, definition, wrong = self._as_cdr(reader, number, plain[start:end])
+                    about = log_ns, publish_ns, arrival, definition, fault or wrong
+                    yield RawMessage(topic, schema, data, *about, is_repeated, loaded.checksummed)
                     arrival += 1
                     self.next_arrival = arrival
                 del loaded, messages, read, plain  # one section at a time is in memory
@@ -190,11 +195,22 @@ class McapRecording(Recording):
                     if channel is None or channel[0] not in topics or message.log_ns >= before_ns:
                         continue
                     fault = loaded.fault or message.fault or reader.channel_faults.get(message.channel, "")
-                    data, times = (
-                        loaded.plain[message.start : message.end],
-                        (message.log_ns, message.publish_ns),
-                    )
-                    yield RawMessage(channel[0], channel[1], data, *times, 0, channel[2], fault)
+                    data = loaded.plain[message.start : message.end]
+                    data, definition, wrong = self._as_cdr(reader, message.channel, data)
+                    about = message.log_ns, message.publish_ns, 0, definition, fault or wrong
+                    yield RawMessage(channel[0], channel[1], data, *about)
+
+    def _as_cdr(self, reader: RecordReader, number: int, data: bytes) -> tuple[bytes, str, str]:
+        """A message's data in CDR, their definition, and why there are none."""
+        _, schema, definition = reader.channels[number]
+        data, fault = unpacked(data)
+        if fault or number not in reader.encodings:
+            return data, definition, fault
+        with extra("ros1"):
+            from edgefirst_ros.sources.ros1bag import Ros1Types  # noqa: PLC0415 - few have such messages
+
+        self._ros1 = self._ros1 or Ros1Types()
+        return self._ros1.as_cdr(schema, definition, data)
 
     def _latched_chunks(self, topics: Collection[str], before_ns: int) -> list[IndexedChunk]:
         """Where such messages are: where they come again and again, the first and the last chunk."""

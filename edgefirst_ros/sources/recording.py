@@ -9,16 +9,19 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
-from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.errors import ConfigError, RecordingError, extra
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.model.untrusted import open_regular, readable
 from edgefirst_ros.sources.location import Location
 from edgefirst_ros.sources.order import Displaced
 from edgefirst_ros.sources.records import RecordingFault
+from edgefirst_ros.sources.scratch import COPY, PACKED, Scratch, local_copy
 from edgefirst_ros.sources.session import RecordedSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -129,6 +132,9 @@ class Recording(ABC):
 
     def __init__(self, path: Location) -> None:
         self.path = path
+        """Of the file; of one that was packed as it was called before."""
+        self.copy: Scratch | None = None
+        """What it was unpacked to, which goes with this."""
         self.size = 0
         """Bytes of the file."""
         self.faults: list[RecordingFault] = []
@@ -207,3 +213,57 @@ def device_host(stem: str) -> str | None:
     """The host in a name of host, date and time, as the device gives to its files; None for other names."""
     found = _NAME.fullmatch(stem)
     return None if found is None else found["host"]
+
+
+BAGS = (".db3", ".bag")
+SUFFIXES = (".mcap", *BAGS)
+"""Endings of the names of recordings: MCAP, rosbag2 in SQLite, ROS 1."""
+_LFS_POINTER = b"version https://git-lfs"
+"""What a file in a repository begins with until its content is fetched."""
+
+
+def open_recording(location: Location) -> Recording:
+    """The recording in a file; MCAP unless its name says otherwise.
+
+    Raises:
+        RecordingNotFound: no such file.
+        RecordingError: not a recording, or unreadable.
+        ExtraNotInstalled: the library that reads it is missing.
+    """
+    _refuse_pointer(location)
+    if location.suffix.lower() != PACKED:
+        return _opened(location, location.suffix.lower())
+    plain, copy = location.with_name(location.stem), local_copy(location)
+    try:
+        recording = _opened(copy.path / COPY, plain.suffix.lower())
+    except RecordingError as error:
+        raise RecordingError(str(error).replace(str(copy.path / COPY), str(location))) from error
+    recording.path, recording.copy = plain, copy
+    return recording
+
+
+def _opened(location: Location, suffix: str) -> Recording:
+    match suffix:
+        case ".db3":
+            from edgefirst_ros.sources.rosbag2 import Rosbag2Recording  # noqa: PLC0415 - only where one is given
+
+            return Rosbag2Recording(location)
+        case ".bag":
+            with extra("ros1"):
+                from edgefirst_ros.sources.ros1bag import Ros1Recording  # noqa: PLC0415 - likewise
+
+            return Ros1Recording(location)
+    from edgefirst_ros.sources.mcap import McapRecording  # noqa: PLC0415 - which needs this module
+
+    return McapRecording(location)
+
+
+def _refuse_pointer(location: Location) -> None:
+    if not isinstance(location, Path):
+        return
+    with suppress(OSError), open_regular(location, holes=True) as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise RecordingError(
+                f"{location}: is a pointer of Git LFS, not the recording itself; `git lfs pull` in its "
+                "repository fetches it"
+            )

@@ -19,7 +19,11 @@ from edgefirst_ros.model.zlib_backend import crc32
 
 FAULT = "edgefirst_ros.fault"
 """Key in a channel's metadata, written by live capture: why its messages are refused."""
+OLD_NAMES = {"tf/tfMessage": "tf2_msgs/TFMessage", "tf/msg/tfMessage": "tf2_msgs/msg/TFMessage"}
+"""Types that ROS 1 had before they were called so."""
 MAGIC = b"\x89MCAP0\r\n"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+"""Begins what rosbag2 compresses message by message; CDR begins with zero."""
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQII")
@@ -212,6 +216,7 @@ class RecordReader:
     Attributes:
         channels: topic, schema name and definition, by channel id.
         channel_faults: why a channel's messages are refused according to the recorder, by channel id.
+        encodings: of channels whose messages are in another encoding than CDR.
         faults: parts that could not be read.
         ended: whether the end of the data was found.
         has_summary: whether the file was finished.
@@ -225,6 +230,7 @@ class RecordReader:
         """Name and definition by id."""
         self.channels: dict[int, tuple[str, str, str]] = {}
         self.channel_faults: dict[int, str] = {}
+        self.encodings: dict[int, str] = {}
         self.faults: list[RecordingFault] = []
         self.ended = self.has_summary = False
         self.limits: set[str] = set()
@@ -251,6 +257,7 @@ class RecordReader:
         other.schemas, other.channels = dict(self.schemas), dict(self.channels)
         other.declared = dict(self.declared)
         other.channel_faults, other.limits = dict(self.channel_faults), set(self.limits)
+        other.encodings = dict(self.encodings)
         other.memory = bytearray()
         other.faults = [fault for fault in self.faults if fault.text in self.limits]
         return other
@@ -486,7 +493,7 @@ class RecordReader:
         _, at = _string(body, at)
         length, at = _length(body, at)
         text = body[at : at + length].decode("utf-8", "replace")
-        name = displayed(name)
+        name = OLD_NAMES.get(name, displayed(name))
         if number not in self.schemas and len(self.schemas) >= MAX_CHANNELS:
             self._note_once(TOO_MANY_CHANNELS)
             return
@@ -500,13 +507,19 @@ class RecordReader:
     def _channel(self, body: bytes) -> None:
         number, schema = _CHANNEL.unpack_from(body)
         topic, at = _string(body, _CHANNEL.size)
-        _, at = _string(body, at)
+        encoding, at = _string(body, at)
         values = _string_map(body, at)
         if number not in self.channels and len(self.channels) >= MAX_CHANNELS:
             self._note_once(TOO_MANY_CHANNELS)
             return
         name, text = self.schemas.get(schema, ("", ""))
         self.channels[number] = displayed(topic), name, text
+        if encoding == "ros1":
+            self.encodings[number] = encoding
+        elif encoding not in {"", "cdr"}:
+            self.channel_faults[number] = (
+                f"it is in {displayed(encoding)[:20]}, which is not read: record it from ROS 2, as CDR"
+            )
         if FAULT in values:
             self.channel_faults[number] = displayed(values[FAULT])
 
@@ -665,6 +678,21 @@ def _decompress(
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
     raise ValueError(f"compression {displayed(compression)!r} is not known; expected none, lz4 or zstd")
+
+
+def unpacked(data: bytes) -> tuple[bytes, str]:
+    """The data of a message that rosbag2 may have compressed, as far as they are there; and their fault."""
+    if not data.startswith(_ZSTD):
+        return data, ""
+    import zstandard  # noqa: PLC0415 - as above
+
+    most = min(MAX_CHUNK_BYTES, MAX_RATIO * len(data))
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            plain = read_at_most(reader, most + 1)
+    except zstandard.ZstdError as error:
+        return b"", f"its compressed data are damaged: {reason_of(error)}"
+    return (plain, "") if len(plain) <= most else (b"", IMPLAUSIBLE)
 
 
 def _decompress_lz4(packed: bytes | bytearray, declared: int, most: int) -> bytes:

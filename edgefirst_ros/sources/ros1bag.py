@@ -25,7 +25,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import displayed, reason_of, refusing
 from edgefirst_ros.sources.location import Location, StoredFile, stored_file
 from edgefirst_ros.sources.recording import InFull, Recording, TimeWindow, TopicInfo
-from edgefirst_ros.sources.records import MAX_CHUNK_BYTES, MAX_RATIO, RecordingFault, add_fault
+from edgefirst_ros.sources.records import MAX_CHUNK_BYTES, MAX_RATIO, OLD_NAMES, RecordingFault, add_fault
 
 MAGIC = b"#ROSBAG V2.0\n"
 MAX_STEPS = 10_000
@@ -50,7 +50,7 @@ class Ros1Type:
     """
 
     def __init__(self, schema: str, text: str) -> None:
-        layouts = parse_definition(schema, text)
+        layouts = parse_definition(schema, text.replace("roslib/Header", _HEADER))  # as bags of 2010 call it
         self._layouts = {name: _as_ros2(fields, layouts) for name, fields in layouts.items()}
         if self._layouts.get(_HEADER, ())[:1] == (Field("seq", "uint32", None),):
             self._layouts[_HEADER] = self._layouts[_HEADER][1:]  # the library skips it in messages
@@ -97,6 +97,28 @@ class Ros1Type:
         if field.size is not None and field.type != "string" and not self._layouts[field.type]:
             raise ValueError(f"its field {field.name} is an array of nothing")
         return inside * max(1, field.size or 1)
+
+
+class Ros1Types:
+    """The types of a recording's messages of ROS 1, each made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Ros1Type | str] = {}
+
+    def as_cdr(self, schema: str, text: str, data: bytes) -> tuple[bytes, str, str]:
+        """A message in CDR, its definition, and why it cannot be converted."""
+        if (schema, text) not in self._known:
+            try:
+                self._known[schema, text] = Ros1Type(short_name(schema), text)
+            except Exception as error:  # noqa: BLE001 - what the library raises on foreign text
+                self._known[schema, text] = displayed(reason_of(error))
+        kind = self._known[schema, text]
+        if isinstance(kind, str):
+            return data, "", f"cannot be converted from ROS 1: {kind}"
+        try:
+            return kind.to_cdr(data), kind.definition, ""
+        except ValueError as error:
+            return b"", kind.definition, f"cannot be converted from ROS 1: {error}"
 
 
 def _as_ros2(fields: Sequence[Field], known: Mapping[str, object]) -> tuple[Field, ...]:
@@ -175,7 +197,7 @@ class Ros1Recording(Recording):
         super().__init__(path)
         self._stored = stored_file(path)
         self.size = self._stored.size
-        self._types: dict[tuple[str, str], Ros1Type | str] = {}
+        self._types = Ros1Types()
         with refusing(path, RecordingError), self._stored.open() as file:
             magic = file.read(len(MAGIC))
         if magic != MAGIC:
@@ -257,28 +279,11 @@ class Ros1Recording(Recording):
     def _converted(self, number: int, time_ns: int, data: bytes, arrival: int) -> RawMessage:
         """The message in CDR; one that cannot be converted has a fault."""
         topic, schema, text = self._connections[number]
-        kind = self._types.get((schema, text))
-        if kind is None:
-            kind = self._types[schema, text] = _ros1_type(schema, text)
-        definition, fault = "", ""
-        if isinstance(kind, str):
-            fault = kind
-        else:
-            definition = kind.definition
-            try:
-                data = kind.to_cdr(data)
-            except ValueError as error:
-                data, fault = b"", f"cannot be converted from ROS 1: {error}"
+        data, definition, fault = self._types.as_cdr(schema, text, data)
         return RawMessage(topic, schema, data, time_ns, time_ns, arrival, definition, fault)
 
 
 def _known(connection: Connection) -> tuple[str, str, str]:
     """Topic, type and definition of a connection."""
-    return displayed(connection.topic), displayed(connection.msgtype), connection.msgdef.data
-
-
-def _ros1_type(schema: str, text: str) -> Ros1Type | str:
-    try:
-        return Ros1Type(short_name(schema), text)
-    except Exception as error:  # noqa: BLE001 - what the library raises on foreign text
-        return f"cannot be converted from ROS 1: {displayed(reason_of(error))}"
+    schema = OLD_NAMES.get(connection.msgtype, displayed(connection.msgtype))
+    return displayed(connection.topic), schema, connection.msgdef.data

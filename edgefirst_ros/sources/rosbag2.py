@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import shutil
 import sqlite3
 from array import array
 from collections import Counter
@@ -29,11 +27,10 @@ from edgefirst_ros.sources.records import (
     Definitions,
     RecordingFault,
     add_fault,
+    unpacked,
 )
-from edgefirst_ros.sources.scratch import ADVICE, Scratch
+from edgefirst_ros.sources.scratch import COPY, local_copy
 
-_COPY = "copy.db3"
-_COPY_BYTES = 4 << 20
 _MOST_TEXT_BYTES = 1 << 20
 """Longest name or definition."""
 _MOST_COLUMNS = 64
@@ -76,8 +73,8 @@ class Rosbag2Recording(Recording):
 
     def __init__(self, path: Location) -> None:
         super().__init__(path)
-        self._copy = _copied(path) if isinstance(path, Url) else None
-        self._file = Path(str(path)) if self._copy is None else self._copy.path / _COPY
+        self._copy = local_copy(path) if isinstance(path, Url) else None
+        self._file = Path(str(path)) if self._copy is None else self._copy.path / COPY
         try:
             self._look(path)
         except BaseException:
@@ -151,7 +148,8 @@ class Rosbag2Recording(Recording):
                     add_fault(self.faults, RecordingFault(0, 0, "damaged: messages share their bytes"))
                     return
                 info, definition = known[number]
-                fault = fault or ("" if is_sane else _BAD_TIME)
+                data, wrong = unpacked(data)
+                fault = fault or ("" if is_sane else _BAD_TIME) or wrong
                 yield RawMessage(*info, data, time_ns, time_ns, arrival, definition, fault)
                 arrival += 1
 
@@ -296,21 +294,3 @@ def _data(database: sqlite3.Connection, identity: int) -> tuple[bytes, str]:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _copied(url: Url) -> Scratch:
-    """A folder with a temporary copy, which goes with it."""
-    scratch = Scratch()
-    try:
-        with stored_file(url).open() as file, (scratch.path / _COPY).open("wb") as copy:
-            shutil.copyfileobj(file, copy, _COPY_BYTES)
-    except BaseException as error:
-        scratch.remove()
-        if isinstance(error, OSError):
-            advice = f"; {ADVICE}" if error.errno == errno.ENOSPC else ""
-            where = scratch.path.parent
-            raise RecordingError(
-                f"{url}: cannot be copied to {where}: {error.strerror or error}{advice}"
-            ) from error
-        raise
-    return scratch

@@ -6,6 +6,7 @@ locked is removed: no age is guessed, and nothing is asked of processes.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -14,8 +15,18 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.sources.location import Location, stored_file
+from edgefirst_ros.sources.records import FREE_BYTES, MAX_RATIO
 
 _PREFIX = "edgefirst-scratch-"
+PACKED = ".zstd"
+"""What rosbag2 adds to the name of a file that it compresses as a whole."""
+COPY = "copy"
+_COPY_BYTES = 4 << 20
 ADVICE = "set TMPDIR to a folder with more room, or lower --jobs: each job needs room for a drive of its own"
 
 
@@ -107,3 +118,42 @@ def _lock(folder: Path) -> int | None:
 def _remove(folder: Path, lock: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     os.close(lock)
+
+
+def local_copy(location: Location) -> Scratch:
+    """A folder with a copy of a file, ``COPY``, which is unpacked if its name ends in .zstd.
+
+    Raises:
+        RecordingError: it cannot be read, or there is no room for it.
+    """
+    scratch = Scratch()
+    try:
+        with (scratch.path / COPY).open("wb") as copy:
+            for part in _parts(location):
+                copy.write(part)
+    except BaseException as error:
+        scratch.remove()
+        if isinstance(error, OSError):
+            advice = f"; {ADVICE}" if error.errno == errno.ENOSPC else ""
+            where = scratch.path.parent
+            raise RecordingError(
+                f"{location}: cannot be copied to {where}: {error.strerror or error}{advice}"
+            ) from error
+        raise
+    return scratch
+
+
+def _parts(location: Location) -> Iterator[bytes]:
+    stored = stored_file(location)
+    left = FREE_BYTES + MAX_RATIO * stored.size
+    with refusing(location, RecordingError), stored.open() as file:
+        reader: Any = file
+        if location.suffix.lower() == PACKED:
+            import zstandard  # noqa: PLC0415 - takes a moment, and few recordings are packed
+
+            reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        while part := reader.read(_COPY_BYTES):
+            left -= len(part)
+            if left < 0:
+                raise RecordingError(f"{location}: unpacks to more than any recorder writes")
+            yield part

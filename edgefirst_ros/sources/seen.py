@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefirst_ros.config.topics import is_any_text
+from edgefirst_ros.config.topics import TF, is_any_text
 from edgefirst_ros.model.camera import CameraInfo, CompressedImage, RawImage, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.pointcloud import PointCloud
-from edgefirst_ros.model.registry import can_decode, decode
+from edgefirst_ros.model.registry import can_decode, decode, guarded
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.model.transform import Transform, Transforms, bare
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms, bare
 
 MOST_DECODED = 48
 """Messages of a topic that are decoded: enough for its frame, its size and its clock."""
@@ -39,13 +38,12 @@ class SeenTopic:
         count: messages seen; first_ns and last_ns are their first and last receipt.
         frame: the first frame_id that is not empty.
         lags_ns: receipt minus stamp, of the messages that were decoded.
-        form: what a picture is: JPEG, h264, bgr8.
+        form: what a picture is: JPEG, h264, bgr8; "no fix" of a receiver that never had one.
         size: width and height of a picture or a CameraInfo; points and fields are a cloud's.
         fault: why the first message that could not be decoded could not.
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
-        is_distorted: whether a CameraInfo has a distortion.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
     """
 
@@ -65,7 +63,6 @@ class SeenTopic:
     sideways: int = 0
     has_sigma: bool = False
     has_turn: bool = False
-    is_distorted: bool = False
     pairs: dict[str, Transform] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
 
@@ -99,27 +96,25 @@ class SeenTopic:
         self.first_ns = self.first_ns or message.receive_ns
         self.last_ns = max(self.last_ns, message.receive_ns)
         self.count += 1
-        if self.sound >= MOST_DECODED or message.fault or not self.can_be_decoded:
+        # On /tf many nodes send, each its own transforms.
+        is_enough = self.sound >= MOST_DECODED << (6 * (self.type == TF))
+        self.fault = self.fault or message.fault
+        if is_enough or not self.can_be_decoded:
             return
         try:
-            stamp_ns, frame, datum = decode(message)
+            if not message.fault:
+                guarded("decoding it", self._look, message)
         except DecodeError as error:
             self.fault = self.fault or str(error)
-            return
+
+    def _look(self, message: RawMessage) -> None:
+        stamp_ns, frame, datum = decode(message)
+        if (look := _LOOKS.get(type(datum))) is not None:
+            look(self, datum)
         self.sound += 1
         self.frame = self.frame or bare(frame)
         if stamp_ns:
             self.lags_ns.append(message.receive_ns - stamp_ns)
-        if (look := _LOOKS.get(type(datum))) is not None:
-            look(self, datum)
-
-
-def _size(data: bytes) -> tuple[int, int] | None:
-    try:
-        with open_picture(data) as picture:
-            return picture.size
-    except (DecodeError, OSError):
-        return None
 
 
 def _see_packet(seen: SeenTopic, packet: VideoPacket) -> None:
@@ -129,7 +124,8 @@ def _see_packet(seen: SeenTopic, packet: VideoPacket) -> None:
 def _see_file(seen: SeenTopic, image: CompressedImage) -> None:
     seen.form = image.format.upper()
     if seen.size is None:
-        seen.size = _size(image.data)
+        with open_picture(image.data) as picture:
+            seen.size = picture.size
 
 
 def _see_pixels(seen: SeenTopic, image: RawImage) -> None:
@@ -137,7 +133,7 @@ def _see_pixels(seen: SeenTopic, image: RawImage) -> None:
 
 
 def _see_info(seen: SeenTopic, info: CameraInfo) -> None:
-    seen.size, seen.is_distorted = info.picture_size, any(info.d)
+    seen.size = info.picture_size
 
 
 def _see_cloud(seen: SeenTopic, cloud: PointCloud) -> None:
@@ -151,6 +147,7 @@ def _see_imu(seen: SeenTopic, imu: Imu) -> None:
 
 def _see_fix(seen: SeenTopic, fix: NavSatFix) -> None:
     seen.has_sigma = seen.has_sigma or fix.sigma_m is not None
+    seen.form = "no fix" if not fix.is_fix and (seen.form or seen.sound == 1) else ""
 
 
 def _see_odometry(seen: SeenTopic, odometry: Odometry) -> None:

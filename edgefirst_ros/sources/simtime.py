@@ -1,4 +1,4 @@
-"""Recordings of simulators that ran slower or faster than the clock of the recorder: ``/clock`` is their time."""
+"""Recordings of simulators that ran slower or faster than real time: ``/clock`` is their time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def clock_of(message: RawMessage) -> int:
 
 
 def simulated(parts: Sequence[Recording]) -> SimulatedTime | None:
-    """How the simulator's clock of a drive went; None without one, in real time, or if stamps do not follow it.
+    """How a drive's simulator went; None without one, in real time, or if stamps do not follow it.
 
     Args:
         parts: its files in order; their first and last messages are read.

@@ -40,18 +40,13 @@ from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
 LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
 """Read of each recording: enough for rates, and for what a robot sends once it has started."""
-MOST_BYTES = 1 << 30
 OTHER_CLOCK_NS = 500_000_000
 """No network delays every message by so much: such stamps are of another clock."""
-SLOW_HZ = 4.0
-"""A slower sensor's messages are not repeated from sample to sample."""
-SIDEWAYS_SHARE = 0.2
-"""A car skids at times: one that moves sideways in this share of the messages is none."""
 WORLD = frozenset({"map", "odom", "world", "earth", "global"})
 """Frames that do not move with the robot (REP 105): what is in them was made of sensors' data."""
 RIGS = ("base_link", "base_footprint")
-_THERMAL = ("thermal", "lwir", "flir", "boson", "lepton")
-"""How words begin in names of thermal cameras and of their frames."""
+FRONT = frozenset({"front", "forward", "centre", "center", "main", "fc"})
+ASIDE = frozenset({"rear", "back", "left", "right", "side", "down", "bottom", "infra1", "infra2", "ir"})
 PLACED = frozenset({Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 """Roles of what is mounted somewhere."""
 NOISE = re.compile(
@@ -69,12 +64,12 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
-LEVEL = 1e-3
-"""Of a rotation's elements: what is turned by less is not turned."""
+GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
+"""What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
-TRUTH = re.compile(r"truth|\bgt\b|/gt/|ideal")
-FREE = re.compile(r"mavros|px4|fmu|drone|uav|quad|boat|usv|asv|mecanum|omni")
-"""What names of robots have that may move sideways."""
+_SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
+"""How types end of what a camera, lidar or radar sends, whether they can be read or not."""
+_PICTURES = re.compile(r"image|video|ffmpeg|theora")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +78,35 @@ class Suggestion:
 
     Attributes:
         values: plain values of the configuration.
-        text: the same as a file of ROS parameters, with a comment on each choice.
         used: role by topic.
         left_out: why, by topic.
-        summary: what was taken, in one line.
+        unusable: those of them of which a sensor is lost, as no other topic has it.
+        said: of each choice, a line each; the first says what it is of.
     """
 
     values: Mapping[str, Any]
-    text: str
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
-    summary: str
+    unusable: Mapping[str, str]
+    said: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """The values as a file of ROS parameters, with a comment on each choice."""
+        reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
+        lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
+        values = {"/**": {"ros__parameters": dict(self.values)}}
+        return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
+            values, default_flow_style=None, sort_keys=False, width=1 << 20
+        )
+
+    @property
+    def summary(self) -> str:
+        """What was taken, in one line."""
+        by_role: dict[Role, list[str]] = defaultdict(list)
+        for topic, role in self.used.items():
+            by_role[role].append(visible(topic))
+        return "; ".join(f"{role.value} {', '.join(sorted(topics))}" for role, topics in by_role.items())
 
     @property
     def note(self) -> str:
@@ -105,6 +118,9 @@ class Suggestion:
         path = folder / f"{dataset}.yaml"
         path.write_text(self.text, encoding="utf-8")
         return path
+
+
+Rank = Callable[[SeenTopic], tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -167,7 +183,7 @@ def look_at(recordings: Iterable[Recording]) -> Look:
             look.feed(message)
             first_ns, taken = first_ns or message.receive_ns, taken + len(message.data)
             seconds = (message.receive_ns - first_ns) / 1e9
-            if seconds > (LOOK_S if look.is_complete else LONGEST_LOOK_S) or taken > MOST_BYTES:
+            if seconds > (LOOK_S if look.is_complete else LONGEST_LOOK_S) or taken > 1 << 30:
                 break
     return look
 
@@ -181,9 +197,9 @@ class _Chooser:
         self._entries: list[_Entry] = []
         self._left_out: dict[str, str] = {}
         self._reference = ""
-        # Transforms count before the robot's description.
-        static = sorted(filter(_is_static, topics.values()), key=lambda each: each.type != TEXT)
-        self._transforms = {child: t for each in static for child, t in each.pairs.items()}
+        # Transforms count before the robot's description; those on /tf that keep their values are mountings.
+        said = sorted(topics.values(), key=lambda each: each.type != TEXT)
+        self._transforms = {c: t for each in said for c, t in each.pairs.items() if c not in each.moving}
         self._parents = {child: bare(t.parent) for child, t in self._transforms.items()}
         self._moving = {
             child: (bare(each.pairs[child].parent), each.topic)
@@ -196,11 +212,17 @@ class _Chooser:
         """Of what moves what is on the rig."""
         self._views: dict[str, str] = {}
         """By topic of depth: whose view it is, and how that is known."""
-        self._own = {} if self._devices else self._own_routes()
 
     def suggestion(self) -> Suggestion:
+        own = {} if self._devices else self._own_routes()
         by_role = self._roles()
-        own, infos = set(self._own.values()), by_role.pop(Role.CAMERA_INFO, [])
+        others = {seen.topic for found in by_role.values() for seen in found if seen.type != TF} - own.keys()
+        if own and not others:
+            said = (
+                f"suggested of {self._source}: a Maivin's or Raivin's names, so nothing is to be configured"
+            )
+            return self._made({}, own, [said])
+        infos = by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
         calibrations = _calibrations(cameras, infos, by_role.get(Role.DEPTH, []))
@@ -210,37 +232,35 @@ class _Chooser:
         calibrations |= _calibrations(depths, [i for i in infos if i.topic not in known], cameras)
         colour, cameras = cameras, [*cameras, *depths]
         lead = next(iter([*cameras, *clouds]), None)
-        if lead is None and not self._own:
-            there = ", ".join(f"{t.topic} ({t.type})" for t in [*self._topics.values()][:12])
-            raise ConfigError(
-                [f"{self._source}: no camera and no lidar that samples could begin with; topics: {there}"]
-            )
+        if lead is None:
+            why: dict[str, list[str]] = defaultdict(list)
+            for each in sorted(self._topics.values(), key=lambda seen: not seen.fault)[:12]:
+                why[self._left_out.get(each.topic, "neither")].append(f"{each.topic} ({each.type})")
+            said = "; ".join(f"{', '.join(topics)}: {reason}" for reason, topics in why.items())
+            head = f"{self._source}: no camera and no lidar that samples could begin with"
+            raise ConfigError([f"{head}: {said}"])
         self._rig = self._rig_frame(lead, [*cameras, *clouds])
         self._hang()
         names = _Names()
         for camera in cameras:
             kind, alike = ("depth_camera", depths) if camera in depths else ("camera", colour)
-            many = len(alike) > 1 or (alike is colour and Role.CAMERA in own)
-            self._add_camera(camera, names.of(camera, kind, many=many), calibrations.get(camera.topic, []))
+            name = names.of(camera, kind, many=len(alike) > 1)
+            self._add_camera(camera, name, calibrations.get(camera.topic, []))
         for info in infos:
             if info.topic not in self._used:
                 self._left_out.setdefault(info.topic, "the calibration of no camera that is used")
         by_role[Role.LIDAR_POINTS] = clouds
-        self._motion(by_role, own, "" if lead is None else self._device_of(lead))
+        self._motion(by_role, self._device_of(lead))
         for role, found in by_role.items():
             for seen in found:
-                many = len(found) > 1 or role in own
-                self._add(names.of(seen, role.value, many=many), seen, role)
-        if not self._own and lead is not None:
-            self._reference = next(each.name for each in self._entries if each.seen is lead)
+                self._add(names.of(seen, role.value, many=len(found) > 1), seen, role)
+        self._reference = next(each.name for each in self._entries if each.seen is lead)
         return self._finished()
 
     def _roles(self) -> dict[Role, list[SeenTopic]]:
-        """What can be used, by role, but what the device's own names say."""
+        """What can be used, by role."""
         found: dict[Role, list[SeenTopic]] = defaultdict(list)
         for name, seen in sorted(self._topics.items()):
-            if name in self._own:
-                continue
             role, why = _role(seen)
             if role is None:
                 self._left_out[name] = why
@@ -258,45 +278,32 @@ class _Chooser:
             choose_reference(config, names, routes)
         except ConfigError:
             return {}
-        found = {name: routes.route(name) for name in names}
-        return {
-            name: route.rule.role
-            for name, route in found.items()
-            if route is not None and self._topics[name].type in TYPES[route.rule.role]
-        }
+        found = ((name, kind, routes.route(name)) for name, kind in known)
+        return {n: r.rule.role for n, kind, r in found if r is not None and kind in TYPES[r.rule.role]}
 
     # ------------------------------------------------------------------ cameras
     def _cameras(self, topics: Sequence[SeenTopic]) -> list[SeenTopic]:
         """One topic of every camera; the others are left out."""
-        groups: dict[tuple[str, str, str], list[SeenTopic]] = defaultdict(list)
-        for seen in topics:
-            groups[seen.space, seen.stem, seen.frame].append(seen)
-        chosen: list[SeenTopic] = []
-        for group in groups.values():
-            best, *others = sorted(group, key=_encoding_rank)
-            chosen.append(best)
-            for other in others:
-                self._left_out[other.topic] = f"the same camera as {best.topic}, in another encoding"
-        return chosen
+        chosen: dict[tuple[str, str, str], SeenTopic] = {}
+        for seen in sorted(topics, key=_encoding_rank):
+            best = chosen.setdefault((seen.space, seen.stem, seen.frame), seen)
+            if best is not seen:
+                self._left_out[seen.topic] = f"the same camera as {best.topic}, in another encoding"
+        return sorted(chosen.values(), key=lambda seen: seen.topic)
 
     def _depth_cameras(
         self, topics: Sequence[SeenTopic], cameras: Sequence[SeenTopic], by_role: dict[Role, list[SeenTopic]]
     ) -> list[SeenTopic]:
         """Depth that is not of a camera's view, of each camera one topic; the rest keeps its role."""
-        others = [*cameras, *(self._topics[t] for t, role in self._own.items() if role is Role.CAMERA)]
         alone: list[SeenTopic] = []
         for seen in topics:
-            of = next((each for each in others if seen.frame and each.frame == seen.frame), None)
-            if of is not None:
-                why = f"of the view of {of.topic}, as it is in its frame"
-            elif others and REGISTERED.search(seen.topic.lower()):
-                why = "registered to a camera, by its name"
-            elif others and not seen.frame:
-                why = "taken to be of a camera's view, as it names no frame"
+            of = [each.topic for each in cameras if seen.frame and each.frame == seen.frame]
+            if of:
+                why = f"of the view of {of[0]}, as it is in its frame"
+            elif cameras and (not seen.frame or REGISTERED.search(seen.topic.lower())):
+                why = "of a camera's view, as its name says, or as it names no frame"
             else:
-                why = "of a camera of its own, as " + (
-                    "no other is in its frame" if others else "there is no other"
-                )
+                why = "of a camera of its own, as no other is in its frame"
                 alone.append(seen)
             self._views[seen.topic] = why
         if labels := [seen for seen in topics if seen not in alone]:
@@ -307,20 +314,10 @@ class _Chooser:
     def _camera_rank(camera: SeenTopic, *, is_known: bool) -> tuple[Any, ...]:
         """Which camera samples begin with: calibrated, ahead, in colour, fast, large."""
         words = set(re.split(r"[^a-z0-9]+", f"{camera.topic} {camera.frame}".lower()))
-        front = bool(words & {"front", "forward", "centre", "center", "main", "fc"})
-        aside = bool(
-            words & {"rear", "back", "left", "right", "side", "down", "bottom", "infra1", "infra2", "ir"}
-        )
         width, height = camera.size or (0, 0)
-        return (
-            not is_known,
-            not front,
-            aside,
-            camera.form.startswith(("mono", "16UC")),
-            -round(camera.hz),
-            -width * height,
-            camera.topic,
-        )
+        is_grey = camera.form.startswith(("mono", "16UC"))
+        told = not is_known, words.isdisjoint(FRONT), not words.isdisjoint(ASIDE), is_grey
+        return *told, -round(camera.hz), -width * height, camera.topic
 
     def _add_camera(self, camera: SeenTopic, name: str, own: Sequence[SeenTopic]) -> None:
         self._add(name, camera, Role.CAMERA)
@@ -334,11 +331,8 @@ class _Chooser:
             entry.comment += "; no CameraInfo: its intrinsics are unknown"
             return
         info_name = "camera_info" if name == "camera" else f"{name}_info"
-        comment = f"calibration of {name}"
-        if own[0].is_distorted and "rect" in re.split(r"[_/]", camera.topic):
-            comment += "; the pictures are rectified, but it has a distortion: look at straight lines"
         rule = self._rule(own[0], Role.CAMERA_INFO, sensor=name)
-        self._entries.append(_Entry(info_name, own[0], rule, comment))
+        self._entries.append(_Entry(info_name, own[0], rule, f"calibration of {name}"))
         for other in own[1:]:
             self._left_out[other.topic] = f"another calibration of {name}, which takes {own[0].topic}"
 
@@ -347,79 +341,67 @@ class _Chooser:
         self, topics: Sequence[SeenTopic], by_role: Mapping[Role, list[SeenTopic]]
     ) -> list[SeenTopic]:
         """One topic of every lidar: the one with most points that nothing was left out of."""
-        pictures = {seen.space for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])}
-        lidars: dict[str, list[SeenTopic]] = defaultdict(list)
+        views = [seen for role in (Role.CAMERA, Role.DEPTH) for seen in by_role.get(role, [])]
+        pictures, frames = {seen.space for seen in views}, {seen.frame for seen in views} - {"", *RIGS}
+        chosen: list[SeenTopic] = []
         spare: list[SeenTopic] = []
-        for seen in topics:
+        for seen in sorted(
+            topics, key=lambda s: (s.frame in RIGS, _is_derived(s), -s.points * s.hz, s.topic)
+        ):
+            # Two devices may call their frames alike.
+            same = (o for o in chosen if o.frame == seen.frame)
+            of = next((o for o in same if _is_derived(seen) or _is_within(o.space, seen.space)), None)
+            is_view = seen.frame in frames or "optical" in seen.frame or seen.space in pictures
             if seen.frame in WORLD:
-                self._left_out[seen.topic] = f"a map, as it is in the frame {seen.frame}"
-            elif "optical" in seen.frame or seen.space in pictures or "depth" in seen.topic.lower():
-                self._left_out[seen.topic] = "points of a depth camera"
-                spare.append(seen)
+                why = f"a map, as it is in the frame {seen.frame}"
+            elif is_view or "depth" in seen.topic.lower():
+                why = "points of a depth camera"
+                spare += [seen] * (not by_role.get(Role.DEPTH))  # which says as much
+            elif of is not None:
+                why = f"the same lidar as {of.topic}"
+            elif seen.frame in RIGS and any(other.frame not in RIGS for other in chosen):
+                why = f"made of other lidars' points, as it is in {seen.frame}"
             else:
-                lidars[seen.frame or seen.space].append(seen)
-        if len(lidars) > 1:
-            for frame in [f for f in lidars if f in RIGS]:
-                for seen in lidars.pop(frame):
-                    self._left_out[seen.topic] = f"made of other lidars' points, as it is in {frame}"
-        chosen: list[SeenTopic] = []
-        for group in lidars.values():
-            chosen += self._each_lidar(group)
-        if not chosen and spare:
-            del self._left_out[spare[0].topic]
-            return spare[:1]
-        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic))
-
-    def _each_lidar(self, group: Sequence[SeenTopic]) -> list[SeenTopic]:
-        """Of clouds in one frame those that are of lidars: two devices may call their frames alike."""
-        ranked = sorted(group, key=lambda s: (_is_derived(s), -s.points * s.hz, s.topic))
-        chosen: list[SeenTopic] = []
-        for seen in ranked:
-            same = next(
-                (one for one in chosen if _is_derived(seen) or _is_within(one.space, seen.space)), None
-            )
-            if same is None:
                 chosen.append(seen)
-            else:
-                self._left_out[seen.topic] = f"the same lidar as {same.topic}"
-        return chosen
+                continue
+            self._left_out[seen.topic] = why
+        return sorted(chosen, key=lambda seen: (-seen.points * seen.hz, seen.topic)) or spare[:1]
 
     # ------------------------------------------------------------------ motion
     def _device_of(self, seen: SeenTopic) -> str:
         return first if (first := _first(seen.topic)) in self._devices else ""
 
-    def _motion(self, by_role: dict[Role, list[SeenTopic]], own: set[Role], lead: str) -> None:
+    def _motion(self, by_role: dict[Role, list[SeenTopic]], lead: str) -> None:
         imus, fixes = by_role.pop(Role.IMU, []), by_role.pop(Role.GPS, [])
-        odometry = by_role.pop(Role.ODOMETRY, [])
-        if own & {Role.IMU, Role.GPS, Role.ODOMETRY}:
-            for seen in (*imus, *fixes, *odometry):
-                self._left_out[seen.topic] = "the rig's motion is taken from the device's own sensors"
-        else:
-            imu = None
-            for device in dict.fromkeys([lead, *map(self._device_of, imus)]):
-                there = [seen for seen in imus if self._device_of(seen) == device]
-                entry = "imu" if device == lead else f"{device}_imu"
-                of_it = self._one(there, entry, Role.IMU, self._imu_rank)
-                imu = imu or of_it
-            fix = self._one(
-                fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
-            )
-            self._heed(imu, fix)
-            self._odometry(odometry, imu, fix)
-        every = by_role.pop(Role.TF, [])
-        for device in sorted({*map(self._device_of, every)}):
-            tfs = [seen for seen in every if self._device_of(seen) == device]
-            for seen in tfs[1:]:
-                self._left_out[seen.topic] = f"transforms are taken from {tfs[0].topic}"
-            if Role.TF in own:
-                self._left_out[tfs[0].topic] = "transforms are taken from the device's own topic"
-            else:
-                is_usual = device in {lead, ""} and "tf" not in (entry.name for entry in self._entries)
-                self._add("tf" if is_usual else f"{device}_tf", tfs[0], Role.TF)
-        for number, topic in enumerate(sorted({self._moving[each][1] for each in self._mounts}), start=1):
-            if topic not in self._used:
-                self._left_out.pop(topic, None)
-                self._add(f"tf_of_mounts{number if number > 1 else ''}", self._topics[topic], Role.TF)
+        imu = None
+        for device in dict.fromkeys([lead, *map(self._device_of, imus)]):
+            there = [seen for seen in imus if self._device_of(seen) == device]
+            of_it = self._one(there, "imu" if device == lead else f"{device}_imu", Role.IMU, _imu_rank)
+            imu = imu or of_it
+        fix = self._one(
+            fixes, "gps", Role.GPS, lambda s: (self._device_of(s) != lead, not s.has_sigma, -s.hz)
+        )
+        self._heed(imu, fix)
+        self._odometry(by_role.pop(Role.ODOMETRY, []), imu, None if fix is None or fix.form else fix)
+        self._tf(by_role.pop(Role.TF, []), lead)
+
+    def _tf(self, topics: Iterable[SeenTopic], lead: str) -> None:
+        """Of each device the topics that say where something on the rig is, each what no other says."""
+        placed: set[str] = set()
+        for seen in sorted(
+            topics, key=lambda each: (not each.topic.rstrip("/").endswith("static"), each.topic)
+        ):
+            fixed = {c for c, t in seen.pairs.items() if bare(t.parent) not in WORLD and c not in seen.moving}
+            if not (more := (fixed | (self._mounts & seen.moving)) - placed):
+                self._left_out[seen.topic] = (
+                    "its transforms are of no sensor, or are taken from another topic"
+                )
+            elif seen.topic not in self._used:
+                device = self._device_of(seen)
+                usual = "tf" if device in {lead, ""} else f"{device}_tf"
+                names = chain([usual, f"{usual}_of_mounts"], (f"{usual}_of_mounts{n}" for n in count(2)))
+                self._add(next(n for n in names if all(n != e.name for e in self._entries)), seen, Role.TF)
+            placed |= more
 
     def _heed(self, imu: SeenTopic | None, fix: SeenTopic | None) -> None:
         """Where transforms say that the antenna is, and how the IMU is turned, as poses rest on both."""
@@ -431,21 +413,12 @@ class _Chooser:
             turn = T_sensor_rig[:3, :3]
             if entry.seen in (fix, imu) and any(at_m):
                 entry.rule["xyz_m"] = at_m
-            if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=LEVEL):
+            if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=1e-3):
                 entry.rule["rotation_xyzw"] = quaternion_of(turn).round(6).tolist()
             if entry.rule.keys() & {"xyz_m", "rotation_xyzw"}:
                 entry.comment += ", where transforms say"
 
-    def _imu_rank(self, seen: SeenTopic) -> tuple[Any, ...]:
-        return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
-
-    def _one(
-        self,
-        topics: Sequence[SeenTopic],
-        entry: str,
-        role: Role,
-        rank: Callable[[SeenTopic], tuple[Any, ...]],
-    ) -> SeenTopic | None:
+    def _one(self, topics: Sequence[SeenTopic], entry: str, role: Role, rank: Rank) -> SeenTopic | None:
         """Use the best of several, as the rig has one motion."""
         if not topics:
             return None
@@ -457,30 +430,21 @@ class _Chooser:
 
     def _odometry(self, topics: Sequence[SeenTopic], imu: SeenTopic | None, fix: SeenTopic | None) -> None:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
-        usable = [seen for seen in topics if not TRUTH.search(seen.topic.lower())]
-        for seen in topics:
-            if seen not in usable:
-                self._left_out[seen.topic] = "the truth of a simulation"
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            is_pose = seen.type.startswith("geometry_msgs")
+            return is_pose, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
-        best = min(usable, key=lambda seen: (*rank(seen), seen.topic), default=None)
-        if best is not None and imu is not None and fix is not None and not FUSED.search(best.topic.lower()):
-            for seen in usable:
+        has_both = imu is not None and fix is not None
+        if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
+            for seen in topics:
                 self._left_out[seen.topic] = "GPS and IMU are there, which do not drift as wheels do"
-            return
-        if self._one(usable, "odometry", Role.ODOMETRY, rank) is not None:
-            return
-        moving = [t for t in self._topics.values() if t.type == TF and t.moving and t.topic not in self._own]
-        for seen in moving:
-            for child, made in seen.pairs.items():
-                if child in seen.moving and bare(made.parent) == "odom" and (imu is None or fix is None):
-                    frames = {"parent_frame": made.parent, "child_frame": made.child}
-                    self._left_out.pop(seen.topic, None)
-                    self._add("tf_odometry", seen, Role.ODOMETRY)
-                    self._entries[-1].rule |= frames
-                    return
+        elif self._one(topics, "odometry", Role.ODOMETRY, rank) is None and not has_both:
+            every = ((t, t.pairs[child]) for t in self._topics.values() for child in t.moving)
+            moves = [each for each in every if bare(each[1].parent) in WORLD]
+            for seen, made in sorted(moves, key=lambda each: bare(each[1].parent) != "odom")[:1]:
+                self._add("tf_odometry", seen, Role.ODOMETRY)
+                self._entries[-1].rule |= {"parent_frame": made.parent, "child_frame": made.child}
 
     # ------------------------------------------------------------------ entries
     @property
@@ -495,25 +459,17 @@ class _Chooser:
         if seen.points:
             said.append(f"{seen.points:,} points")
         if seen.frame and role not in {Role.TF, Role.GPS}:
-            said.append(f"frame {seen.frame}{self._placed(seen.frame, role)}")
-        twins = [e.name for e in self._entries if e.rule["role"] is role and e.seen.frame == seen.frame]
-        if twins and seen.frame and role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
-            said.append(f"in the same frame as {twins[0]}: set xyz_m and rpy_deg of one of them")
-        said += self._clock(seen, role, rule)
+            said.append(f"frame {seen.frame}")
+        if moving := [each for each in self._ancestors(seen.frame) if each in self._mounts]:
+            parent, topic = self._moving[moving[0]]
+            said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
+        if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
+            every = (r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role)
+            rule["latency_ms"] = next(filter(None, every), 0.0)
+            said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
-        is_paired = role.sensor.kind is COMPANION and role is not Role.CAMERA
-        default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
-        if is_paired and 0 < seen.hz < SLOW_HZ:
-            rule |= {"policy": "once", "tolerance_ms": float(min(1000, round(500 / seen.hz)))}
-        elif (
-            is_paired and default is not None and default.tolerance_ms != 50.0 and role is not Role.RADAR_CUBE
-        ):
-            rule["tolerance_ms"] = default.tolerance_ms
-        elif is_paired and 0 < seen.hz < 9:  # 50 ms are half of the usual 10 Hz, which are never exact
-            rule["tolerance_ms"] = float(math.ceil(500 / seen.hz))
-        if default is not None and default.required:
-            rule["required"] = default.required
+        rule |= _pairing(seen, role)
         self._entries.append(_Entry(name, seen, rule, ", ".join(said)))
 
     def _rule(self, seen: SeenTopic, role: Role, **more: str) -> dict[str, Any]:
@@ -525,47 +481,12 @@ class _Chooser:
             rule["frame_prefix"] = prefix
         return rule
 
-    def _clock(self, seen: SeenTopic, role: Role, rule: dict[str, Any]) -> Iterator[str]:
-        if role.sensor.kind is CALIBRATION:
-            return
-        if not seen.lags_ns:
-            if seen.sound:
-                yield "no stamps"
-            return
-        least_ns = min(seen.lags_ns)
-        if abs(least_ns) < OTHER_CLOCK_NS:
-            yield f"stamped {least_ns / 1e6:.0f} ms before receipt"
-            return
-        rule["latency_ms"] = _usual_ms(role)
-        yield f"stamps of another clock, {abs(least_ns) / 1e9:.1f} s off; its latency is a guess"
-
-    def _placed(self, frame: str, role: Role) -> str:
-        if moving := [each for each in self._ancestors(frame) if each in self._mounts]:
-            parent, topic = self._moving[moving[0]]
-            return f", on a mount that moves ({moving[0]} in {parent}, {topic})"
-        if role is Role.ODOMETRY or self._is_connected(frame):
-            return ""
-        at = "xyz_m and rpy_deg" + (f" of {tf}" if (tf := self._tf_of(frame)) else "")
-        return f", of which no transform leads to {self._rig}: set {at}" if self._parents else ""
-
-    def _tf_of(self, frame: str) -> str:
-        """The entry that can say where the device of a frame is, if it is another one than the rig's."""
-        device = frame.partition("/")[0]
-        is_other = device in self._prefixes and device != self._rig.partition("/")[0]
-        has_tf = any(seen.pairs for seen in self._topics.values() if self._device_of(seen) == device)
-        return f"{device}_tf" if is_other and has_tf else ""
-
-    def _is_connected(self, frame: str) -> bool:
-        """Whether transforms connect a frame with the rig, in whichever direction."""
-        above = {*self._ancestors(frame)}
-        return not above.isdisjoint(self._ancestors(self._rig))
-
     def _unplaced(self) -> Iterator[str]:
         """A line for each sensor of which nothing says where it is."""
         for entry in self._entries:
             role, frame = entry.rule["role"], entry.seen.frame
-            if role in PLACED and not self._is_connected(frame):
-                looking = ", looking ahead" if role is Role.CAMERA else ""
+            if role in PLACED and set(self._ancestors(frame)).isdisjoint(self._ancestors(self._rig)):
+                looking = ", looking ahead" if role == Role.CAMERA else ""
                 named = f"frame {visible(frame)}" if frame else "no frame"
                 yield f"{entry.name} ({named}): at the rig's origin{looking}"
 
@@ -583,95 +504,67 @@ class _Chooser:
         self._mounts |= {child for child, above in chains.items() if self._rig in above}
         self._parents |= {child: self._moving[child][0] for child in self._mounts}
 
-    def _rig_frame(self, lead: SeenTopic | None, sensors: Iterable[SeenTopic]) -> str:
+    def _rig_frame(self, lead: SeenTopic, sensors: Iterable[SeenTopic]) -> str:
         """base_link if it is above a sensor, else what most of them hang on, which no transform moves."""
         frames = [seen.frame for seen in sensors if seen.frame]
-        chains = [self._ancestors(frame, moving=True) for frame in frames]
-        above = Counter(frame for chain in chains for frame in chain[1:] if frame not in WORLD)
-        prefix = "" if lead is None else self._prefixes.get(self._device_of(lead), "")
-        for usual in (prefixed(rig, prefix) for rig in RIGS):
-            if above[usual]:
-                return usual
-        above = Counter(f for frame in frames for f in self._ancestors(frame)[1:] if f not in WORLD)
-        if lead is None or not above:
-            return RIGS[0]
-        most = max(above.values())
-        return next((f for f in reversed(self._ancestors(lead.frame)) if above[f] == most), RIGS[0])
+        above = {f for frame in frames for f in self._ancestors(frame, moving=True)[1:]}
+        prefix = self._prefixes.get(self._device_of(lead), "")
+        if usual := [rig for rig in (prefixed(rig, prefix) for rig in RIGS) if rig in above]:
+            return usual[0]
+        below = Counter(f for frame in frames for f in self._ancestors(frame)[1:] if f not in WORLD)
+        most = max(below.values(), default=0)
+        return next((f for f in reversed(self._ancestors(lead.frame)) if below[f] == most > 0), RIGS[0])
 
     # ------------------------------------------------------------------ the text
     def _finished(self) -> Suggestion:
-        values = self._settings()
-        lines: list[str] = []
-        for name, value in values.items():
-            is_free = name == "ego" and "non_holonomic" in value
-            why = "  # as it moves sideways, or by its names may" if is_free else ""
-            lines.append(f"{name}: {_flow(value)}{why}")
-        topics = {entry.name: {k: _plain(v) for k, v in entry.rule.items()} for entry in self._entries}
-        off = self._turned_off(topics)
-        topics |= {name: {"topic": ""} for name in off}
-        if topics:
-            values["topics"] = topics
-            lines.append("topics:")
-        for entry in self._entries:
-            lines.append(f"  {entry.name}: {_flow(topics[entry.name])}")
-            if entry.comment:
-                lines[-1] += f"  # {visible(entry.comment)}"
-        lines += [f"  {name}: {{topic: ''}}  # another topic is used" for name in off]
+        topics = {each.name: {**each.rule, "role": each.rule["role"].value} for each in self._entries}
+        topics |= {name: {"topic": ""} for name in self._turned_off(topics)}
+        values = self._settings() | {"topics": topics}
         build_config(values)
-        return self._written(values, lines)
-
-    def _written(self, values: Mapping[str, Any], lines: Sequence[str]) -> Suggestion:
-        """With the values' lines as a file of ROS parameters."""
-        text = [
-            f"# Made by edgefirst-ros suggest of {visible(self._source)}.",
-            "# Each choice says why; change what is wrong, then use it as config.",
-            "/**:",
-            "  ros__parameters:" if lines else "  ros__parameters: {}",
-            *(f"    {line}" for line in lines),
-        ]
-        if self._own:
-            text.append("# By their names, as of a Maivin or Raivin:")
-            text += [f"#   {visible(name)}: {role.value}" for name, role in sorted(self._own.items())]
+        said = [f"suggested of {self._source}; change what is wrong, then use it as config"]
+        said += [f"{entry.name}: {entry.comment}" for entry in self._entries]
         if unplaced := [*self._unplaced()]:
-            text.append(f"# No transform leads to {visible(self._rig or RIGS[0])}, so it is assumed of:")
-            text += [f"#   {line}" for line in unplaced]
-        used = {entry.seen.topic: entry.rule["role"] for entry in self._entries} | self._own
-        self._left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        if self._left_out:
-            text.append("# Left out:")
-            text += [f"#   {visible(name)}: {visible(why)}" for name, why in sorted(self._left_out.items())]
-        return Suggestion(values, "\n".join(text) + "\n", used, self._left_out, self._summary(used))
+            said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
+        used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
+        return self._made(values, used, said)
+
+    def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
+        left_out = {name: why for name, why in self._left_out.items() if name not in used}
+        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        return Suggestion(values, used, left_out, lost, said)
+
+    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
+        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
+        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
+            return False
+        is_picture = bool(_PICTURES.search(seen.type.lower()))
+        return not any(
+            (one.space, one.stem) == (seen.space, seen.stem)
+            if is_picture
+            else one.points and _is_within(one.space, seen.space)
+            for one in map(self._topics.__getitem__, used)
+        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
-        values: dict[str, Any] = {} if self._own else {"prefix": "", "host": "robot"}
-        if self._reference and self._reference != "camera":
-            values["reference"] = self._reference
-        if self._rig not in {"", RIGS[0]}:
-            values["rig_frame"] = self._rig
-        names = " ".join(self._topics).lower()
-        odometers = [e.seen for e in self._entries if e.rule["role"] is Role.ODOMETRY and e.seen.sound]
-        is_free = any(seen.sideways > SIDEWAYS_SHARE * seen.sound for seen in odometers)
-        if is_free or FREE.search(names):
-            values["ego"] = {"non_holonomic": False}
-        return values
+        # A car skids at times.
+        is_free = any(seen.sideways > 0.2 * seen.sound for seen in self._topics.values())
+        return {
+            "prefix": "",
+            "host": "robot",
+            **({"reference": self._reference} if self._reference != "camera" else {}),
+            **({"rig_frame": self._rig} if self._rig != RIGS[0] else {}),
+            **({"ego": {"non_holonomic": False}} if is_free else {}),
+        }
 
     def _turned_off(self, topics: Mapping[str, object]) -> list[str]:
         """Default entries that would take a topic which another entry takes, or nothing is to take."""
-        if self._own:
-            return []
         there = {name.strip("/") for name in self._topics}
         return [
             name
             for name, rule in MAIVIN_TOPICS.items()
             if name not in topics and any(n.strip("/") in there for n in rule.plain_names)
         ]
-
-    def _summary(self, used: Mapping[str, Role]) -> str:
-        by_role: dict[Role, list[str]] = defaultdict(list)
-        for topic, role in used.items():
-            by_role[role].append(visible(topic))
-        return "; ".join(f"{role.value} {', '.join(sorted(topics))}" for role, topics in by_role.items())
 
 
 class _Names:
@@ -701,13 +594,14 @@ class _Names:
 def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     """What a topic can be used as, or why it cannot be used."""
     reasons = {
+        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
         packet_advice(seen.type): bool(packet_advice(seen.type)),
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
+        "no pose of the robot, by its name or as it comes too seldom": "/Pose" in seen.type
+        and (seen.hz < 2 or GOAL.search(seen.topic.lower()) is not None),
         "nothing came of it": not seen.count,
-        f"it cannot be decoded: {seen.fault}": not seen.sound and bool(seen.fault),
-        "its frames move: tf_static says where sensors are": seen.type == TF and not _is_static(seen),
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):
         return None, why
@@ -722,8 +616,9 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
 
 def _is_thermal(seen: SeenTopic) -> bool:
     """Whether a gray camera of 16 bits measures temperatures, by its names."""
-    words = re.split(r"[^a-z0-9]+", f"{seen.topic} {seen.frame}".lower())
-    return seen.form in {"mono16", "16UC1"} and any(word.startswith(_THERMAL) for word in words)
+    names = f"{seen.topic} {seen.frame}".lower()
+    is_named = re.search(r"(?<![a-z0-9])(thermal|lwir|flir|boson|lepton)", names) is not None
+    return seen.form in {"mono16", "16UC1"} and is_named
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
@@ -777,14 +672,19 @@ def _is_within(one: str, other: str) -> bool:
     return a[: len(b)] == b or b[: len(a)] == a
 
 
-def _is_static(seen: SeenTopic) -> bool:
-    is_named = seen.topic.lower().rstrip("/").endswith("static")
-    return bool(seen.pairs) and (is_named or (seen.type != TF and not seen.moving))
-
-
-def _usual_ms(role: Role) -> float:
-    """The usual latency of a role's messages."""
-    return next((r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role and r.latency_ms), 0.0)
+def _pairing(seen: SeenTopic, role: Role) -> dict[str, Any]:
+    """How near in time its messages are to be, and whether samples need one."""
+    default = next((r for r in MAIVIN_TOPICS.values() if r.role is role), None)
+    rule = {"required": default.required} if default is not None and default.required else {}
+    if role is Role.CAMERA or role.sensor.kind is not COMPANION:
+        return rule
+    if 0 < seen.hz < 4:  # is not repeated from sample to sample
+        return rule | {"policy": "once", "tolerance_ms": float(min(1000, round(500 / seen.hz)))}
+    if default is not None and default.tolerance_ms != 50.0 and role is not Role.RADAR_CUBE:
+        return rule | {"tolerance_ms": default.tolerance_ms}
+    if 0 < seen.hz < 9:  # 50 ms are half of the usual 10 Hz, which are never exact
+        return rule | {"tolerance_ms": float(math.ceil(500 / seen.hz))}
+    return rule
 
 
 def _calibrations(
@@ -805,6 +705,10 @@ def _calibrations(
     return found
 
 
+def _imu_rank(seen: SeenTopic) -> tuple[Any, ...]:
+    return bool(OF_CAMERAS.search(seen.topic.lower())), not seen.has_turn, "raw" in seen.topic, -seen.hz
+
+
 def _encoding_rank(seen: SeenTopic) -> tuple[Any, ...]:
     """Encoded pictures before raw ones, colour before grey, as taken before rectified, large before small."""
     words = set(re.split(r"[_/-]", seen.topic.lower()))
@@ -813,14 +717,3 @@ def _encoding_rank(seen: SeenTopic) -> tuple[Any, ...]:
     kind = kinds.index(seen.form) if seen.form in kinds else len(kinds)
     is_grey = bool({"mono", "gray", "grey"} & words) or seen.form.startswith("mono")
     return is_grey, "rect" in words, bool({"resized", "scaled"} & words), kind, -width * height, seen.topic
-
-
-def _plain(value: object) -> object:
-    return value.value if isinstance(value, Role) else value
-
-
-def _flow(value: object) -> str:
-    text: str = yaml.safe_dump(
-        value, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=False
-    )
-    return text.removesuffix("...\n").strip()

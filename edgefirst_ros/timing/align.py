@@ -229,10 +229,11 @@ class Aligner(Generic[Candidate]):
             self._settle(self._pending.popleft())
         while self._held and self._held[0].reference.time_ns < before_ns:
             yield from self._left(self._held.popleft())
-        for name, stream in self._streams.items():
-            for candidate in stream.candidates:
-                if candidate.time_ns < before_ns:
-                    self._expire(name, candidate)
+        kept = [(name, each) for name, stream in self._streams.items() for each in stream.candidates]
+        given = (item for frame in self._held for item in frame.companions.items())
+        for name, candidate in [*kept, *((name, each) for name, each in given if name in self._single)]:
+            if candidate.time_ns < before_ns:
+                self._expire(name, candidate)
         self._told_ns = before_ns
 
     @property

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 FACTOR = 3
 """A pause is longer than so many usual intervals ..."""
@@ -381,35 +381,6 @@ class StreamStats:
         pauses = self.pauses
         intervals, sending_ns = self.count - 1 - pauses.count, self.last_ns - self.first_ns - pauses.total_ns
         return intervals * 1e9 / sending_ns if intervals > 0 and sending_ns > 0 else 0.0
-
-
-MOST_BINS = 60
-
-
-def folded(counts: Mapping[int, int], unit_ms: float) -> dict[str, Any] | None:
-    """A histogram of at most ``MOST_BINS`` equal bins; None without counts.
-
-    Args:
-        counts: by multiple of the unit.
-        unit_ms: the unit.
-
-    Returns:
-        ``bin_ms``, ``from_ms`` (the lower end of the first bin), and ``counts``.
-    """
-    if not counts:
-        return None
-    low, high = min(counts), max(counts)
-    width = next(
-        step * 10**power
-        for power in range(20)
-        for step in (1, 2, 5)
-        if high // (step * 10**power) - low // (step * 10**power) < MOST_BINS
-    )
-    first = low // width
-    bins = [0] * (high // width - first + 1)
-    for number, count in counts.items():
-        bins[number // width - first] += count
-    return {"bin_ms": width * unit_ms, "from_ms": first * width * unit_ms, "counts": bins}
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int | None:

@@ -128,7 +128,7 @@ def velodyne(cloud: PointCloud) -> bytes:
 
 
 class KittiScenes(Scenes):
-    """What there is to see of a dataset: for pages of reports, contact sheets and the viewer."""
+    """What there is to see of a dataset: for pages of reports and contact sheets."""
 
     def __init__(self, path: Path, files: list[tuple[Path, Path]]) -> None:
         self.path, self.files = path, files

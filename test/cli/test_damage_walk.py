@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from faulty import FaultyOptions
 from notes_made import KEY, SOUND
 from PIL import Image
 from recorded import messages
@@ -33,13 +34,13 @@ from edgefirst_ros.cli.app import COMMANDS, app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.catalog import catalog
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, simulate
+from edgefirst_ros.simulation import simulate
 
 SEED = os.environ.get("WALK_SEED", "1")
 MOST_S = 20.0
 MOST_BYTES = 3 << 30
 """Of memory, above what the test process has: /dev/zero has no end, and the machine has other work."""
-SMALL = DriveOptions(seconds=1, fps=5, width=160, height=96, lidar_points=64, cube_hz=2, imu_hz=20, gps_hz=5)
+SMALL = FaultyOptions(seconds=1, fps=5, width=160, height=96, lidar_points=64, cube_hz=2, imu_hz=20, gps_hz=5)
 ODD = "a\x1b[2J\n\u202e\u200b\udcff"
 """What a name may hold."""
 

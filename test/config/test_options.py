@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from faulty import FaultyOptions
 from places import REPOSITORY, tool
 from pydantic import BaseModel
 from written import Written
@@ -24,7 +25,6 @@ from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.simulation import DriveOptions
 
 HERE = Path(__file__).relative_to(REPOSITORY / "test")
 LIVE, OVERLOAD = "live/test_live_capture.py", "pipeline/test_overload.py"
@@ -110,7 +110,7 @@ def options(model: type[BaseModel], block: str = "") -> Iterator[tuple[str, str]
 
 FOCAL_LENGTH = 0x920A
 ALL = dict(options(Config)) | dict(options(TopicRule, "topics.NAME."))
-DRIVE = DriveOptions(
+DRIVE = FaultyOptions(
     seconds=6, fps=5, width=160, height=96, lidar_points=200, lidar_hz=5, radar_hz=0, imu_hz=50,
     gps_no_fix=0, silent={"gps": ((3.0, 6.0),)},
 )  # fmt: skip

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
+from faulty import ImuErrors
+from faulty.sensors import imu_reading
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.geometry import Quaternion, canonical, ecef_m, enu_axes
@@ -16,8 +18,7 @@ from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.sample import EgoPose, GeoPoint
-from edgefirst_ros.simulation import navigation
-from edgefirst_ros.simulation.options import ImuErrors
+from edgefirst_ros.simulation import sensors
 from edgefirst_ros.simulation.world import World, build
 
 S = 1_000_000_000
@@ -88,7 +89,7 @@ class Case:
                 fix = seen
                 if epoch in self.jumps and message in self.jumping:
                     jumped_m = position_m + np.array([*self.jumps[epoch], 0])
-                    fix = NavSatFix(*navigation.fix(world, jumped_m), 0)
+                    fix = NavSatFix(*sensors.fix(world, jumped_m), 0)
                 made.append((ns(at + late + 0.04 * message), len(made), fix))
         return made
 
@@ -144,7 +145,7 @@ def _readings(
     rng, world = np.random.default_rng(7), driven(drive)
     made: list[tuple[int, Imu]] = []
     for at in np.arange(0.004, seconds, 1 / imu_hz).tolist() if imu_hz else ():
-        reading = navigation.imu_reading(world.rig.state(at), errors, rng)
+        reading = imu_reading(world.rig.state(at), errors, rng)
         time_ns = ns(at + float(rng.uniform(0, jitter_s)))
         sample = Imu(reading.orientation_xyzw, reading.angular_rate_rad_s, reading.specific_force_m_s2)
         made.append((time_ns, sample))
@@ -162,7 +163,7 @@ def _epochs(
         noise = rng.normal(0, 1, 3) * (sigma_m, sigma_m, 2 * sigma_m)
         late = float(rng.uniform(0, jitter_s))
         position_m = world.rig.state(at).position_m + noise
-        made.append((at, late, position_m, NavSatFix(*navigation.fix(world, position_m), 0)))
+        made.append((at, late, position_m, NavSatFix(*sensors.fix(world, position_m), 0)))
     return made
 
 

@@ -10,6 +10,7 @@ import gtsam
 import numpy as np
 import pytest
 from ego_drives import MEMS, Case, ns, whole
+from faulty import ImuErrors
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.beginning import begin, carry, level, long_way
@@ -17,7 +18,6 @@ from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.graph import Node, Place
 from edgefirst_ros.ego.inertia import Preintegrator
 from edgefirst_ros.ego.motion import solve
-from edgefirst_ros.simulation.options import ImuErrors
 
 S = 1_000_000_000
 G = 9.81

@@ -52,6 +52,7 @@ def test_fixes_that_are_refused(fix: NavSatFix, reason: str) -> None:
         NavSatFix(48, 0, 0, 2),
         NavSatFix(-90, 180, 9000, 1),
         NavSatFix(48, 11, 0, 0, (999.0, 0.01, 30.0)),
+        NavSatFix(48, 11, 0, -2, (1.0, 1.0, 2.0)),  # the default of a driver that sets no status
     ],
 )
 def test_fixes_that_are_accepted(fix: NavSatFix) -> None:

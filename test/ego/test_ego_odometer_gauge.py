@@ -10,6 +10,7 @@ import gtsam
 import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, ns, off
+from faulty import ImuErrors
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.ego.fixes import Vehicle
@@ -17,10 +18,9 @@ from edgefirst_ros.ego.motion import solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
-from edgefirst_ros.simulation.options import ImuErrors
 
 FRD, NED = np.diag((1.0, -1.0, -1.0)), np.array(((0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)))
-MIRROR, LEFT = np.diag((1.0, -1.0, 1.0)), Rotation.from_euler("z", 90, degrees=True).as_matrix()
+MIRROR = np.diag((1.0, -1.0, 1.0))
 
 Vectors = tuple[np.ndarray, ...]
 Sent = Callable[[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray], Vectors]
@@ -67,34 +67,13 @@ class Wheels(Case):
         return trajectory, off(self.world, [trajectory.pose(ns(at)) for at in seconds])
 
 
-def wxyz(
-    _: float, place: np.ndarray, rotation: np.ndarray, velocity: np.ndarray, rate: np.ndarray
-) -> Vectors:
-    x, y, z, w = Rotation.from_matrix(rotation).as_quat().tolist()
-    return place, np.array((w, x, y, z)), velocity, rate
-
-
 KINDS: dict[str, tuple[Sent, str]] = {
     "north-east-down": (lambda _, p, r, v, w: (NED @ p, NED @ r @ FRD, FRD @ v, FRD @ w), "turns -1"),
     "y to the right": (lambda _, p, r, v, w: (MIRROR @ p, MIRROR @ r @ MIRROR, MIRROR @ v, -w), "turns -1"),
     "mm": (lambda _, p, r, v, w: (1000 * p, r, v, w), "has ways"),
     "begins again": (lambda at, p, r, v, w: (p if at < 60 else p - (50, 20, 0), r, v, w), "jumps by 53."),
-    "w first": (wxyz, "x axis"),
     "never filled": (lambda _, p, _r, v, w: (0 * p, np.eye(3), v, w), "stays"),
-    "without orientation": (lambda _, p, _r, v, w: (p, np.eye(3), v, w), "x axis"),
 }  # fmt: skip
-ASIDE: dict[str, Sent] = {
-    "places to the right": lambda _, p, r, v, w: (MIRROR @ p, r, v, w),
-    "of a lidar": lambda _, p, r, v, w: (p, r @ LEFT, v, w),
-}
-
-
-@pytest.mark.long(cases=1)
-@pytest.mark.parametrize("sent", ASIDE.values(), ids=ASIDE)
-def test_what_seems_to_move_sideways_may_do_so_and_is_followed_and_doubted(sent: Sent) -> None:
-    trajectory, found = Wheels(sent=sent).offline(50.0)
-    assert found.poses[0].origin is None
-    assert [each for each in trajectory.doubts if "x axis" in each and "ego.non_holonomic: false" in each]
 
 
 @pytest.mark.long(cases=2)
@@ -174,16 +153,3 @@ def test_a_course_is_enough_to_find_a_mirror() -> None:
     trajectory, found = Wheels(imu_hz=0, sent=KINDS["y to the right"][0]).offline(50.0)
     assert found.poses[0].origin is not None
     assert any("turns -" in note and "not used" in note for note in trajectory.notes)
-
-
-def test_nothing_drives_as_fast_as_millimetres_tell() -> None:
-    trajectory, _ = Wheels(gps_hz=0, imu_hz=0, sent=KINDS["mm"][0]).offline(50.0)
-    assert [each for each in trajectory.doubts if "faster than" in each]
-
-
-def test_what_moves_sideways_may() -> None:
-    case = Wheels(seconds=60.0, sent=ASIDE["of a lidar"])
-    log = NavigationLog(rolls=False)
-    for message in case.odometry():
-        log.odometer.add(*message)
-    assert log.odometer.usable

@@ -10,7 +10,7 @@ from edgefirst_ros.ego.inertia import sample_row
 from edgefirst_ros.ego.motion import WHOLE, Motion, lagging
 from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.transform import matrix_of
-from edgefirst_ros.simulation.navigation import fix, specific_force
+from edgefirst_ros.simulation.sensors import fix, specific_force
 from edgefirst_ros.simulation.world import build, transform
 
 START_NS = 1_700_000_000_000_000_000

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ego_drives import MEMS, Case, Off, S, ns, whole
+from faulty import ImuErrors
 
 from edgefirst_ros.ego.fixes import Vehicle
 from edgefirst_ros.ego.motion import Motion, Pace, solve
 from edgefirst_ros.ego.navigationlog import NavigationLog
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import PoseBasis
-from edgefirst_ros.simulation.options import ImuErrors
 
 TIMES = np.arange(0.0, 20.0, 0.067)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from drives import simulated
+from faulty import FaultyOptions
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
@@ -24,13 +25,12 @@ from edgefirst_ros.fleet.plan import Settings
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report import make_pages
-from edgefirst_ros.simulation import DriveOptions
 
 Found = TypeVar("Found")
 COUNT = 7
 CUT, GARBAGE = "drive04", "drive05"
 OPTIONS = ("--format", "edgefirst,l5kit")
-SMALL = DriveOptions(seconds=2.0, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
+SMALL = FaultyOptions(seconds=2.0, fps=5, width=160, height=96, lidar_points=100, cube_hz=0)
 
 
 def settings(**chosen: object) -> Settings:

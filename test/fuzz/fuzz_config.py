@@ -35,8 +35,8 @@ topics:
   lidar_points: {topic: '**/points*', tolerance_ms: 20}
 """
 SETTINGS = (
-    b"seconds=3.5", b"silent.gps=[[8,20]]", b"silent.*=[[0, 1]]", b"latency_ms.lidar/points=20",
-    b"cube_shape=[2, 8, 2, 8]", b"gps.sigma_m=[1, 2]", b"imu.noise.gyro=0.1", b"prefix=maivin-7",
+    b"seconds=3.5", b"cube_hz=2.5", b"clock=realtime",
+    b"cube_shape=[2, 8, 2, 8]", b"gps_hz=12", b"noise.gyro=0.1", b"prefix=maivin-7",
     b"mask_size=[16, 9]", b"stops=[[2, 4], [30, 40]]", b"boxes3d=true", b"start_ns=1773483630000000000",
 )  # fmt: skip
 HOSTILE: tuple[Any, ...] = (

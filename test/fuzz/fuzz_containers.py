@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from drives import simulated
+from faulty import FaultyOptions
 from fuzz_datasets import CORPUS, damage_index, read_samples
 from fuzz_recordings import SMALL
 from fuzzing import Target, UnexpectedError
@@ -31,7 +32,6 @@ from edgefirst_ros.formats.l5kit.store.schema import FRAMES, SPECS
 from edgefirst_ros.formats.zarr2 import ArraySpec, Blosc, read_array
 from edgefirst_ros.model.errors import EdgeFirstError
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions
 
 SCHEMAS = {"": "2025.01", "later": "2026.10"}
 ITAR = ".ncore4.zarr.itar"
@@ -42,7 +42,7 @@ def _datasets() -> Path:
     place = CORPUS / "containers"
     if not place.exists():
         growing = Path(tempfile.mkdtemp(dir=CORPUS))
-        recording = simulated(DriveOptions(**{**SMALL, "seconds": 0.7, "masks": True, "mask_size": (16, 9)}))
+        recording = simulated(FaultyOptions(**{**SMALL, "seconds": 0.7, "masks": True, "mask_size": (16, 9)}))
         never = {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")}
         for folder, schema in SCHEMAS.items():
             values = {

@@ -24,6 +24,7 @@ import cbor2
 import numpy as np
 from drives import simulated
 from edgefirst_mutations import damage
+from faulty import FaultyOptions
 from fuzz_outcomes import command
 from fuzz_recordings import SMALL
 from fuzzing import Target, UnexpectedError, mutate_bytes
@@ -37,7 +38,6 @@ from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset
 from edgefirst_ros.formats.ncore.store.itar import BLOCK, members
 from edgefirst_ros.model.errors import DatasetError, EdgeFirstError
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions
 
 ARRAYS = {
     "location": (np.float64, 1), "pose": (np.float64, 1), "image": (np.uint8, 3), "boxes2d": (np.float32, 2),
@@ -85,7 +85,7 @@ def corpus(format_name: str) -> list[bytes]:
 
 def _states(format_name: str) -> Iterator[bytes]:
     """Finished; killed amidst samples or when all but names was complete, also over an older one."""
-    options = DriveOptions(**{**SMALL, "seconds": LENGTHS[format_name], "masks": True, "mask_size": (16, 9)})
+    options = FaultyOptions(**{**SMALL, "seconds": LENGTHS[format_name], "masks": True, "mask_size": (16, 9)})
     recording = simulated(options).mcap
     for values in CONFIGS[format_name]:
         folder = Path(tempfile.mkdtemp(prefix="fuzz-made-"))

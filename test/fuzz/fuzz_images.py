@@ -13,7 +13,7 @@ import simplejpeg
 from fuzzing import Target, mutate_bytes
 from PIL import Image
 
-from edgefirst_ros.formats.edgefirst.check.files import check_files
+from edgefirst_ros.formats.edgefirst.check.dataset import check_files
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, insert_exif
 from edgefirst_ros.formats.format import Findings
 from edgefirst_ros.model.camera import CompressedImage, RawImage

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from drives import simulated
+from faulty import FaultyOptions
 from fuzzing import Target, UnexpectedError, mutate_bytes
 from hostile_fields import field_change
 from mcap.writer import CompressionType, Writer
@@ -27,7 +28,6 @@ from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingEr
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS, MAX_REASONS
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 SMALL: dict[str, Any] = {
@@ -66,7 +66,7 @@ _MOTION_TOPICS = ("imu", "gps", "odom", "tf_static")
 
 
 def corpus() -> list[bytes]:
-    return [simulated(DriveOptions(**{**SMALL, **options})).mcap.read_bytes() for options in DRIVES]
+    return [simulated(FaultyOptions(**{**SMALL, **options})).mcap.read_bytes() for options in DRIVES]
 
 
 def driven() -> list[bytes]:

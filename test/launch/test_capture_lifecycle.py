@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from livedrive import check_sums
@@ -142,13 +143,23 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
     assert node.text.rstrip().endswith("topcis.imu.clock: no such parameter; did you mean topics.imu.clock?")
 
 
+def test_an_empty_list_in_a_file_is_not_set(graph: Graph, tmp_path: Path) -> None:
+    """`ros2 param dump` writes them for what is not set."""
+    file = tmp_path / "dumped.yaml"
+    file.write_text("/**:\n  ros__parameters: {every_n: 2, topics: {gps: {xyz_m: []}}}\n")
+    given = ("--ros-args", "--params-file", str(file), "-p", f"output:={tmp_path / 'out'}")
+    node = graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", *given)
+    assert graph.change("configure"), node.text
+    assert graph.parameters("every_n", "topics.gps.xyz_m") == [2, []]
+
+
 def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_path: Path) -> None:
     graph.capture(tmp_path / "out")
     graph.activate()
     done, reason = graph.set("jpeg_quality", 50)
     assert not done
     assert reason == "jpeg_quality: cannot change while the node is active; deactivate it first"
-    done, reason = graph.set("look_every_s", 2.0)
+    done, reason = graph.set("autostart", True)
     assert not done
     assert "read-only" in reason
     assert graph.set("stop_within_s", 1.0) == (True, "")

@@ -13,8 +13,8 @@ from rosgraph import Graph, needs_ros
 pytestmark = needs_ros
 
 
-def finished(output: Path) -> dict[str, Any]:
-    (path,) = output.glob("edgefirst/*/capture_report.json")
+def finished(output: Path, form: str = "edgefirst") -> dict[str, Any]:
+    (path,) = (output / form).rglob("*capture_report.json")
     report: dict[str, Any] = json.loads(path.read_text())
     check_sums(report)
     return report
@@ -49,6 +49,18 @@ def test_what_is_missing_or_wrong_is_reported_and_the_rest_goes_on(
     assert "/odom" in status()["not there"]
     assert graph.change("deactivate")
     assert finished(tmp_path / "out")["samples"] >= 20
+
+
+def test_hints_of_a_robot_name_no_topics_of_another(graph: Graph, tmp_path: Path) -> None:
+    from sensor_msgs.msg import CompressedImage  # noqa: PLC0415
+
+    graph.capture(tmp_path / "out", namespace="/r1")
+    graph.activate("/r1/capture")
+    status = graph.status("/r1/capture")
+    for topic in ("/r1/front/jpeg", "/r2/camera/jpeg"):
+        graph.node.create_publisher(CompressedImage, topic, 10)
+    graph.wait("a hint", lambda: "/r1/front/jpeg" in status().get("hint 1", ""))
+    assert not [hint for name, hint in status().items() if name.startswith("hint") and "/r2" in hint]
 
 
 def test_topics_are_found_under_the_devices_prefix(
@@ -162,16 +174,14 @@ def pairs(status: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a generated m
     return [(v.key, v.value) for v in status.values]
 
 
-def test_quality_of_service_is_as_announced_or_overridden(graph: Graph, tmp_path: Path) -> None:
-    from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: PLC0415
-    from sensor_msgs.msg import Imu, PointCloud2  # noqa: PLC0415
+def test_quality_of_service_is_as_offered_or_overridden(graph: Graph, tmp_path: Path) -> None:
+    from rclpy.qos import DurabilityPolicy, ReliabilityPolicy, qos_profile_sensor_data  # noqa: PLC0415
+    from sensor_msgs.msg import Imu, NavSatFix, PointCloud2  # noqa: PLC0415
 
-    graph.capture(
-        tmp_path / "out",
-        "qos_overrides./lidar/points.subscription.reliability:=reliable",
-        "unlisted:=false",
-    )
+    override = "qos_overrides./lidar/points.subscription.reliability:=best_effort"
+    graph.capture(tmp_path / "out", override, "unlisted:=false")
     graph.node.create_publisher(PointCloud2, "/lidar/points", 10)
+    graph.node.create_publisher(NavSatFix, "/gps", qos_profile_sensor_data)
     graph.node.create_publisher(Imu, "/imu", 10)
     graph.activate()
 
@@ -182,9 +192,52 @@ def test_quality_of_service_is_as_announced_or_overridden(graph: Graph, tmp_path
         qos = graph.wait(f"a subscription to {topic}", found).qos_profile
         return qos.reliability, qos.durability
 
-    assert asked("/imu") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
-    assert asked("/lidar/points") == (ReliabilityPolicy.RELIABLE, DurabilityPolicy.VOLATILE)
+    assert asked("/imu") == (ReliabilityPolicy.RELIABLE, DurabilityPolicy.VOLATILE)
+    assert asked("/gps") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
+    assert asked("/lidar/points") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE)
     assert not graph.node.get_subscriptions_info_by_topic("/camera/h264")
+    # One more publisher offers less: who asked for more would not receive it.
+    graph.node.create_publisher(Imu, "/imu", qos_profile_sensor_data)
+    graph.wait("less", lambda: asked("/imu") == (ReliabilityPolicy.BEST_EFFORT, DurabilityPolicy.VOLATILE))
+
+
+def test_a_topic_that_another_of_its_list_replaces_goes_on_in_a_sequence_of_its_own(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """Subscription and use change over together."""
+    from sensor_msgs.msg import Imu, PointCloud2  # noqa: PLC0415
+    from sensor_msgs_py.point_cloud2 import create_cloud_xyz32  # noqa: PLC0415
+    from std_msgs.msg import Header  # noqa: PLC0415
+
+    names = "['/old/points','/new/points']"
+    node = graph.capture(
+        *(tmp_path / "out", f"topics.lidar_points.topic:={names}", "reference:=lidar_points"),
+        *("formats:=[ncore]", "lookahead_s:=0.2"),
+    )
+    graph.activate()
+    status = graph.status()
+
+    def publish(topic: str, samples: int) -> None:
+        cloud, imu = (graph.node.create_publisher(k, t, 10) for k, t in ((PointCloud2, topic), (Imu, "/imu")))
+
+        def is_enough() -> bool:
+            header = Header(stamp=graph.node.get_clock().now().to_msg(), frame_id="lidar")
+            cloud.publish(create_cloud_xyz32(header, [(1.0, 2.0, 3.0)]))
+            graph.spin(0.05)
+            return int(status()["samples"]) >= samples
+
+        graph.wait(topic, is_enough)
+        graph.node.destroy_publisher(cloud)
+        graph.node.destroy_publisher(imu)
+
+    publish("/old/points", 10)
+    before = int(status()["samples"])
+    publish("/new/points", before + 10)
+    assert "topics.lidar_points takes /new/points now, as /old/points is gone" in node.text
+    assert graph.change("deactivate")
+    report = finished(tmp_path / "out", "ncore")
+    assert [each["sample"] > 0 for each in report["sequences"]] == [True, True]
+    assert "/old/points is gone" in report["sequences"][0]["ended"]
 
 
 def test_previews_show_what_is_saved_with_one_stamp(
@@ -243,7 +296,9 @@ def test_what_was_lost_upstream_and_what_we_dropped_are_counted_apart(graph: Gra
     assert cube["dropped"] == cube["received"] != "0"
     assert int(status()["samples"]) > 0
     assert graph.change("deactivate")
-    assert finished(tmp_path / "out")["topics"]["/imu"]["lost_upstream"] >= 5
+    report = finished(tmp_path / "out")
+    assert (lost := report["topics"]["/imu"]["lost_upstream"]) >= 5
+    assert [each for each in report["warnings"] if f"{lost} of imu" in each]
 
 
 def message_of(diagnostics: dict[str, Any], topic: str) -> str:

@@ -248,6 +248,40 @@ def test_a_replay_of_any_robot_with_the_shipped_configuration(graph: Graph, tmp_
     assert len(list((tmp_path / "out/ncore").iterdir())) == 1
 
 
+def test_a_replay_of_any_robot_makes_its_own_configuration(graph: Graph, tmp_path: Path) -> None:
+    """Of the recording, whatever is in the graph."""
+    from robot import record  # noqa: PLC0415 - needs ROS
+
+    bag = record(tmp_path / "tour.mcap", pictures=20)
+    launched = launch(graph, "replay", f"bag:={bag}", f"output:={tmp_path / 'out'}", "name:=tour")
+    assert launched.join() == 0
+    assert "no configuration was given" in launched.text
+    report = json.loads((tmp_path / "out/edgefirst/tour/capture_report.json").read_text())
+    assert report["samples"] == report["topics"]["/points"]["written"] == 20
+    assert "/camera/image_raw/compressed" in (tmp_path / "out/tour.yaml").read_text()
+
+
+def test_auto_in_a_namespace_is_of_the_robot_in_it(graph: Graph, tmp_path: Path) -> None:
+    from sensor_msgs.msg import PointCloud2  # noqa: PLC0415
+    from sensor_msgs_py.point_cloud2 import create_cloud_xyz32  # noqa: PLC0415
+    from std_msgs.msg import Header  # noqa: PLC0415
+
+    robots = [graph.node.create_publisher(PointCloud2, f"/{name}/top/points", 10) for name in ("r1", "r2")]
+
+    def publish() -> None:
+        header = Header(stamp=graph.node.get_clock().now().to_msg(), frame_id="lidar")
+        for each in robots:
+            each.publish(create_cloud_xyz32(header, [(1.0, 2.0, 3.0)]))
+
+    graph.node.create_timer(0.1, publish)
+    launched = launch(graph, "capture", "namespace:=r2", "config:=auto", f"output:={tmp_path / 'out'}")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, 60.0, alive=[launched])
+    (made,) = (tmp_path / "out").glob("*.yaml")
+    assert str(made) in launched.text
+    assert "/r2/top/points" in made.read_text()
+    assert "/r1/" not in made.read_text()
+
+
 @pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "every_n: many"])
 def test_bad_parameters_end_the_launch_with_the_reason(graph: Graph, tmp_path: Path, fault: str) -> None:
     given = tmp_path / "given.yaml"

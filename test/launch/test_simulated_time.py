@@ -17,6 +17,11 @@ FRAMES = 35
 SENSORS = ("/camera/h264", "/gps", "/imu", "/lidar/points", "/radar/targets")
 
 
+def levels(messages: list[Any], topic: str) -> list[str]:
+    """What was said of a topic, each time."""
+    return [each.message for array in messages for each in array.status if each.name == f"capture: {topic}"]
+
+
 def captured(graph: Graph, output: Path, recording: Path, *options: str) -> tuple[dict[str, Any], int]:
     """The report of a capture of simulated time, and how many messages were sent."""
     node = graph.capture(output, "use_sim_time:=true", "name:=drive", "host:=sim")
@@ -35,7 +40,11 @@ def captured(graph: Graph, output: Path, recording: Path, *options: str) -> tupl
 def test_a_simulation_at_another_pace_is_one_sequence(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
+    from diagnostic_msgs.msg import DiagnosticArray  # noqa: PLC0415
+
+    heard = graph.listen(DiagnosticArray, "/diagnostics")
     report, played = captured(graph, tmp_path, recorded_drive, "--rate", "0.6", "--pause", "1.5")
+    assert not [text for text in levels(heard, "/imu") if "slow" in text or "silent" in text]
     assert report["totals"]["received"] == played
     assert report["topics"]["/tf_static"]["refused"] == report["topics"]["/camera/info"]["refused"] == 0
     assert len(report["sequences"]) == 1, report["notes"]

@@ -105,7 +105,6 @@ def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
     # The 0.15 s of each sample are more than the time there is, whatever else the machine does.
     assert told["shed"] > 3
     assert told["of"] == sequence["reference_frames"] - sequence["incomplete"] - sequence["unusable"]
-    assert sum(span["shed"] for span in told["spans"]) == told["shed"]
     assert sequence["sample"] == report["samples"] == told["of"] - told["shed"]
     assert sequence["dropped"] == told["shed"] == shed(report, "/camera/h264")
     assert report["formats"]["edgefirst"]["samples"] == report["samples"]

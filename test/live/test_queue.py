@@ -167,16 +167,21 @@ def test_what_waited_too_long_goes_and_a_group_of_pictures_as_a_whole(
     for now_s in range(10):
         queue.put(cloud("/lidar", 10_000))
         queue.put(video(key=now_s in {0, 4, 8}, size=100))
-        queue.put(RawMessage("/imu", "sensor_msgs/msg/Imu", bytes(324), 0, 0, -1))
+        for topic, times in (("/imu", 4), ("/tf_static", 1)):
+            for _ in range(times):
+                queue.put(RawMessage(topic, "sensor_msgs/msg/Imu", bytes(324), 0, 0, -1))
+    assert queue.waited_s == 9
     queue.drop_waiting(3.5)  # waited for longer: those of 0 to 5
-    left = [item for _ in range(17) if isinstance(item := queue.get(0), RawMessage)]
-    assert [m.arrival // 3 for m in left if m.topic == "/lidar"] == [6, 7, 8, 9]
-    assert [m.arrival // 3 for m in left if m.topic == "/camera/h264"] == [8, 9]
-    assert [m.arrival // 3 for m in left if m.topic == "/imu"] == [*range(10)]
-    assert queue.get(0) is None
+    left = [item for _ in range(50) if isinstance(item := queue.get(0), RawMessage)]
+    assert [m.arrival // 7 for m in left if m.topic == "/lidar"] == [6, 7, 8, 9]
+    assert [m.arrival // 7 for m in left if m.topic == "/camera/h264"] == [8, 9]
+    assert [m.arrival // 7 for m in left if m.topic == "/imu"] == [n for n in (6, 7, 8, 9) for _ in range(4)]
+    assert [m.arrival // 7 for m in left if m.topic == "/tf_static"] == [*range(10)]
+    assert queue.waited_s == 0
     assert {(d.topic, d.reason, d.messages) for d in queue.dropped()} == {
         ("/lidar", Reason.OUTRUN, 6),
         ("/camera/h264", Reason.OUTRUN, 8),
+        ("/imu", Reason.OUTRUN, 24),
     }
 
 

@@ -11,6 +11,7 @@ from edgefirst_ros.live import status as livestatus
 from edgefirst_ros.live.queue import Flow
 from edgefirst_ros.live.status import WINDOW_S, Meter
 from edgefirst_ros.model.reasons import Code, Reason, Severity
+from edgefirst_ros.pipeline.fanout import Output
 
 HZ = 20.0
 
@@ -31,7 +32,7 @@ def flows(now_s: float, begin_s: float, end_s: float = 1e9) -> dict[str, Flow]:
 
 @pytest.mark.parametrize("late_s", [0.0, 2.0, 30.0])
 def test_a_topic_has_its_rate_as_soon_as_it_is_there(now: SimpleNamespace, late_s: float) -> None:
-    meter = Meter()
+    meter = Meter(lambda: now.s)
     begin_s = now.s + late_s
     while now.s < begin_s + 12.0:
         now.s += 1.0
@@ -41,7 +42,7 @@ def test_a_topic_has_its_rate_as_soon_as_it_is_there(now: SimpleNamespace, late_
 
 
 def test_a_topic_that_falls_silent_has_none_after_the_window(now: SimpleNamespace) -> None:
-    meter = Meter()
+    meter = Meter(lambda: now.s)
     begin_s, seen = now.s, []
     for _ in range(20):
         now.s += 1.0
@@ -49,6 +50,24 @@ def test_a_topic_that_falls_silent_has_none_after_the_window(now: SimpleNamespac
     assert seen[9] == pytest.approx(HZ)
     assert seen[9:15] == sorted(seen[9:15], reverse=True)
     assert seen[9 + int(WINDOW_S) :] == [0.0] * (11 - int(WINDOW_S))
+
+
+def test_rates_are_by_the_clock_of_a_simulation_through_pauses_and_resets(now: SimpleNamespace) -> None:
+    """As usual rates are, which are of stamps."""
+    simulated, count = SimpleNamespace(s=100.0), 0
+    meter, written = Meter(lambda: simulated.s), {"ncore": Output("samples", 0, 0)}
+    seen = []
+    for second in range(40):
+        now.s += 1.0
+        passes_s = 0.0 if 15 <= second < 20 else 0.6
+        simulated.s = 0.0 if second == 30 else simulated.s + passes_s
+        count += round(passes_s * HZ)
+        rates, bytes_per_s = meter.rates({"/imu": Flow(count, simulated.s, 0.0)}, written)
+        seen.append(rates["/imu"])
+        written = {"ncore": Output("samples", 0, (second + 1) * 500)}
+    assert seen[10:30] == pytest.approx([HZ] * 20, rel=0.1)
+    assert seen[35:] == pytest.approx([HZ] * 5, rel=0.25)
+    assert bytes_per_s["ncore"] == pytest.approx(500)
 
 
 def judged(refused: int, others: int, waiting: int = 0) -> dict[str, dict[str, Any]]:
@@ -61,7 +80,7 @@ def judged(refused: int, others: int, waiting: int = 0) -> dict[str, dict[str, A
 @pytest.mark.parametrize("good_before", [0, 100])
 def test_a_topic_of_which_everything_is_refused_is_told(now: SimpleNamespace, good_before: int) -> None:
     """As of a receiver that has lost its satellites, also after an hour of good fixes."""
-    meter = Meter()
+    meter = Meter(lambda: now.s)
     for _ in range(good_before):
         now.s += 1.0
         assert meter.refusing(judged(0, good_before)) == {}
@@ -73,3 +92,12 @@ def test_a_topic_of_which_everything_is_refused_is_told(now: SimpleNamespace, go
     assert said[7]["/gps"].code is Code.REFUSED
     assert Reason.NO_FIX in said[7]["/gps"].text
     assert said[7]["/gps"].severity is Severity.ERROR
+
+
+def test_no_more_are_said_to_be_refused_than_came(now: SimpleNamespace) -> None:
+    """What was received before may be refused only now."""
+    meter = Meter(lambda: now.s)
+    for refused, waiting in ((0, 20), (0, 20), (33, 14)):
+        now.s += WINDOW_S / 2
+        said = meter.refusing(judged(refused, 0, waiting))
+    assert said["/gps"].text.startswith("33 of the last 33 messages were refused")

@@ -36,13 +36,13 @@ def test_names_say_what_is_optical() -> None:
 
 def test_forward_left_and_up_otherwise() -> None:
     axes = BoxAxes("base_link", optical=False)
-    assert axes.centre_m(BOX) == axes.turned_m((20.0, 3.0, 1.0)) == (20.0, 3.0, 1.0)
+    assert axes.centre_m(BOX) == (20.0, 3.0, 1.0)
     assert axes.extents_m(BOX) == (2.0, 2.0, 1.5)
 
 
 def test_right_down_and_forward_in_an_optical_frame() -> None:
     axes = BoxAxes("camera_optical", optical=True)
-    assert axes.centre_m(BOX) == axes.turned_m((20.0, 3.0, 1.0)) == (-3.0, -1.0, 20.0)
+    assert axes.centre_m(BOX) == (-3.0, -1.0, 20.0)
     assert axes.extents_m(BOX) == (2.0, 1.5, 2.0)
     assert axes.turned_extents_m((4.0, 2.0, 1.5)) == (2.0, 1.5, 4.0)
 

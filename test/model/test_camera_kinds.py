@@ -26,7 +26,7 @@ from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.report.sheet import contact_sheet
+from edgefirst_ros.report.drawing import contact_sheet
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, features
 from valid_messages import HEADER, PACKET, STAMP_NS, VALUES
 from wire_encoder import FieldValue, encode
 
@@ -93,6 +93,50 @@ def test_the_data_decides_what_an_image_is(name: str) -> None:
         assert decode_compressed_image(compressed(format=name, data=data)).datum == CompressedImage(
             expected, data
         )  # type: ignore[arg-type]
+
+
+CORNERS = np.zeros((16, 16, 3), np.uint8)
+CORNERS[:8, :8, 0] = CORNERS[:8, 8:, 1] = CORNERS[8:, :8, 2] = 255
+"""Red at the left top, green at the right top, blue below at the left."""
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "named"),
+    [
+        ("RGB", "WEBP", "webp"),
+        ("RGB", "TIFF", "rgb8; tiff compressed"),
+        ("CMYK", "JPEG", "jpeg"),
+        pytest.param(
+            "RGB", "AVIF", "avif", marks=pytest.mark.skipif(not features.check("avif"), reason="no AVIF")
+        ),
+    ],
+)
+def test_other_pictures_become_pixels_of_their_colours(mode: str, kind: str, named: str) -> None:
+    file = io.BytesIO()
+    Image.fromarray(CORNERS).convert(mode).save(file, kind, quality=95)
+    image = decode_compressed_image(compressed(format=named, data=file.getvalue())).datum
+    assert isinstance(image, RawImage)
+    assert image.encoding == "rgb8"
+    assert np.abs(image.pixels[3::8, 3::8].astype(int) - CORNERS[3::8, 3::8]).max() < 60
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_mosaic_is_one_however_it_is_compressed(kind: str) -> None:
+    mosaic, file = np.full((16, 16), 128, np.uint8), io.BytesIO()
+    Image.fromarray(mosaic).save(file, kind)
+    image = decode_compressed_image(
+        compressed(format=f"bayer_rggb8; {kind.lower()} compressed ", data=file.getvalue())
+    ).datum
+    assert isinstance(image, RawImage)
+    assert image.encoding == "bayer_rggb8"
+    assert (image.pixels == mosaic).all()
+
+
+def test_video_in_a_message_for_pictures_is_video() -> None:
+    unit = b"\0\0\0\1\x65\x88"
+    assert decode_compressed_image(compressed(format="h264", data=unit)).datum == VideoPacket("h264", unit)
+    with pytest.raises(DecodeError, match=r'none of .*WEBP.* its format is "theora"'):
+        decode_compressed_image(compressed(format="theora", data=unit))
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,6 @@ def test_angles(turned: Rotation) -> None:
     assert same(rotations.quaternion_of_angles(yaw_pitch_roll[:, ::-1]), turned.as_quat())
 
 
-def test_turns_about_vectors(turned: Rotation) -> None:
-    assert same(rotations.quaternion_of_vector(turned.as_rotvec()), turned.as_quat())
-    assert rotations.quaternion_of_vector((0.0, 0.0, 0.0)).tolist() == [0, 0, 0, 1]
-
-
 def test_the_inner_rotation_comes_first(turned: Rotation) -> None:
     one, other = turned[: COUNT // 2], turned[COUNT // 2 :]
     assert same(rotations.product(one.as_quat(), other.as_quat()), (one * other).as_quat())

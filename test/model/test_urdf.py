@@ -11,7 +11,7 @@ from wire_encoder import encode
 
 from edgefirst_ros.formats.ncore.poses import frames_in_rig
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.urdf import RobotDescription, decode_description
+from edgefirst_ros.model.transform import RobotDescription, decode_description
 
 ROBOT = """\
 <?xml version="1.0" ?>

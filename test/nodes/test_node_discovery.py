@@ -19,6 +19,7 @@ from edgefirst_ros.nodes.discovery import (
 )
 
 VIDEO, CLOUD = "foxglove_msgs/msg/CompressedVideo", "sensor_msgs/msg/PointCloud2"
+IMU, LIDAR = "sensor_msgs/msg/Imu", {"role": "lidar_points"}
 TF, TF_MESSAGE = "geometry_msgs/msg/TransformStamped", "tf2_msgs/msg/TFMessage"
 
 
@@ -125,6 +126,31 @@ def test_latched_values_are_asked_for_where_they_last() -> None:
 def test_publishers_that_keep_values_and_others_that_do_not_are_both_heard() -> None:
     result = look({"/tf_static": [Offer(TF_MESSAGE, latched=True), Offer(TF_MESSAGE)]})
     assert {each.latched for each in result.subscriptions} == {True, False}
+
+
+def test_what_every_publisher_sends_again_is_asked_for_again() -> None:
+    graph = {
+        "/imu": [Offer(IMU, reliable=True)] * 2,
+        "/lidar/points": [Offer(CLOUD, reliable=True), Offer(CLOUD)],
+        "/camera/info": [Offer("sensor_msgs/msg/CameraInfo", latched=True, reliable=True)],
+    }
+    reliable = {each.topic: each.reliable for each in look(graph).subscriptions}
+    assert reliable == {"/imu": True, "/lidar/points": False, "/camera/info": True}
+
+
+def test_a_topic_that_another_entry_names_in_full_is_subscribed_to_once() -> None:
+    """The default entry of the same topic has nothing left to subscribe to, announced or not."""
+    topics = {
+        "front": {"role": "camera", "topic": "/camera/jpeg"},
+        "top": {**LIDAR, "topic": "/lidar/points"},
+    }
+    graph = {"/camera/jpeg": [Offer("sensor_msgs/msg/CompressedImage")], "/lidar/points": [Offer(CLOUD)]}
+    names = [
+        each.topic for each in look(graph, build_config({"topics": topics}), unlisted=True).subscriptions
+    ]
+    assert [name for name in names if name.strip("/") in {"camera/jpeg", "lidar/points"}] == sorted(graph)
+    named = {"top": {**LIDAR, "topic": "lidar/points"}}
+    assert TopicMap(build_config({"topics": named}), "").route("/lidar/points").name == "top"  # type: ignore[union-attr]
 
 
 def test_a_publisher_that_dies_keeps_its_subscription() -> None:

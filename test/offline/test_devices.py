@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import Truth
 from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON
@@ -16,7 +17,6 @@ from rigjudge import off_surfaces_m, read_officially, worst_px
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Truth
 
 needs_official = pytest.mark.skipif(
     not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"

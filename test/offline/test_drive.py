@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 from PIL import Image
 from written import Written, burnt_in_number, cloud, cube_int16, exif_time_ns, xyz
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.world import inverse, transform
 
 MONOTONIC = ("/lidar/points", "/radar/targets", "/radar/cube", "/imu")
@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
 
 
 def drive(folder: Path, values: dict[str, Any] | None = None, **options: Any) -> tuple[Written, Truth]:  # noqa: ANN401
-    made = simulate(folder, DriveOptions(**options))
+    made = simulate(folder, FaultyOptions(**options))
     convert([made.mcap], folder / "out", build_config(values or ALL_OPTIONAL), dataset="drive")
     return Written(folder / "out" / "edgefirst" / "drive"), Truth.read(made.truth)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.simulation.world import transform
 
 SMALL: dict[str, Any] = {
@@ -27,7 +27,7 @@ LIDAR = "/lidar/points"
 
 
 def driven(folder: Path, **options: Any) -> tuple[dict[str, Any], Truth]:  # noqa: ANN401 - any option of a drive
-    made = simulate(folder, DriveOptions(**(SMALL | options)))
+    made = simulate(folder, FaultyOptions(**(SMALL | options)))
     values = {"reference": "lidar_points", "topics": {"model": {"required": "never"}}}
     done = convert([made.mcap], folder / "out", build_config(values), dataset="drive")
     return done.report, Truth.read(made.truth)

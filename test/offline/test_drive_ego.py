@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, GpsErrors, ImuErrors, Truth
 from scipy.spatial.transform import Rotation
 from written import Written
 
@@ -15,8 +16,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit import ChunkedDataset
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import Conversion, Position, convert
-from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.options import GpsErrors, ImuErrors
 
 TINY: dict[str, Any] = {
     "seconds": 10.0,
@@ -33,7 +32,7 @@ TINY: dict[str, Any] = {
 
 
 def made(folder: Path, **options: Any) -> tuple[Path, Truth]:  # noqa: ANN401
-    recording = simulate(folder, DriveOptions(**{**TINY, **options}))
+    recording = simulate(folder, FaultyOptions(**{**TINY, **options}))
     return recording.mcap, Truth.read(recording.truth)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, GpsErrors
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
@@ -15,8 +16,6 @@ from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.judge import Verdict, judge
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.page.make import make_page
-from edgefirst_ros.simulation import DriveOptions
-from edgefirst_ros.simulation.options import GpsErrors
 
 SMALL: dict[str, Any] = {
     "seconds": 10, "fps": 10, "width": 160, "height": 90, "lidar_points": 1500, "lidar_hz": 5, "imu_hz": 20,
@@ -25,7 +24,7 @@ SMALL: dict[str, Any] = {
 
 
 def drive(folder: Path, **options: Any) -> tuple[Verdict, dict[str, Any]]:  # noqa: ANN401
-    recording = simulate(folder, DriveOptions(**{**SMALL, **options})).mcap
+    recording = simulate(folder, FaultyOptions(**{**SMALL, **options})).mcap
     config = build_config({"formats": ["edgefirst"], "ego": {"smoothing": "lag"}})
     report = convert([recording], folder / "out", config, dataset="d").report
     return judge(parsed(report)), report
@@ -34,7 +33,7 @@ def drive(folder: Path, **options: Any) -> tuple[Verdict, dict[str, Any]]:  # no
 def found(verdict: Verdict, code: Code) -> tuple[float, float]:
     """Begin and end of the only finding of a code, in seconds since the drive's start."""
     (finding,) = [each for each in verdict.findings if each.code is code]
-    start_s = DriveOptions().start_ns / 1e9
+    start_s = FaultyOptions().start_ns / 1e9
     return (finding.begin_ns or 0) / 1e9 - start_s, (finding.end_ns or 0) / 1e9 - start_s
 
 

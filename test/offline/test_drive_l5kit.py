@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 from oracle import assert_sound
 from scipy.spatial.transform import Rotation
 
@@ -17,7 +18,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
 from edgefirst_ros.formats.ncore.store.files import FinishedTar
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
 
 Drive = tuple[Path, Truth]
 
@@ -30,7 +30,7 @@ def l5kit(recording: Path, out: Path) -> Path:
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
     folder = tmp_path_factory.mktemp("drive")
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=8.0, width=640, height=360, fps=15, lidar_points=500, gps_no_fix=0, boxes3d=False
     )
     made = simulate(folder, options)
@@ -99,7 +99,7 @@ def test_tracks_are_stable_and_move_as_the_boxes_do(drive: Drive) -> None:
 def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     """Both formats of a drive as the device makes it: pictures at 30 Hz, boxes at 15; a bus crosses."""
     folder = tmp_path_factory.mktemp("fused")
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=5.0,
         width=320,
         height=192,

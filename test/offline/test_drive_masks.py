@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 from PIL import Image
 from written import Written, exif_time_ns
 
@@ -19,7 +20,6 @@ from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 SIZE = (64, 36)
@@ -99,7 +99,7 @@ def ncore_ious(folder: Path, truth: Truth) -> list[float]:
 def test_a_mask_is_of_the_picture_it_is_written_with(
     tmp_path: Path, options: dict[str, Any], values: dict[str, Any], least: int
 ) -> None:
-    made = simulate(tmp_path, DriveOptions(**(SMALL | options)))
+    made = simulate(tmp_path, FaultyOptions(**(SMALL | options)))
     truth = Truth.read(made.truth)
     done = convert([made.mcap], tmp_path / "out", build_config({**VALUES, **values}), dataset="drive")
     for ious in (
@@ -116,7 +116,7 @@ def test_a_mask_is_of_the_picture_it_is_written_with(
 @pytest.mark.long
 def test_live_dates_masks_as_a_conversion_does(tmp_path: Path) -> None:
     options = {**SMALL, "clock": "realtime", "silent": {"model/mask": ((1.4, 1.8),)}}
-    made = simulate(tmp_path, DriveOptions(**options))
+    made = simulate(tmp_path, FaultyOptions(**options))
     config = build_config({**VALUES, "min_free_mb": 0, "ego": {"smoothing": "lag"}})
     done = convert([made.mcap], tmp_path / "convert", config, dataset="drive")
     live = LiveCapture(config, tmp_path / "live", "maivin-sim")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pymap3d
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 from oracle import NCORE_PYTHON, assert_sound, run_ncore
 
 from edgefirst_ros.config.model import build_config
@@ -20,7 +21,6 @@ from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions, Truth
 
 STORES = [("itar", "separate-sensors"), ("itar", "single"), ("directory", "single")]
 needs_official = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def ncore(folder: Path, recording: Path, **options: str) -> tuple[Path, dict[str
 
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=4.0, fps=15, model_hz=7.5, width=640, height=360, lidar_points=4000, gps_no_fix=0
     )
     made = simulate(tmp_path_factory.mktemp("drive"), options)
@@ -182,7 +182,7 @@ def official_places(meta: Path, folder: Path) -> dict[str, npt.NDArray[Any]]:
 @needs_official
 def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
     """The device names each tile's frame, which no transform has; the whole picture is of the camera."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=1.0, width=640, height=360, fps=10, lidar_points=640, gps_no_fix=0, tiles=True
     )
     made = simulate(tmp_path / "drive", options)
@@ -203,7 +203,7 @@ def test_a_picture_of_tiles_is_the_cameras(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options = DriveOptions(seconds=2.0, width=320, height=180, fps=10, model_hz=10.0, lidar_points=100)
+    options = FaultyOptions(seconds=2.0, width=320, height=180, fps=10, model_hz=10.0, lidar_points=100)
     return simulate(tmp_path_factory.mktemp("drive"), options).mcap
 
 
@@ -276,7 +276,7 @@ def test_both_formats_in_one_pass_share_every_picture(drive: tuple[Path, Truth],
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nothing but a camera and a lidar after the fixes ended."""
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=20.0,
         fps=5,
         width=320,

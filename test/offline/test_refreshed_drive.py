@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
+from faulty import read_number
 from PIL import Image
 from refreshed import PERIOD, refreshed_packets
 from resized import FRAMES, HOST, SMALL, recorded, spliced
@@ -17,7 +18,6 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation.camera import read_number
 
 OPTIONAL = {"topics": {n: {"required": "never"} for n in ("radar_targets", "lidar_points", "model")}}
 

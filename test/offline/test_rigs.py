@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 import yaml
 from drives import simulated
+from faulty import Truth, read_number
 from livedrive import check_sums, dataset_files
 from ncoreread import Sequence
 from oracle import NCORE_PYTHON, assert_sound
@@ -33,9 +34,7 @@ from edgefirst_ros.model.transform import matrix_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.judge import judge
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation import DriveOptions, MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 HOST = "rig"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from drives import simulated
+from faulty import Truth
 from livedrive import check_sums, live_and_converted
 from oracle import NCORE_PYTHON, assert_sound
 from rigjudge import off_surfaces_m, read_officially, worst_px
@@ -22,9 +23,8 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.sample import Role
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Recording, Truth
-from edgefirst_ros.simulation.options import drive_options
-from edgefirst_ros.simulation.rig import RIGS, rig_options
+from edgefirst_ros.simulation import Recording
+from edgefirst_ros.simulation.options import RIGS, drive_options, rig_options
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.suggest import Suggestion, look_at
 

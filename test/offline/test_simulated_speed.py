@@ -48,7 +48,10 @@ def test_stamps_of_other_sensors_are_not_bent(tmp_path: Path) -> None:
     """A simulator beside a real robot: its sensors stamp by the wall clock."""
     before = recorded.messages(seconds=3.0, clock="realtime")
     made = slowed(before, 1.0, 12_000_000_000)
-    late = [m._replace(receive_ns=2 * m.receive_ns - made[0].receive_ns) if m.topic == "/clock" else m for m in made]
+    late = [
+        m._replace(receive_ns=2 * m.receive_ns - made[0].receive_ns) if m.topic == "/clock" else m
+        for m in made
+    ]
     path = write(tmp_path / "both.mcap", sorted(late, key=lambda m: m.receive_ns))
     drive = RecordedDrive([McapRecording(path)])
     drive.follow_clock()

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from faulty import FaultyOptions, Truth
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.drives import find_drives, find_files
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth
+from edgefirst_ros.simulation import Recording
 from edgefirst_ros.sources.mcap import McapRecording
 
 DRIVE = {
@@ -26,7 +27,7 @@ PLAIN = build_config({"topics": {"model": {"required": "never"}, "radar_targets"
 
 
 def drive(folder: Path, **more: Any) -> Recording:  # noqa: ANN401
-    return simulate(folder, DriveOptions(**{**DRIVE, **more}))
+    return simulate(folder, FaultyOptions(**{**DRIVE, **more}))
 
 
 @pytest.fixture(scope="session")

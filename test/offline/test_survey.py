@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from faulty import FaultyOptions
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 
@@ -20,7 +21,6 @@ from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.navigation import Imu
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.survey import MotionSurvey
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources import records
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.timing import clock
@@ -44,7 +44,7 @@ Damage = Callable[[Path], None]
 
 
 def made(folder: Path, **options: Any) -> Path:  # noqa: ANN401 - any option of a drive
-    return simulate(folder, DriveOptions(**(SMALL | options))).mcap
+    return simulate(folder, FaultyOptions(**(SMALL | options))).mcap
 
 
 def _rewritten(
@@ -111,7 +111,7 @@ def _lying_index(path: Path) -> None:
     path.write_bytes(data)
 
 
-BEGIN_NS = DriveOptions().start_ns
+BEGIN_NS = FaultyOptions().start_ns
 LATE_NS = BEGIN_NS + 5 * SECOND
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import Truth
 from livedrive import dataset_files
 from oracle import NCORE_PYTHON
 from rigjudge import read_officially, worst_px
@@ -17,9 +18,8 @@ import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import Recording, Truth
-from edgefirst_ros.simulation.options import drive_options
-from edgefirst_ros.simulation.rig import rig_options
+from edgefirst_ros.simulation import Recording
+from edgefirst_ros.simulation.options import drive_options, rig_options
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.suggest import Suggestion, look_at
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import BoxErrors, FaultyOptions, Truth
 from livedrive import check_sums, dataset_files
 from oracle import assert_sound
 
@@ -16,9 +17,8 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import BoxErrors, DriveOptions, Truth
+from edgefirst_ros.simulation import MoreSensor
 from edgefirst_ros.simulation.detector import detected
-from edgefirst_ros.simulation.rig import MoreSensor
 from edgefirst_ros.sources.mcap import McapRecording
 
 SEQUENCE = "rig_2026_05_01_09_00_00"
@@ -28,7 +28,7 @@ RIGHT = MoreSensor(
     info="right/info",
     boxes="right/model",
 )
-OPTIONS = DriveOptions(
+OPTIONS = FaultyOptions(
     seconds=6.0,
     fps=10,
     width=640,

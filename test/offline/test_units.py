@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from drives import simulate, simulated
+from faulty import FaultyOptions
 
 from edgefirst_ros.offline.drives import FOREIGN, HIDDEN, LINKED, UNFINISHED
 from edgefirst_ros.offline.inputs import FoundDrives, find_drive_files
-from edgefirst_ros.simulation import DriveOptions
 
 SMALL: dict[str, Any] = {
     "seconds": 4, "fps": 5, "width": 144, "height": 64, "lidar_points": 64, "cube_hz": 0, "imu_hz": 20,
@@ -22,9 +22,9 @@ SMALL: dict[str, Any] = {
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A rosbag2 folder, a split of the device, a single drive, and what does not belong to them."""
     root = tmp_path_factory.mktemp("week")
-    simulate(root / "monday" / "bag", DriveOptions(**SMALL, splits=12))
-    simulate(root / "monday", DriveOptions(**SMALL, splits=2, split_names="device"))
-    shutil.copy(simulated(DriveOptions(**SMALL)).mcap, root / "tuesday.mcap")
+    simulate(root / "monday" / "bag", FaultyOptions(**SMALL, splits=12))
+    simulate(root / "monday", FaultyOptions(**SMALL, splits=2, split_names="device"))
+    shutil.copy(simulated(FaultyOptions(**SMALL)).mcap, root / "tuesday.mcap")
     (root / "monday" / "broken.mcap").write_bytes(b"garbage")
     (root / "monday" / "notes.txt").write_text("sunny")
     (root / "monday" / "late.mcap.part").touch()
@@ -39,8 +39,8 @@ def shown(found: FoundDrives) -> list[list[str]]:
 
 
 def expected() -> list[list[str]]:
-    bag = simulated(DriveOptions(**SMALL, splits=12)).files
-    split = simulated(DriveOptions(**SMALL, splits=2, split_names="device")).files
+    bag = simulated(FaultyOptions(**SMALL, splits=12)).files
+    split = simulated(FaultyOptions(**SMALL, splits=2, split_names="device")).files
     return [["tuesday.mcap"], ["broken.mcap"], [f.name for f in split], [f.name for f in bag]]
 
 

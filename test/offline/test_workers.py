@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from drives import simulated
+from faulty import FaultyOptions
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import Conversion, convert
 from edgefirst_ros.pipeline import processes
 from edgefirst_ros.pipeline.processes import WorkerLost
-from edgefirst_ros.simulation import DriveOptions
 
 SMALL: Mapping[str, Any] = {
     "seconds": 1.6,
@@ -54,7 +54,7 @@ CELLS = [
 
 
 def converted(drive: str, out: Path, workers: int, *, in_processes: bool, **more: Any) -> Conversion:  # noqa: ANN401
-    recording = simulated(DriveOptions(**{**SMALL, **DRIVES[drive]})).mcap
+    recording = simulated(FaultyOptions(**{**SMALL, **DRIVES[drive]})).mcap
     config = build_config({"formats": ["edgefirst", "ncore", "l5kit"], "workers": workers, **more})
     return convert([recording], out, config, processes=in_processes)
 
@@ -103,7 +103,7 @@ def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers
             return made(self, function, *given)
 
         monkeypatch.setattr(processes.ProcessPool, name, watch)
-    recording = simulated(DriveOptions(**SMALL)).mcap
+    recording = simulated(FaultyOptions(**SMALL)).mcap
     convert([recording], tmp_path / "one", build_config({"workers": 1}))
     assert not calls
     convert([recording], tmp_path / "small", build_config({"workers": 2}))

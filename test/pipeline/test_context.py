@@ -15,21 +15,20 @@ from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.camera import CameraInfo
 from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.sample import Datum, Measurement
-from edgefirst_ros.model.transform import Transform, Transforms
-from edgefirst_ros.model.urdf import RobotDescription
+from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms
 from edgefirst_ros.pipeline.context import (
     POSE_AT_LEAST_NS,
     POSE_EVERY_NS,
     SampleContext,
-    calibration_context,
 )
+from edgefirst_ros.pipeline.transforms import TransformBuffer
 
 CONFIG = build_config({"ego": {"smoothing": "lag"}})
 NAN = float("nan")
 
 
 def context() -> SampleContext:
-    return SampleContext(CONFIG.ego, has_ego=False, odometry=True)
+    return SampleContext(CONFIG, odometry=True)
 
 
 def measured(datum: Datum, at_ms: float = 0, name: str = "camera_info") -> Measurement:
@@ -109,7 +108,7 @@ def test_transforms_add_up_and_a_change_is_told_once() -> None:
 
 def test_configured_places_hold_and_the_rest_of_a_message_counts() -> None:
     placed = {"camera": mounts(("base_link", "camera", 9.0)).transforms[0]}
-    here = SampleContext(CONFIG.ego, has_ego=False, odometry=True, placed=placed)
+    here = SampleContext(CONFIG, transforms=TransformBuffer("base_link", placed))
     both = mounts(("base_link", "/camera", 1.0), ("base_link", "lidar", 2.0))
     assert here.learn(measured(both, name="tf")) is None
     found = here.calibration.transforms
@@ -183,7 +182,7 @@ class TestRectified:
         config = build_config({"topics": {"camera": {"topic": topic}}})
         sent = replace(info(160, 100.0), d=(-0.3, 0.1, 0.0, 0.0, 0.0), p=self.P)
         for name in ("camera", ""):
-            found = calibration_context(config, name)
+            found = SampleContext(config, camera=name)
             assert found.learn(measured(sent), "camera") is None
             assert found.learn(measured(sent), "camera") is None
             known = found.calibration.camera_info

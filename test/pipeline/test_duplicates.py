@@ -16,6 +16,7 @@ import pytest
 from drives import simulate
 from edgefirst.schemas import foxglove_msgs
 from edgefirst.schemas.builtin_interfaces import Time
+from faulty import FaultyOptions
 from places import contents
 from test_ledger import FORMATS, TINY, converted, pictures_in, stamp_ns
 from written import burnt_in_number
@@ -25,7 +26,6 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
-from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 CAMERA = "/camera/h264"
@@ -46,7 +46,7 @@ DRIVE: dict[str, Any] = {
 
 
 def drive(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
-    made = simulate(folder, DriveOptions(**{**DRIVE, **options}))
+    made = simulate(folder, FaultyOptions(**{**DRIVE, **options}))
     return list(McapRecording(made.mcap).messages())
 
 
@@ -83,7 +83,7 @@ def test_a_recording_with_every_measurement_twice_gives_the_same_datasets(
 
 def test_frames_with_the_stamp_of_the_one_before_cost_themselves_alone(tmp_path: Path) -> None:
     """The decoder needs them all the same: pictures after one are built on it."""
-    made = simulate(tmp_path / "drive", DriveOptions(**{**DRIVE, "seconds": 3.0, "same_stamp": 0.2}))
+    made = simulate(tmp_path / "drive", FaultyOptions(**{**DRIVE, "seconds": 3.0, "same_stamp": 0.2}))
     truth = json.loads(made.truth.read_text())["video"][CAMERA]["same_stamp"]
     content = list(McapRecording(made.mcap).messages())
     report, files = converted(tmp_path / "c", content)
@@ -128,7 +128,7 @@ def segments(message: RawMessage, count: int) -> list[RawMessage]:
 
 
 def test_segments_of_a_scan_are_one_sweep(tmp_path: Path) -> None:
-    """multiScan sends up to 8 of one stamp, Continental's radars and Livox several."""
+    """MultiScan sends up to 8 of one stamp, Continental's radars and Livox several."""
     content = drive(tmp_path / "drive")
     whole, files = converted(tmp_path / "whole", content)
     clouds = {m.arrival: segments(m, 4) for m in content if m.topic == "/lidar/points"}

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import FaultyOptions, Truth
 from livedrive import check_sums, live_and_converted
 from ncoreread import Sequence
 from written import Written
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.model.moving import Moving
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.offline.convert import convert
+from edgefirst_ros.pipeline.frames import Moving
 from edgefirst_ros.pipeline.samples import Pictures
-from edgefirst_ros.simulation import DriveOptions, Truth
 from edgefirst_ros.sources.mcap import McapRecording
 
 STOP_S = (5.0, 12.0)
@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {
 
 
 def drive(**more: Any) -> tuple[Path, Truth]:  # noqa: ANN401 - options
-    made = simulated(DriveOptions(**{**SMALL, **more}))
+    made = simulated(FaultyOptions(**{**SMALL, **more}))
     return made.mcap, Truth.read(made.truth)
 
 

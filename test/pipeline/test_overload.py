@@ -91,7 +91,7 @@ class Machine:
             # Every picture is built on the one before it.
             work_s = self.decode_s if possible else 0.0
             for name, cost_s in self.costs_s.items():
-                takes = overload.takes(name, round(time_s * S), possible=possible)
+                takes = overload.takes(name, possible=possible)
                 self.taken[name].append(takes)
                 if takes:
                     overload.prepared(name, cost_s, cost_s)
@@ -207,8 +207,6 @@ def test_what_is_shed_ends_when_the_machine_is_free_again() -> None:
     assert max(machine.latency_s) < 3.0
     for name in overload.shed:
         assert machine.kept(name, 75.0) == 1.0
-    spans = [span for each in overload.report().values() for span in each["spans"]]  # type: ignore[index]
-    assert all(17 * S < span["from_ns"] < span["to_ns"] < 75 * S for span in spans)
 
 
 @settings(max_examples=40, deadline=None)
@@ -230,9 +228,7 @@ def test_whatever_comes_counts_add_up_and_samples_are_shed_evenly(
     for name, taken in machine.taken.items():
         shed = taken.count(False)
         assert overload.shed.get(name, (0, len(taken))) == (shed, len(taken))
-        if shed:
-            report = overload.report()[name]
-            assert sum(span["shed"] for span in report["spans"]) == shed  # type: ignore[index]
+        assert overload.report().get(name, {"shed": 0})["shed"] == shed
         # Never a burst: between two that are written lie no more than the least share leaves out.
         longest, run = 0, 0
         for takes in taken:

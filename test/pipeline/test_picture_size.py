@@ -12,6 +12,7 @@ import pytest
 from edgefirst.schemas import sensor_msgs
 from edgefirst.schemas.builtin_interfaces import Time
 from edgefirst.schemas.std_msgs import Header
+from faulty import Latency, read_number
 from oracle import assert_sound
 from PIL import Image
 from resized import FRAMES, HOST, LARGE, SECONDS, SMALL, START_NS, recorded, spliced
@@ -25,8 +26,6 @@ from edgefirst_ros.model.sample import RawMessage, Sample
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.options import Latency
 from edgefirst_ros.video.headers import head
 
 FIRST = f"{HOST}_2026_05_01_09_00_00"

@@ -15,8 +15,7 @@ from test_clock_step import VALUES, drive
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.pipeline.assembly import Pipeline
-from edgefirst_ros.simulation.options import drive_options
-from edgefirst_ros.simulation.rig import rig_options
+from edgefirst_ros.simulation.options import drive_options, rig_options
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.suggest import look_at
 

@@ -64,15 +64,6 @@ def test_one_that_never_shows_anything_else_is_broken_even_if_the_rig_stands() -
     assert judged(moves=False, camera=world, lidar_points=world, imu=world, gps=world).grade == "good"
 
 
-def test_a_receiver_is_frozen_if_the_imu_feels_motion() -> None:
-    made = values(moves=False, gps={"frozen": spells((60, 170))})
-    assert judge(parsed(made)).grade == "good"
-    for span_s, grade in (((0, 60.5), "good"), ((50, 70), "poor")):
-        made["sequences"][0]["streams"]["/imu"]["spells"] = {"shaken": spells(span_s)}
-        assert judge(parsed(made)).grade == grade
-        assert Code.FROZEN in {each.code for each in judge(parsed(made)).findings}
-
-
 def test_an_imu_that_is_frozen_tells_nothing_about_its_mounting() -> None:
     made = values()
     made["sequences"][0]["mounting"] = "set ego.rig_from_imu_xyzw: [0, 0, 0, 1]"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from drives import simulated
+from faulty import FaultyOptions
 from notes_made import SOUND
 from reports import SECTIONS
 from test_report_page import HOSTILE, hostile
@@ -19,14 +20,13 @@ from edgefirst_ros.fleet.page import fleet_report, page_of
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.report.models import parsed
 from edgefirst_ros.report.page.make import document, make_page
-from edgefirst_ros.simulation import DriveOptions
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt install chromium")
 
-DRIVE = DriveOptions(
+DRIVE = FaultyOptions(
     seconds=8, fps=10, width=320, height=180, lidar_points=800, cube_hz=0, imu_hz=40, clock="realtime",
     silent={"lidar/points": ((3.0, 5.0),)},
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import FaultyOptions
 from PIL import Image
 from reports import SECTIONS, START_NS, data_of, lane_of, ns, read, report, section, stream, verdict
 from typer.testing import CliRunner, Result
@@ -27,9 +28,8 @@ from edgefirst_ros.report.page import make
 from edgefirst_ros.report.page.lanes import TimeAxis
 from edgefirst_ros.report.page.make import document
 from edgefirst_ros.report.runs import find_run
-from edgefirst_ros.simulation import DriveOptions
 
-DRIVE = DriveOptions(
+DRIVE = FaultyOptions(
     seconds=16, fps=5, width=320, height=180, lidar_points=600, cube_hz=0, imu_hz=20,
     silent={"lidar/points": ((6.0, 10.0),)}, clock="realtime",
 )  # fmt: skip

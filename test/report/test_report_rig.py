@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import Truth, read_number
 from PIL import Image
 from reports import ns, read, report, section, stream
 from test_report_page import HOSTILE
@@ -28,9 +29,7 @@ from edgefirst_ros.report.models import parsed, read_report
 from edgefirst_ros.report.page import thumbnails
 from edgefirst_ros.report.page.make import document, make_page
 from edgefirst_ros.report.page.thumbnails import Rig, projection_of
-from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.camera import read_number
-from edgefirst_ros.simulation.rig import MoreSensor
+from edgefirst_ros.simulation import DriveOptions, MoreSensor
 
 SIZE: Any = {"width": 320, "height": 180}
 PLACES: dict[str, tuple[float, tuple[float, float, float], float]] = {

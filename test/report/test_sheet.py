@@ -17,8 +17,7 @@ from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.radar import Axis, RadarCube
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.report.drawing import cube_picture, power_db
-from edgefirst_ros.report.sheet import CELL, GAP, contact_sheet
+from edgefirst_ros.report.drawing import CELL, GAP, contact_sheet, cube_picture, power_db
 
 WIRE = (Axis.SEQUENCE, Axis.RANGE, Axis.RXCHANNEL, Axis.DOPPLER)
 RANGES, DOPPLERS = 200, 128

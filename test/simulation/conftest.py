@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty import FaultyOptions, simulate
 from played import Played, play, small
-
-from edgefirst_ros.simulation import DriveOptions, simulate
 
 
 @pytest.fixture(scope="session")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    options = DriveOptions(
+    options = FaultyOptions(
         seconds=4.0,
         fps=15,
         width=640,

@@ -11,10 +11,11 @@ import av
 import numpy as np
 import numpy.typing as npt
 from edgefirst.schemas import edgefirst_msgs, foxglove_msgs, geometry_msgs, sensor_msgs
+from faulty import FaultyOptions, Truth
 from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader
 
-from edgefirst_ros.simulation import DriveOptions, Recording, Truth
+from edgefirst_ros.simulation import Recording
 
 MODULES = {
     "edgefirst_msgs": edgefirst_msgs,
@@ -83,7 +84,7 @@ def play(recording: Recording) -> Played:
     return Played(recording, Truth.read(recording.truth), dict(topics), order)
 
 
-def small(**changes: Any) -> DriveOptions:  # noqa: ANN401 - any option
+def small(**changes: Any) -> FaultyOptions:  # noqa: ANN401 - any option
     """A drive cheap enough to make anew in a test."""
     quick: dict[str, Any] = {
         "seconds": 1.0,
@@ -94,4 +95,4 @@ def small(**changes: Any) -> DriveOptions:  # noqa: ANN401 - any option
         "cube_shape": (1, 100, 2, 64),
         "model_hz": 5.0,
     }
-    return DriveOptions(**(quick | changes))
+    return FaultyOptions(**(quick | changes))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faulty import read_number
 from played import Played
-
-from edgefirst_ros.simulation.camera import read_number
 
 
 def nal_types(data: bytes) -> list[int]:

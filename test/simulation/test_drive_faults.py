@@ -6,14 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from faulty import LABELS, GpsErrors, ImuErrors, read_number
 from played import Played
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.detection import decode_mask
-from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation import DriveOptions, GpsErrors, ImuErrors
-from edgefirst_ros.simulation.camera import LABELS, read_number
 
 Make = Callable[..., Played]
 GRAVITY_M_S2 = 9.80665
@@ -45,9 +43,7 @@ def test_a_silent_topic_sends_nothing_of_that_time_and_the_others_go_on(make: Ma
 
 def test_fixes_are_as_wrong_as_told_and_the_truth_knows_where_the_rig_was(make: Make) -> None:
     quick = {**BARE, "seconds": 40.0, "imu_hz": 0, "gps_no_fix": 0}
-    gps = GpsErrors(
-        sigma_m=(1.5, 3.0), jumps=((10.0, 240.0, 0.0),), outlier_messages="second", said_sigma_m=(1.5, 3.0)
-    )
+    gps = GpsErrors(sigma_m=(1.5, 3.0), jumps=((10.0, 240.0, 0.0),), outlier_messages="second")
     played = make(**quick, gps=gps)
     truth = played.truth
     error = []
@@ -58,8 +54,7 @@ def test_fixes_are_as_wrong_as_told_and_the_truth_knows_where_the_rig_was(make: 
         assert (m.latitude, m.longitude, m.altitude) == tuple(sent)
         epoch_ns = true_ns if n % 2 == 0 else truth.data["messages"]["/gps"][n - 1][0]
         error.append(truth.enu(*sent) - truth.rig(epoch_ns)[:3, 3])
-        assert list(m.position_covariance) == [2.25, 0, 0, 0, 2.25, 0, 0, 0, 9.0]
-        assert m.position_covariance_type == 2
+        assert (m.position_covariance[0], m.position_covariance_type) == (-1.0, 0)
     off = np.array(error)
     (outlier,) = truth.data["gps"]["outliers"]
     assert outlier % 2 == 1
@@ -100,7 +95,6 @@ def test_an_imu_can_be_turned_biased_noisy_and_without_orientation(make: Make) -
     errors = ImuErrors(
         gyroscope_sigma_rad_s=0.02, gyroscope_bias_rad_s=(0.1, 0.2, 0.3), accelerometer_sigma_m_s2=0.1,
         accelerometer_bias_m_s2=(0.0, 0.5, 0.0), heading_error_rad=0.2, mounting_deg=(0.0, 0.0, 90.0),
-        said_covariance=True,
     )  # fmt: skip
     turned = make(**quick, imu=errors)
     differences = []
@@ -114,7 +108,6 @@ def test_an_imu_can_be_turned_biased_noisy_and_without_orientation(make: Make) -
         differences.append(
             [felt.x - force.y, felt.y + force.x, felt.z - force.z, said.x, said.y, said.z - rate.z]
         )
-        assert list(b.angular_velocity_covariance)[::4] == [0.02**2] * 3
         assert a.orientation_covariance[0] == a.angular_velocity_covariance[0] == -1
     mean, sigma = np.mean(differences, axis=0), np.std(differences, axis=0)
     assert np.allclose(mean, [0, 0.5, 0, 0.1, 0.2, 0.3], atol=0.02)
@@ -213,13 +206,10 @@ def test_masks_show_the_classes_of_the_picture_and_have_no_stamp(make: Make) -> 
 FIELDS = {
     "maivin": (13, {"x", "y", "z", "reflect"}),
     "ouster": (48, {"x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"}),
-    "robosense": (26, {"x", "y", "z", "intensity", "ring", "timestamp"}),
     "hesai": (26, {"x", "y", "z", "intensity", "ring", "timestamp"}),
-    "velodyne": (22, {"x", "y", "z", "intensity", "ring", "time"}),
 }
 
 
-@pytest.mark.long(cases=2)
 @pytest.mark.parametrize("model", FIELDS)
 def test_every_lidar_sees_the_same_world_in_its_own_fields(make: Make, model: str) -> None:
     usual = make(lidar_points=640)
@@ -235,26 +225,10 @@ def test_every_lidar_sees_the_same_world_in_its_own_fields(make: Make, model: st
     assert (xyz == expected).all()
     if "range" in FIELDS[model][1]:
         assert np.allclose(points["range"][met] / 1000, np.linalg.norm(xyz, axis=1), atol=1e-3)
-        assert (points["range"][~met] == 0).all()
     if "ring" in FIELDS[model][1]:
         assert (points["ring"] == np.repeat(np.arange(32), 20)).all()
     zeros = make(lidar_points=640, lidar_model=model, lidar_missing="zero").points("/lidar/points", 0)
     assert (zeros["x"][~met] == 0).all()
-
-
-def test_rows_can_be_a_little_uneven(make: Make) -> None:
-    played = make(lidar_jitter_deg=0.05)
-    points = played.points("/lidar/points", 0)
-    xyz = np.stack([points[a] for a in "xyz"], axis=1).astype(float)
-    elevation = np.degrees(np.arcsin(xyz[:, 2] / np.linalg.norm(xyz, axis=1)))
-    rows = np.linspace(-24, 6, 32)
-    off = elevation - rows[np.abs(elevation[:, None] - rows).argmin(axis=1)]
-    assert 0.03 < off.std() < 0.07
-    world = played.truth.sensor("lidar", int(played.truth.true_ns("/lidar/points")[0]))
-    distance, _ = played.truth.surface_distance(
-        xyz @ world[:3, :3].T + world[:3, 3], int(played.truth.true_ns("/lidar/points")[0])
-    )
-    assert distance.max() < 1e-3
 
 
 def test_traffic_crosses_square_ahead_of_the_rig(make: Make) -> None:
@@ -272,17 +246,3 @@ def test_traffic_crosses_square_ahead_of_the_rig(make: Make) -> None:
     assert len(buses) > 2
     assert {b.track_id for b in buses} == {truth.world.boxes[2].track_id}
     assert make(**quick, traffic="none").truth.world.boxes == ()
-
-
-def test_faults_that_cannot_be_meant_are_refused() -> None:
-    with pytest.raises(ConfigError) as caught:
-        DriveOptions(
-            silent={"gps": ((3.0, 2.0),)}, duplicate={"imu": 1.5}, jitter={"imu": -1.0}, damage_video=2.0,
-            lidar_model="none", lidar_organised=True, stops=((1.0, 2.0), (4.0, 5.0)), traffic="heavy",  # type: ignore[arg-type]
-            splits=0, order="random", gps=GpsErrors(sigma_m=(-1.0, 0.0)), imu=ImuErrors(orientation="?"),  # type: ignore[arg-type]
-        )  # fmt: skip
-    faults = " ".join(caught.value.faults)
-    for word in ("silent", "duplicate", "jitter", "damage_video", "lidar_model", "organised", "stops"):
-        assert word in faults
-    for word in ("traffic", "splits", "order", "gps.sigma_m", "imu.orientation"):
-        assert word in faults

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from faulty import FaultyOptions, faulty_options, simulate
 from mcap.reader import make_reader
 from played import Played, play, small
 
 from edgefirst_ros.model.errors import ConfigError, OutputExists
-from edgefirst_ros.simulation import DriveOptions, simulate
 from edgefirst_ros.simulation.options import drive_options
 
 Make = Callable[..., Played]
@@ -63,8 +63,8 @@ def test_a_drive_ordered_by_topic_has_a_topic_a_chunk(tmp_path: Path) -> None:
 
 
 def test_options_are_read_from_plain_values() -> None:
-    read = drive_options({"gps": {"sigma_m": [1, 2]}, "silent": {"radar": [[1, 2.5]]}, "stops": [[3, 4]]})
-    assert isinstance(read, DriveOptions)
+    read = faulty_options({"gps": {"sigma_m": [1, 2]}, "silent": {"radar": [[1, 2.5]]}, "stops": [[3, 4]]})
+    assert isinstance(read, FaultyOptions)
     assert (read.gps.sigma_m, read.silent, read.stops) == (
         (1.0, 2.0),
         {"radar": ((1.0, 2.5),)},
@@ -73,6 +73,6 @@ def test_options_are_read_from_plain_values() -> None:
     with pytest.raises(ConfigError, match="secondz: no such option of a drive; did you mean seconds"):
         drive_options({"secondz": 3})
     with pytest.raises(ConfigError, match=r"gps\.sigma: no such option"):
-        drive_options({"gps": {"sigma": 3}})
-    with pytest.raises(ConfigError, match="splits must be"):
-        drive_options({"splits": 0})
+        faulty_options({"gps": {"sigma": 3}})
+    with pytest.raises(ConfigError, match="seed is -1, must be"):
+        drive_options({"seed": -1})

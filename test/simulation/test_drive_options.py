@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faulty import Latency, read_number, simulate
 from mcap.reader import make_reader
 from PIL import Image
 from played import Played, play, small
 
 from edgefirst_ros.model.definitions import definition
 from edgefirst_ros.model.errors import ConfigError, OutputExists
-from edgefirst_ros.simulation import DriveOptions, Latency, simulate
-from edgefirst_ros.simulation.camera import read_number
+from edgefirst_ros.simulation import DriveOptions
 
 Make = Callable[..., Played]
 MONOTONIC = {"/imu", "/lidar/points", "/radar/cube", "/radar/targets", "/radar/info"}
@@ -235,12 +235,11 @@ def test_an_earlier_drive_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
 def test_every_fault_of_the_options_is_listed() -> None:
     with pytest.raises(ConfigError) as caught:
         DriveOptions(
-            seconds=0, fps=0, width=100, codec="av1", bframes=9, drop_video=1.0, host="../up", prefix="a/b",
-            cube_shape=(1, 2, 3, 5), radar_hz=1.0, gps_hz=25.0, imu_hz=-1.0, tiles=True, jpeg=True,
-            mbit_s=-1.0, grain=99.0,
+            seconds=0, fps=0, width=100, codec="av1", bframes=9, host="../up", prefix="a/b",
+            cube_shape=(1, 2, 3, 5), gps_hz=25.0, imu_hz=-1.0, mbit_s=-1.0, stops=((1.0, 2.0), (4.0, 5.0)),
         )  # fmt: skip
     faults = " ".join(caught.value.faults)
-    for word in ("seconds", "fps", "144", "codec", "bframes", "drop_video", "host", "prefix", "cube_shape"):
+    for word in ("seconds", "fps", "144", "codec", "bframes", "host", "prefix", "cube_shape"):
         assert word in faults
-    for word in ("gps_hz", "imu_hz", "exclude", "mbit_s", "grain"):
+    for word in ("gps_hz", "imu_hz", "mbit_s", "stops"):
         assert word in faults

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from faulty import Truth, read_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefirst_ros.simulation import ranging as rays
-from edgefirst_ros.simulation.camera import Renderer, burn_number, corners, read_number
-from edgefirst_ros.simulation.truth import Truth
-from edgefirst_ros.simulation.world import Circuit, Pinhole, SceneBox, World, build, inverse, transform
+from edgefirst_ros.simulation import sensors as rays
+from edgefirst_ros.simulation.camera import Renderer, corners
+from edgefirst_ros.simulation.video import burn_number
+from edgefirst_ros.simulation.world import Circuit, Lens, SceneBox, World, build, inverse, transform
 
 SEEDS = range(4)
 
@@ -69,7 +70,7 @@ def box_world(*motions: Circuit) -> World:
     boxes = tuple(
         SceneBox("car", str(i), (255, 0, 0), (4.0, 2.0, 1.0), motion) for i, motion in enumerate(motions)
     )
-    return World(0.0, 0.0, 0.0, Circuit((0.0, 0.0), 10.0, 0.1, 0.0), boxes, (), Pinhole(640, 360, 400.0))
+    return World(0.0, 0.0, 0.0, Circuit((0.0, 0.0), 10.0, 0.1, 0.0), boxes, (), Lens(640, 360, 400.0))
 
 
 def test_rays_meet_known_surfaces() -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.model.errors import RecordingError
-from edgefirst_ros.sources.kinds import SUFFIXES, open_recording
+from edgefirst_ros.sources.recording import SUFFIXES, open_recording
 from edgefirst_ros.sources.ros1bag import Ros1Type
 
 IMU = "sensor_msgs/msg/Imu"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
 from edgefirst_ros.model.errors import RecordingError
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import open_recording
 from edgefirst_ros.sources.records import CHECKSUM, MAGIC
 
 COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import sqlite3
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import recorded
+import zstandard
 from rosbags_made import rosbag1, typestore, write_bag, write_db3
 from s3server import S3Server
 
@@ -17,10 +21,10 @@ from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import location_of
-from edgefirst_ros.sources.recording import TimeWindow
-from edgefirst_ros.sources.ros1bag import Ros1Recording
+from edgefirst_ros.sources.recording import TimeWindow, open_recording
+from edgefirst_ros.sources.records import IMPLAUSIBLE
+from edgefirst_ros.sources.ros1bag import Ros1Recording, Ros1Types
 
 NAME = "maivin-sim_2026_05_01_09_00_00"
 EVERY_FORMAT = build_config({"formats": ["edgefirst", "ncore", "l5kit"]})
@@ -91,6 +95,65 @@ def test_messages_are_those_that_were_recorded(
     assert recording.outside.total() == len(content) - len(inside)
     early = list(recording.latched({"/tf_static"}, first_ns))
     assert len(early) == sum(m.topic == "/tf_static" and m.receive_ns < first_ns for m in content)
+
+
+def same(found: Iterable[RawMessage], content: Sequence[RawMessage]) -> bool:
+    return sorted(m[:5] for m in found if not m.fault) == sorted(m[:5] for m in content)
+
+
+def test_what_rosbag2_compresses_is_read_file_by_file_or_message_by_message(
+    files: dict[str, Path], content: Sequence[RawMessage], tmp_path: Path
+) -> None:
+    for kind in ("mcap", "db3"):
+        packed = tmp_path / f"{files[kind].name}.zstd"
+        packed.write_bytes(zstandard.compress(files[kind].read_bytes()))
+        recording = open_recording(packed)
+        assert same(recording.messages(), content)
+        assert recording.sequence_name == NAME
+    packed.write_bytes(packed.read_bytes()[:-1000])
+    with pytest.raises(RecordingError, match=re.escape(f"{packed}: cannot be read")):
+        open_recording(packed)
+    each = [m._replace(data=zstandard.compress(m.data)) for m in content]
+    bag = write_db3(tmp_path / "db3", content)
+    with closing(sqlite3.connect(bag)) as database, database:
+        rows = database.execute("SELECT id, data FROM messages").fetchall()
+        database.executemany(
+            "UPDATE messages SET data = ? WHERE id = ?", [(zstandard.compress(d), i) for i, d in rows]
+        )
+    for path in (recorded.record(tmp_path / "a.mcap", each), bag):
+        assert same(open_recording(path).messages(), content)
+    damaged = recorded.record(tmp_path / "b.mcap", [each[0]._replace(data=each[0].data[:4] + b"\xff" * 20)])
+    (found,) = open_recording(damaged).messages()
+    assert found.fault.startswith("its compressed data are damaged")
+    huge = recorded.record(tmp_path / "c.mcap", [each[0]._replace(data=zstandard.compress(bytes(64 << 20)))])
+    (found,) = open_recording(huge).messages()
+    assert (found.data, found.fault) == (b"", IMPLAUSIBLE)
+
+
+def test_messages_of_ros_1_in_mcap_are_read_and_other_encodings_are_named(
+    content: Sequence[RawMessage], tmp_path: Path
+) -> None:
+    store, few = typestore(content), content[:40]
+    old = [m._replace(data=bytes(store.cdr_to_ros1(m.data, m.schema))) for m in few]
+    texts = {m.schema: store.generate_msgdef(m.schema, ros_version=1)[0] for m in few}
+    old = [m._replace(definition=texts[m.schema]) for m in old]
+    path = recorded.record(tmp_path / "a.mcap", old, encoding="ros1")
+    assert same(open_recording(path).messages(), few)
+    path = recorded.record(tmp_path / "b.mcap", few, encoding="protobuf")
+    assert {m.fault for m in open_recording(path).messages()} == {
+        "it is in protobuf, which is not read: record it from ROS 2, as CDR"
+    }
+
+
+def test_types_have_had_other_names() -> None:
+    """As bags of 2010 call them."""
+    header = "uint32 seq\ntime stamp\nstring frame_id\n"
+    text = f"roslib/Header header\n================\nMSG: roslib/Header\n{header}"
+    stamped = struct.pack("<IIII", 7, 1, 2, 1) + b"a"
+    data, definition, fault = Ros1Types().as_cdr("a_msgs/Stamped", text, stamped)
+    assert not fault
+    assert "std_msgs/Header" in definition
+    assert data == b"\0\1\0\0" + struct.pack("<III", 1, 2, 2) + b"a\0"
 
 
 def test_types_unknown_to_us_decode_by_the_definitions_of_the_bag(files: dict[str, Path]) -> None:

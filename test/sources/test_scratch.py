@@ -16,8 +16,8 @@ from s3server import S3Server
 from edgefirst_ros.fleet.engines import LocalEngine
 from edgefirst_ros.model.errors import RecordingError
 from edgefirst_ros.sources import scratch
-from edgefirst_ros.sources.kinds import open_recording
 from edgefirst_ros.sources.location import Url, location_of
+from edgefirst_ros.sources.recording import open_recording
 from edgefirst_ros.sources.scratch import Scratch, remove_all, sweep
 
 HOLD = """import os, sys
@@ -107,7 +107,7 @@ def test_a_full_disk_says_what_helps(
         raise full
 
     obstore.put(obstore.store.from_url(bucket), "a.db3", b"garbage")
-    monkeypatch.setattr("shutil.copyfileobj", refuse)
+    monkeypatch.setattr(scratch, "_parts", refuse)
     with pytest.raises(RecordingError, match=helps):
         open_recording(Url(bucket, "a.db3"))
     assert [*place.iterdir()] == []

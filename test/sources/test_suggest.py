@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from livedrive import messages
 from places import contents
 from recorded import record
 from robots import ROBOTS, Robot, drone, instead_of
@@ -24,10 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats" / "ncore"
 from ncoreread import Sequence
 
 from edgefirst_ros.cli.app import app
-from edgefirst_ros.config.model import build_config
+from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.navigation import Odometry
+from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
+from edgefirst_ros.offline.inputs import suggestion_of
 from edgefirst_ros.sources.suggest import Look, Suggestion
 from edgefirst_ros.sources.zenoh import overhear
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
@@ -113,19 +117,17 @@ def test_it_converts_without_an_edit_and_without_being_asked_for(
         assert stored.attributes(f"intrinsics/default/cameras/{camera}")["camera_model_parameters"]
 
 
-def test_of_a_device_its_own_names_stay_and_what_is_beside_it_is_added() -> None:
-    robot = made("turtlebot")
+def test_of_a_device_alone_nothing_is_configured_and_with_others_everything() -> None:
     device = [m for m in made("devices").content if m.topic.startswith("/front/")]
-    usb = [m._replace(topic=f"/usb{m.topic}") for m in robot.content if m.topic.startswith("/camera/")]
-    mixed = sorted([*device, *usb], key=lambda message: message.receive_ns)
-    found = looked(mixed).suggestion("mixed")
-    assert {entry: rule["topic"] for entry, rule in found.values["topics"].items()} == {
-        "usb": "/usb/camera/image_raw",
-        "usb_info": "/usb/camera/camera_info",
-    }
+    found = looked(device).suggestion("one")
     assert found.used["/front/camera/h264"] is Role.CAMERA
-    assert "reference" not in found.values
-    assert "prefix" not in found.values
+    assert found.values == {}
+    usb = [m._replace(topic=f"/usb{m.topic}") for m in made("turtlebot").content if "camera/" in m.topic]
+    mixed = looked(sorted([*device, *usb], key=lambda message: message.receive_ns)).suggestion("mixed")
+    cameras = {topic for topic, role in mixed.used.items() if role is Role.CAMERA}
+    assert cameras == {"/front/camera/h264", "/usb/camera/image_raw"}
+    assert found.used.keys() <= mixed.used.keys()
+    build_config(mixed.values)
 
 
 def test_nothing_that_samples_could_begin_with_is_an_error_that_says_what_is_there() -> None:
@@ -163,6 +165,17 @@ def test_a_camera_is_taken_once_whatever_its_encodings() -> None:
     assert sum(role is Role.CAMERA for role in two.used.values()) == 2
 
 
+def test_a_damaged_first_picture_is_one_damaged_picture() -> None:
+    """As USB cameras send it when they start."""
+    topic, content = "/CAM_FRONT/image_rect_compressed", [*made("nuscenes").content]
+    first = next(place for place, message in enumerate(content) if message.topic == topic)
+    values = {"format": "jpeg", "data": b"\xff\xd8\xff\xc0" + bytes(64)}
+    content[first] = instead_of(content[first], topic, "sensor_msgs/CompressedImage", values)
+    found = looked(content).suggestion("nuscenes")
+    assert found.used == suggestion("nuscenes").used
+    assert "JPEG 160x90, frame CAM_FRONT\n" in found.text
+
+
 def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_others() -> None:
     """Two of three cameras of one frame have one; a single camera takes the only one there is."""
     picture, info = "/camera/image_raw", "/camera/camera_info"
@@ -180,6 +193,56 @@ def test_each_camera_has_the_calibration_of_its_own_namespace_and_takes_no_other
     assert {rule["sensor"] for rule in found.values() if "sensor" in rule} == {"zed_left", "zed_right"}
     single = seen(("/image", picture), ("/calibration/of_it", info)).suggestion("single")
     assert single.values["topics"]["camera_info"]["topic"] == "/calibration/of_it"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "odometry"),
+    [(-1, 0, Role.ODOMETRY), (0, 0, None), (-2, 0, Role.ODOMETRY), (-2, 2, None)],
+)
+def test_a_receiver_that_never_had_a_fix_leaves_odometry_its_place(
+    status: int, kind: int, odometry: Role | None
+) -> None:
+    """As indoors, or in the garage where a robot is started; -2 is what drivers send that set no status."""
+    diagonal = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    values = {
+        "status": {"status": status}, "latitude": 48.1, "longitude": 11.5, "altitude": 500.0,
+        "position_covariance": diagonal, "position_covariance_type": kind,
+    }  # fmt: skip
+    robot = made("turtlebot").content
+    fixes = [instead_of(m, "/fix", "sensor_msgs/NavSatFix", values) for m in robot if m.topic == "/imu"]
+    assert looked([*robot, *fixes]).suggestion("indoors").used.get("/odom") is odometry
+
+
+def test_points_of_a_depth_camera_are_no_lidar_beside_its_image() -> None:
+    clouds = [m for m in made("autoware").content if m.schema.endswith("PointCloud2")]
+    clouds = [m._replace(topic="/points") for m in clouds if m.topic == clouds[0].topic]
+    values = {
+        "header": {"frame_id": decode(clouds[0]).frame_id}, "height": 4, "width": 4, "encoding": "16UC1",
+        "step": 8, "data": bytes(32),
+    }  # fmt: skip
+    depths = [instead_of(m, "/depth/image", "sensor_msgs/Image", values) for m in clouds]
+    content = [*made("turtlebot").content, *clouds]
+    assert looked(content).suggestion("lidar").used.get("/points") is Role.LIDAR_POINTS
+    assert looked([*content, *depths]).suggestion("depth").left_out["/points"] == "points of a depth camera"
+
+
+def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:
+    """Whatever else is called as a device's topics are."""
+    content = made("turtlebot").content
+    named = [m._replace(topic="/lidar/points") if m.topic == "/scan" else m for m in content]
+    found = suggestion_of(looked(named), Config())
+    assert found is not None
+    assert found.used["/camera/image_raw"] is Role.CAMERA
+    assert suggestion_of(looked([*messages()]), Config()) is None
+
+
+def test_a_report_of_a_robot_is_of_what_converting_it_would_make(
+    recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = command(capsys, "report", recordings["turtlebot"], "-o", tmp_path / "page.html")
+    assert code == 0, said
+    assert "no configuration was given, and the names are not those of one device" in said
+    assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
 def test_a_robot_is_overheard_on_zenoh() -> None:
@@ -207,7 +270,10 @@ def test_a_robot_is_overheard_on_zenoh() -> None:
 
 
 def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> None:
-    """Of no device: the first seconds are listened to, and then a session takes what was heard."""
+    """Of no device: the first seconds are listened to, and then a session takes what was heard.
+
+    That something else has a device's name does not matter.
+    """
     endpoint, content = free_endpoint(), drone(45.0).content
     words = ("capture", "--zenoh-listen", endpoint, "-o", tmp_path / "out", "--format", "edgefirst,ncore")
     with (
@@ -216,12 +282,14 @@ def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> N
         open_session([endpoint], []) as session,
     ):
         outlets = {topic: Outlet(session, topic.strip("/")) for topic in {m.topic for m in content}}
+        other = Outlet(session, "lidar/points")
         await_condition("a capture that listens", lambda: any(each.wanted for each in outlets.values()))
         begun_s = time.monotonic()
         for message in content:
             due_s = begun_s + (message.receive_ns - content[0].receive_ns) / 1e9
             time.sleep(max(0.0, due_s - time.monotonic()))
             outlets[message.topic].put(full_type(message.schema), message.data)
+            other.put("std_msgs/msg/Empty", bytes(5))
             if re.search(r"(?<!\d)([5-9]|[1-9]\d+) samples;", run.err):
                 break
         run.send(signal.SIGINT)
@@ -271,10 +339,9 @@ def test_a_description_of_the_robot_is_used_and_what_it_does_not_place_is_listed
     found = look.suggestion("robot")
     assert found.used["/robot_description"] is Role.ROBOT_DESCRIPTION
     assert found.left_out["/rosout_text"] == "std_msgs/msg/String is not used"
-    head = "# No transform leads to base_footprint, so it is assumed of:\n"
-    listed = found.text.partition(head)[2].partition("\n# ")[0].splitlines()
-    assert listed == ["#   camera (frame camera_rgb_optical_frame): at the rig's origin, looking ahead"]
-    assert "frame base_scan," in found.text
+    (listed,) = (line for line in found.text.splitlines() if "at the rig's origin" in line)
+    assert listed == "# camera (frame camera_rgb_optical_frame): at the rig's origin, looking ahead"
+    assert "frame base_scan" in found.text
 
 
 def test_a_mount_that_moves_is_named_and_followed() -> None:
@@ -296,3 +363,39 @@ def test_a_mount_that_moves_is_named_and_followed() -> None:
     assert "/tf" not in found.left_out
     assert "rig_frame" not in found.values
     assert "tf_of_mounts" not in suggestion("turtlebot").values["topics"]
+
+
+def test_transforms_on_tf_that_keep_their_values_are_mountings_and_odometry_is_where_there_is_no_other() -> (
+    None
+):
+    """As ROS 1 and simulators send them: no tf_static, and everything on /tf."""
+    content: list[RawMessage] = []
+    for message in made("turtlebot").content:
+        if message.topic == "/odom":
+            continue
+        content.append(message._replace(topic="/tf") if message.topic == "/tf_static" else message)
+    found = looked(content).suggestion("robot")
+    odometry = {"parent_frame": "odom", "child_frame": "base_link", "role": "odometry", "topic": "/tf"}
+    assert {**found.values["topics"]["tf_odometry"]} == odometry
+    assert "# camera (frame" not in found.text
+    fixes = looked([*content, *(m for m in made("autoware").content if m.schema.endswith("NavSatFix"))])
+    tf = fixes.suggestion("robot").values["topics"]["tf"]
+    assert tf == {"role": "tf", "topic": "/tf"}
+
+
+def test_poses_are_motion_where_they_are_the_robots() -> None:
+    content: list[RawMessage] = []
+    for number, message in enumerate(made("turtlebot").content):
+        if message.topic == "/odom":
+            odometry = decode(message).datum
+            assert isinstance(odometry, Odometry)
+            header = {"stamp": {"sec": 1, "nanosec": number}, "frame_id": "map"}
+            pose = {"position": dict(zip("xyz", odometry.position_m, strict=True)), "orientation": {"w": 1.0}}
+            for topic in ("/pose", "/goal_pose"):
+                values = {"header": header, "pose": pose}
+                content.append(instead_of(message, topic, "geometry_msgs/PoseStamped", values))
+        elif message.topic != "/tf":
+            content.append(message)
+    found = looked(content).suggestion("robot")
+    assert found.used["/pose"] is Role.ODOMETRY
+    assert found.left_out["/goal_pose"].startswith("no pose of the robot")

@@ -203,6 +203,15 @@ class TestToTheNanosecond:
         verdicts, _ = run([Item(100 * MS)], [Item(50 * MS), Item(150 * MS)], policy="once", expect=True)
         assert verdicts[0].companions["lidar"].time_ns == 50 * MS
 
+    def test_what_a_frame_after_the_end_holds_is_told_when_what_is_before_leaves(self) -> None:
+        aligner = self.cubes()
+        assert list(aligner.companion("cube", Item(90 * MS))) == []
+        assert [*aligner.reference(Item(110 * MS)), *aligner.advance(200 * MS)] == []
+        assert list(aligner.leave(100 * MS)) == []
+        assert aligner.expired() == [("cube", Item(90 * MS))]
+        assert [verdict.companions for verdict in aligner.flush()] == [{"cube": Item(90 * MS)}]
+        assert aligner.expired() == []
+
     def test_what_goes_to_no_frame_is_given_up_as_soon_as_none_can_come(self) -> None:
         aligner = self.cubes()
         assert list(aligner.companion("cube", Item(50 * MS))) == []

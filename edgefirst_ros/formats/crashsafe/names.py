@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_file, sync_path, sync_paths
-from edgefirst_ros.model.errors import DatasetError, EdgeFirstError, WriteError
+from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import read_regular
 
 NOT_FOLLOWED = "is a symbolic link, and none inside a dataset is followed"
@@ -61,20 +61,19 @@ def link_in(path: Path) -> Path | None:
     return None
 
 
-def refuse_links_in(top: Path, *inside: Path, kind: type[EdgeFirstError] = DatasetError) -> None:
+def refuse_links_in(top: Path, *inside: Path) -> None:
     """Refuse what holds a symbolic link: a dataset, or a folder that is to be changed.
 
     Args:
         top: may be a link itself, nothing below it.
         inside: files and folders that are of it but not below it, and may not be links either.
-        kind: of the error.
 
     Raises:
-        EdgeFirstError: of ``kind``, naming the link.
+        DatasetError: naming the link.
     """
     found = next((path for path in inside if path.is_symlink()), None)
     if found := found or next(filter(None, map(link_in, dict.fromkeys((top, *inside)))), None):
-        raise kind(f"{found} {NOT_FOLLOWED}: put there what it leads to, or remove it")
+        raise DatasetError(f"{found} {NOT_FOLLOWED}: put there what it leads to, or remove it")
 
 
 PART = ".part"

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from edgefirst_ros.formats.crashsafe.manifest import listed
 from edgefirst_ros.formats.edgefirst.finish import MADE_BY, read_table
+from edgefirst_ros.formats.edgefirst.options import drive_of
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
 from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
-from edgefirst_ros.formats.edgefirst.split import drive_of
 from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
 from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS

@@ -22,8 +22,15 @@ import pyarrow as pa
 from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
-from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions, SchemaVersion
-from edgefirst_ros.formats.edgefirst.split import GROUPS, BlockSplit, drive_group, drive_of, place_group
+from edgefirst_ros.formats.edgefirst.options import (
+    GROUPS,
+    BlockSplit,
+    EdgeFirstOptions,
+    SchemaVersion,
+    drive_group,
+    drive_of,
+    place_group,
+)
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, Archive, DatasetPaths
 from edgefirst_ros.formats.edgefirst.store.arrowfile import FINGERPRINT, LABELLED, SCHEMA, ArrowTable
 from edgefirst_ros.formats.edgefirst.store.journal import Annotation, Looked, SampleJournal, SampleRecord

@@ -37,21 +37,16 @@ class Annotations:
         files: of the dataset.
         columns: those to read, by default all.
 
-    Attributes:
-        types: Arrow types of the columns.
-
     Raises:
         DatasetError: the table is damaged, or has no names and frames.
     """
 
     def __init__(self, files: DatasetFiles, *columns: str) -> None:
-        self.types: Mapping[str, Any] = {}
         self._rows: dict[tuple[str, int], list[int]] = {}
         if not files.table.is_file():
             return
         self._table = read_table(files.table, *columns, files=len(files.names))
-        self.types = {field.name: field.type for field in self._table.schema}
-        if missing := {"name", "frame"} - self.types.keys():
+        if missing := {"name", "frame"} - set(self._table.column_names):
             raise DatasetError(f"{files.table} has no column {' and no '.join(sorted(missing))}")
         with refusing(files.table, DatasetError, "has other names and frames than the format"):
             found = (self._table[name].to_pylist() for name in ("name", "frame"))

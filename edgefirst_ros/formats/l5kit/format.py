@@ -12,9 +12,8 @@ from edgefirst_ros.model.sample import Role
 
 if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
-    from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+    from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, L5KitScenes
     from edgefirst_ros.formats.l5kit.read.samples import EgoDataset
-    from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
     from edgefirst_ros.formats.l5kit.write.writer import L5KitWriter
 
 _APART_S = 0.1
@@ -66,7 +65,7 @@ class L5KitFormat(Format[L5KitOptions]):
 
     def scenes(self, path: Path) -> L5KitScenes:
         """Each frame from above."""
-        from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
+        from edgefirst_ros.formats.l5kit.read.dataset import L5KitScenes
 
         return L5KitScenes(path)
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
+from edgefirst_ros.formats.format import OptionsModel
 from edgefirst_ros.formats.l5kit.store.schema import LABELS, UNKNOWN, AgentLabel, FaceStatus
-from edgefirst_ros.formats.options import OptionsModel
 from edgefirst_ros.formats.tracks.sizes import KINDS, PRIORS, Kind, Prior, class_key
 from edgefirst_ros.model.errors import names_of
 from edgefirst_ros.model.sample import Role

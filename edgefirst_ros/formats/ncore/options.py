@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from edgefirst_ros.formats.options import OptionsModel
+from edgefirst_ros.formats.format import OptionsModel
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]

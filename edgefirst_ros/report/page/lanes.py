@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefirst_ros.report.content import Condition
 from edgefirst_ros.report.drives import NOT_JUDGED, silences
 from edgefirst_ros.report.models import Report, Timeline, end_of
 from edgefirst_ros.report.shortfalls import is_repeated
@@ -202,7 +201,6 @@ def _spells(report: Report, topic: str, axis: TimeAxis) -> list[tuple[float, flo
         for sequence in report.sequences
         if (stream := (sequence.streams or {}).get(topic)) is not None
         for name, spells in stream.spells.items()
-        if name != Condition.SHAKEN
         for span in spells.longest_ns
     }
     return sorted((axis.place_s(a), axis.place_s(b)) for a, b in spans)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -28,13 +29,8 @@ MOST_REASONS = 12
 """Reasons that are shown of one topic."""
 MOST_CONFIGURATION = 200_000
 """Characters of the configuration that are shown."""
-MOST_FOLDERS = 32
-"""Sequences of a run that are looked into."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
 NO_REPORT = f"there is no {REPORT} beside the dataset"
-_ALL_PARTS = (
-    *("samples", "topics", "sequences", "companions", "pairing", "timeline", "streams", "configuration"),
-)
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 
@@ -50,7 +46,8 @@ def make_page(path: Path, output: Path | None = None) -> Path:
     """
     run = find_run(path)
     if run.report is None:
-        report = Report(lacking=dict.fromkeys(_ALL_PARTS, NO_REPORT))
+        parts = ["streams", *(each.name for each in fields(Report))]
+        report = Report(lacking=dict.fromkeys(parts, NO_REPORT))
     else:
         report = read_report(run.report)
     pictures, lacking, count = _pictures(run, report)
@@ -171,7 +168,7 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | Non
     count: int | None = None
     for each, folders in run.of_format():
         opened: list[Scenes] = []
-        for folder in folders[:MOST_FOLDERS]:
+        for folder in folders[:32]:  # enough for pictures of a run
             try:
                 with refusing(folder, DatasetError):
                     opened += filter(None, [each.scenes(folder)])
@@ -200,8 +197,7 @@ def _gallery(found: Sequence[Thumbnail], why: str, report: Report) -> Html:
     for each in found:
         when = f" at {time_of(each.time_ns, legs)[0]}" if each.time_ns is not None and legs else ""
         source = Html(f"data:image/jpeg;base64,{each.base64}")
-        width, height = each.size
-        image = tag("img", src=source, width=width, height=height, alt=f"{each.why}{when}")
+        image = tag("img", src=source, width=each.size[0], height=each.size[1], alt=f"{each.why}{when}")
         what = joined(tag("b", each.number, class_="pin-number"), f" {each.why}{when}")
         if each.sensor and each.number != before:
             figures.append(tag("h3", what))
@@ -284,7 +280,7 @@ def _sequences(report: Report) -> Html | None:
 
 
 def _configuration(report: Report) -> Html:
-    """Settings, versions, recordings and files."""
+    """Settings and versions."""
     parts: list[Html | None] = []
     if report.versions:
         shown = ", ".join(f"{name} {value}" for name, value in list(report.versions.items())[:20])
@@ -298,14 +294,6 @@ def _configuration(report: Report) -> Html:
         parts.append(folded("All settings", tag("pre", block)))
     else:
         parts.append(missing(report.lacking.get("configuration") or "no settings were noted"))
-    recordings = [
-        f"{each.file}, {each.bytes / 1e6:,.1f} MB"
-        + (f", {len(each.faults):,} damaged places" if each.faults else "")
-        for each in report.recordings[:MOST_ROWS]
-    ]
-    for name, texts in (("Recordings", recordings), ("Files", report.files[:MOST_ROWS])):
-        if texts:
-            parts.append(folded(f"{name} ({len(texts):,})", tag("ul", *(tag("li", each) for each in texts))))
     return section("configuration", "Configuration and versions", *parts)
 
 

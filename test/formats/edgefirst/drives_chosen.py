@@ -10,10 +10,11 @@ from tempfile import mkdtemp
 from typing import Any
 
 from drives import simulated
+from faulty import Truth
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
+from edgefirst_ros.simulation import DriveOptions
 
 SMALL: dict[str, Any] = {
     "fps": 5,

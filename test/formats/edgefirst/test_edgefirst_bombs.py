@@ -14,8 +14,8 @@ import edgefirst_ros
 from edgefirst_ros import export_coco
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.errors import EdgeFirstError
+from edgefirst_ros.report.drawing import contact_sheet
 from edgefirst_ros.report.page.make import make_page
-from edgefirst_ros.report.sheet import contact_sheet
 
 MOST_MB = 512
 """None of these stores more than a few megabytes."""

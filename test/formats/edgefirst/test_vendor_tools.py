@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from drives import simulated
+from faulty import FaultyOptions  # first_frame is in the preset
 from places import REPOSITORY
 from typer.testing import CliRunner
 
@@ -16,11 +17,10 @@ import edgefirst_ros
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation import DriveOptions  # first_frame is in the preset
 
 CLIENT = REPOSITORY / ".venv-edgefirst" / "bin" / "edgefirst-client"
 VALIDATOR = REPOSITORY / ".venv-validator" / "bin" / "python"
-OPTIONS = DriveOptions(
+OPTIONS = FaultyOptions(
     seconds=4.0, fps=5, width=192, height=108, lidar_points=200, masks=True, mask_size=(64, 36)
 )
 YAML = """type: edgefirst

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 from drives import simulated
+from faulty import Truth
 from scipy.spatial.transform import Rotation
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
-from edgefirst_ros.simulation.options import MoreSensor
+from edgefirst_ros.simulation import DriveOptions, MoreSensor
 
 SCRIPT = Path(__file__).resolve().parents[2] / "oracles" / "instant_nurec_loader.py"
 SIZE = 784, 448

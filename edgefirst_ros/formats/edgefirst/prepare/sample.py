@@ -21,12 +21,12 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     encode_gray_jpeg,
     encode_lidar,
     encode_radar,
+    merged_sweeps,
     range_files,
     reflectivity,
 )
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
-from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here

@@ -190,9 +190,9 @@ class Prepared:
     mounted: Mapping[str, Transform] = field(default_factory=dict)
 
 
-def generic_data(arrays: Mapping[str, npt.NDArray[Any]], meta: Json | None = None) -> list[Record]:
-    """The ``generic_data`` group that every frame has; no attributes when ``meta`` is None."""
-    records = group("", meta)
+def generic_data(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Record]:
+    """The ``generic_data`` group that every frame has."""
+    records = group("")
     for name, array in arrays.items():
         records += array_records(name, np.asarray(array, order="C"), COMPRESSOR)
     return under("generic_data", records)

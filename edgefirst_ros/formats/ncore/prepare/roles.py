@@ -9,9 +9,8 @@ from edgefirst_ros.formats.format import NO_FILE, NoPlace
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.prepare.boxes import cuboids_of, flat_boxes, placed_boxes, radar_tracks
 from edgefirst_ros.formats.ncore.prepare.camera import camera_entry, depth_entry, mask_entries
-from edgefirst_ros.formats.ncore.prepare.lidar import lidar_entry
 from edgefirst_ros.formats.ncore.prepare.parts import Part, Prepared, SeriesValue
-from edgefirst_ros.formats.ncore.prepare.radar import cloud_entry, cube_of, radar_entry
+from edgefirst_ros.formats.ncore.prepare.scans import cloud_entry, cube_of, lidar_entry, radar_entry
 from edgefirst_ros.model.detection import Detections
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry

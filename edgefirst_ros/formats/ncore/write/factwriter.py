@@ -23,7 +23,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     SeriesValue,
     safe_name,
 )
-from edgefirst_ros.formats.ncore.prepare.radar import radar_info_meta
+from edgefirst_ros.formats.ncore.prepare.scans import radar_info_meta
 from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import FactJournal
 from edgefirst_ros.model.camera import CameraInfo

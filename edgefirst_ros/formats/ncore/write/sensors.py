@@ -12,7 +12,6 @@ from PIL import Image
 
 from edgefirst_ros.formats.ncore.finish.facts import Remarks
 from edgefirst_ros.formats.ncore.poses import RIG, WORLD, WORLD_GLOBAL
-from edgefirst_ros.formats.ncore.prepare.lidar import scaled_intensity
 from edgefirst_ros.formats.ncore.prepare.parts import (
     COMPRESSOR,
     LONGEST_NAME,
@@ -20,6 +19,7 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     Json,
     safe_instance_name,
 )
+from edgefirst_ros.formats.ncore.prepare.scans import scaled_intensity
 from edgefirst_ros.formats.zarr2 import Record, array_records, under
 from edgefirst_ros.model.errors import ConfigError, DatasetError
 from edgefirst_ros.model.pointcloud import float_scale

@@ -23,8 +23,8 @@ from edgefirst_ros.formats.ncore.prepare.parts import (
     Prepared,
     SeriesValue,
 )
-from edgefirst_ros.formats.ncore.prepare.radar import META as RADAR_META
 from edgefirst_ros.formats.ncore.prepare.roles import is_stored
+from edgefirst_ros.formats.ncore.prepare.scans import META as RADAR_META
 from edgefirst_ros.formats.ncore.store.base import ADVICE, BOX_ARRAYS, REFERENCE, Instance
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles
 from edgefirst_ros.formats.ncore.store.journal import FactJournal

@@ -20,7 +20,7 @@ from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.ncore.finish.sequence import COMMON
 from edgefirst_ros.formats.ncore.options import Profile, StoreType
 from edgefirst_ros.formats.ncore.prepare.parts import Cube, Json
-from edgefirst_ros.formats.ncore.prepare.radar import empty_scan
+from edgefirst_ros.formats.ncore.prepare.scans import empty_scan
 from edgefirst_ros.formats.ncore.store.base import ADVICE, TIMES, EntryTimes, Instance, Store, new_groups
 from edgefirst_ros.formats.ncore.store.files import SequenceFiles, create_store
 from edgefirst_ros.formats.ncore.store.journal import FactJournal

@@ -20,8 +20,7 @@ from PIL import Image
 
 import edgefirst_ros
 from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
-from edgefirst_ros.formats.edgefirst.check.dataset import check
-from edgefirst_ros.formats.edgefirst.check.files import zip_files
+from edgefirst_ros.formats.edgefirst.check.dataset import check, zip_files
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.format import Check, Findings, Look

@@ -10,7 +10,7 @@ import pytest
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.edgefirst.split import (
+from edgefirst_ros.formats.edgefirst.options import (
     drive_group,
     place_group,
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefirst_ros.formats.edgefirst.split import BlockSplit
+from edgefirst_ros.formats.edgefirst.options import BlockSplit
 
 SECOND = 10**9
 

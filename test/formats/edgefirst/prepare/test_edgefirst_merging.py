@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from edgefirst_ros.formats.edgefirst.prepare.merging import merged_sweeps
+from edgefirst_ros.formats.edgefirst.prepare.clouds import merged_sweeps
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Calibration, EgoPose, Measurement, Sample, SequenceInfo, Sweep
 from edgefirst_ros.model.transform import Transform

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
+from faulty import LABELS
 from readable import CONTAINERS, MASK, NAME, SCHEMAS, dataset, truth
 from written import burnt_in_number
 
 import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.read.dataset import KEYS
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.simulation.camera import LABELS
 from edgefirst_ros.simulation.world import inverse, transform
 
 

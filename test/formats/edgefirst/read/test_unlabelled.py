@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from drives import simulated
+from faulty import FaultyOptions, Truth
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
@@ -21,7 +22,6 @@ from edgefirst_ros.formats.edgefirst.store.journal import Looked
 from edgefirst_ros.model.detection import Box, Detections, Mask
 from edgefirst_ros.model.sample import Calibration, EgoPose, Measurement, Role, Sample, SequenceInfo
 from edgefirst_ros.offline.convert import convert
-from edgefirst_ros.simulation import DriveOptions, Truth
 
 SMALL: dict[str, Any] = {
     "seconds": 2.0,
@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {
 @cache
 def drive(schema: str, traffic: str = "lanes") -> tuple[Path, Truth, dict[str, Any]]:
     """A camera twice as fast as its model, as a dataset; its truth and its report."""
-    made = simulated(DriveOptions(**SMALL, traffic=traffic))  # type: ignore[arg-type]
+    made = simulated(FaultyOptions(**SMALL, traffic=traffic))  # type: ignore[arg-type]
     out = Path(mkdtemp())
     config = build_config({"edgefirst": {"schema_version": schema}})
     done = convert([made.mcap], out, config, dataset="d")

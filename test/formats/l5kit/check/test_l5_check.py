@@ -17,9 +17,8 @@ from l5_samples import START_NS, STEP_NS, agent, drive_samples, write
 
 from edgefirst_ros.formats.format import Check
 from edgefirst_ros.formats.l5kit.check import check
-from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset
+from edgefirst_ros.formats.l5kit.read.dataset import ChunkedDataset, L5KitScenes
 from edgefirst_ros.formats.l5kit.read.samples import AgentDataset, EgoDataset
-from edgefirst_ros.formats.l5kit.scenes import L5KitScenes
 from edgefirst_ros.formats.l5kit.store.chunks import Files, OwnFiles
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
 from edgefirst_ros.formats.l5kit.store.schema import FACE, FRAME, SPECS, SceneNote

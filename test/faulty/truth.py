@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +15,20 @@ import pymap3d
 from pydantic import TypeAdapter
 
 from edgefirst_ros.simulation import camera
-from edgefirst_ros.simulation.ranging import sees
-from edgefirst_ros.simulation.world import FloatArray, World, inverse, transform
+from edgefirst_ros.simulation.sensors import cast
+from edgefirst_ros.simulation.world import (
+    Circuit,
+    Fisheye,
+    FloatArray,
+    Lens,
+    Mount,
+    SceneBox,
+    World,
+    inverse,
+    transform,
+)
+from faulty.video import classes, sampled
+from faulty.world import Line, Rocked
 
 CAMERA = "camera_optical"
 
@@ -34,7 +47,7 @@ class Truth:
     def read(cls, path: Path) -> Truth:
         """Read the truth of a recording from its .truth.json, or beside its .mcap."""
         data = json.loads(path.with_suffix("").with_suffix(".truth.json").read_text())
-        return cls(data, TypeAdapter(World).validate_python(data["world"]))
+        return cls(data, _world(data["world"]))
 
     def seconds(self, time_ns: int) -> float:
         """Seconds since the drive's start, the time of the world."""
@@ -128,8 +141,8 @@ class Truth:
         return messages[:, 2] - messages[:, 0]
 
     def mask(self, time_ns: int, size: tuple[int, int], frame: str = CAMERA) -> npt.NDArray[np.uint8]:
-        """Classes of the picture at a time, as indices of ``camera.LABELS``, (height, width)."""
-        return camera.sampled(_view(self.world, frame).classes(self.seconds(time_ns)), size)
+        """Classes of the picture at a time, as indices of ``faulty.video.LABELS``, (height, width)."""
+        return sampled(classes(_view(self.world, frame), self.seconds(time_ns)), size)
 
     def clean_messages(self, topic: str) -> list[int]:
         """Indices of messages whose pictures decode correctly: from a key frame to the next loss or damage.
@@ -137,7 +150,7 @@ class Truth:
         A message recorded twice is clean once, and what follows it stays so.
         """
         video = self.data["video"][topic]
-        keyframes, damaged = set(video["keyframes"]), {index for index, _ in video["damaged"]}
+        keyframes, damaged = set(video["keyframes"]), {index for index, _ in video.get("damaged", ())}
         clean, whole, before = [], False, -1
         for message, unit in enumerate(video["units"]):
             if unit == before:
@@ -153,3 +166,34 @@ class Truth:
 @lru_cache(maxsize=8)
 def _view(world: World, frame: str) -> camera.View:
     return camera.view(world, frame)
+
+
+def _world(data: dict[str, Any]) -> World:
+    def of(kind: Any, values: Any) -> Any:  # noqa: ANN401 - plain values to any of the world's classes
+        return TypeAdapter(kind).validate_python(values)
+
+    boxes = tuple(
+        SceneBox(
+            box["label"], box["track_id"], tuple(box["color"]), tuple(box["size_m"]),
+            of(Line if "start_m" in box["motion"] else Circuit, box["motion"]),
+        )
+        for box in data["boxes"]
+    )  # fmt: skip
+    rig = of(Rocked if "rocking_rad_s" in data["rig"] else Circuit, data["rig"])
+    others = tuple(
+        (frame, of(Fisheye if "coefficients" in lens else Lens, lens))
+        for frame, lens in data["other_cameras"]
+    )
+    place = data["latitude_deg"], data["longitude_deg"], data["altitude_m"]
+    return World(*place, rig, boxes, of(tuple[Mount, ...], data["mounts"]), of(Lens, data["camera"]), others)
+
+
+def sees(
+    world: World, time_s: float, eye_m: FloatArray, points_m: FloatArray, slack_m: float = 0.02
+) -> npt.NDArray[np.bool_]:
+    """Which points (N, 3) on or in an object are not hidden from the eye (3,) by another surface."""
+    arms = points_m - eye_m
+    away = np.linalg.norm(arms, axis=1)
+    distance, _ = cast(world, time_s, eye_m, arms / away[:, None], math.inf)
+    clear: npt.NDArray[np.bool_] = distance >= away - slack_m
+    return clear

@@ -1,4 +1,4 @@
-"""What lidar and radar measure of the world: rays, and sweeps in the point layout of a maker."""
+"""What lidar, radar, IMU and GPS measure of the world."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pymap3d
 
-from edgefirst_ros.simulation.options import DriveOptions
-from edgefirst_ros.simulation.world import FloatArray, World, transform
+from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
+from edgefirst_ros.simulation.options import Vector
+from edgefirst_ros.simulation.world import BodyState, FloatArray, World, transform
 
+Points = npt.NDArray[np.void]
 NOTHING = -2
 GROUND = -1
 
@@ -52,19 +55,6 @@ def cast(
         distance[toward[first]], hit[toward[first]] = near[first], index
     return distance, hit
 
-
-def sees(
-    world: World, time_s: float, eye_m: FloatArray, points_m: FloatArray, slack_m: float = 0.02
-) -> npt.NDArray[np.bool_]:
-    """Which points (N, 3) on or in an object are not hidden from the eye (3,) by another surface."""
-    arms = points_m - eye_m
-    away = np.linalg.norm(arms, axis=1)
-    distance, _ = cast(world, time_s, eye_m, arms / away[:, None], math.inf)
-    clear: npt.NDArray[np.bool_] = distance >= away - slack_m
-    return clear
-
-
-Points = npt.NDArray[np.void]
 
 RADAR_REACH_M = 90.0
 RADAR_HALF_VIEW_RAD = math.radians(60)
@@ -130,103 +120,82 @@ def radar_cube(
     return cube.reshape(sequences, ranges, receivers, 2 * dopplers)
 
 
-REACH_M = 80.0
 ROWS = 32
-_XYZI = [(name, "<f4") for name in ("x", "y", "z", "intensity")]
-LAYOUTS = {
-    "maivin": np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")]),
-    # ouster_ros, "original": padded behind z and behind ring.
-    "ouster": np.dtype(
-        {
-            "names": ["x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"],
-            "formats": ["<f4", "<f4", "<f4", "<f4", "<u4", "<u2", "<u2", "<u2", "<u4"],
-            "offsets": [0, 4, 8, 16, 20, 24, 26, 28, 32],
-            "itemsize": 48,
-        }
-    ),
-    # rslidar_sdk, XYZIRT: packed.
-    "robosense": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
-    # hesai_ros_driver: packed.
-    "hesai": np.dtype([*_XYZI, ("ring", "<u2"), ("timestamp", "<f8")]),
-    # velodyne_pointcloud: packed, time relative to the stamp.
-    "velodyne": np.dtype([*_XYZI, ("ring", "<u2"), ("time", "<f4")]),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """Points of one sweep in the lidar frame; ``height`` rows of equal length, 1 for a list."""
-
-    points: Points
-    height: int
-    is_dense: bool
+LIDAR_DTYPE = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflect", "u1")])
 
 
 class Lidar:
     """A lidar that measures a whole sweep at one instant: 32 rows from -24° to +6°, 360° around."""
 
-    def __init__(
-        self, world: World, options: DriveOptions, frame: str = "lidar", points: int | None = None
-    ) -> None:
-        self._frame = frame
-        columns = (points or options.lidar_points) // ROWS
-        circle = np.arange(columns) * 2 * math.pi / columns
+    rows, is_dense = 1, True
+    """Of its clouds."""
+
+    def __init__(self, world: World, points: int, frame: str = "lidar") -> None:
+        self._world, self._frame = world, frame
+        circle = np.arange(points // ROWS) * 2 * math.pi / (points // ROWS)
         self._angles = np.meshgrid(np.radians(np.linspace(-24, 6, ROWS)), circle, indexing="ij")
-        self._rings = np.repeat(np.arange(ROWS), columns)
-        self._world = world
-        self._options = options
 
-    def sweep(self, time_s: float, stamp_ns: int, rng: np.random.Generator) -> Sweep:
-        """One sweep; intensity or reflectivity is 40 + 15·(index of the box, or -1), in its field's scale."""
-        local = self._rays(rng)
-        T_lidar_world = self._world.sensor(self._frame, time_s)
-        directions = local @ T_lidar_world[:3, :3].T
-        distance, hit = cast(self._world, time_s, T_lidar_world[:3, 3], directions, REACH_M)
+    def sweep(self, time_s: float, index: int = 0, stamp_ns: int = 0) -> Points:  # noqa: ARG002 - for others
+        """One sweep, rays that hit nothing left out; reflect is 40 + 15·(index of the box, or -1)."""
+        local, distance, hit = self._cast(time_s)
         met = hit != NOTHING
-        missing = self._options.lidar_missing
-        if missing == "left out":
-            return Sweep(self._points(local, distance, hit, stamp_ns, met), 1, is_dense=True)
-        points = self._points(local, distance, hit, stamp_ns, np.full(len(hit), True))
-        for axis in "xyz":
-            points[axis][~met] = 0 if missing == "zero" else np.nan
-        height = ROWS if self._options.lidar_organised else 1
-        return Sweep(points, height, is_dense=missing == "zero")
+        points = np.zeros(int(met.sum()), LIDAR_DTYPE)
+        points["x"], points["y"], points["z"] = (local[met] * distance[met][:, None]).T
+        points["reflect"] = 40 + 15 * hit[met]
+        return points
 
-    def _rays(self, rng: np.random.Generator) -> FloatArray:
-        """Unit directions (N, 3) in the lidar frame, row by row."""
+    def _cast(self, time_s: float) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+        """Unit directions (N, 3) in the lidar frame, row by row, and what rays along them hit."""
         elevation, azimuth = self._angles
-        if self._options.lidar_jitter_deg:
-            sigma_rad = math.radians(self._options.lidar_jitter_deg)
-            elevation = elevation + rng.normal(0, sigma_rad, elevation.shape)
-            azimuth = azimuth + rng.normal(0, sigma_rad, azimuth.shape[1])
         plane = np.cos(elevation)
         axes = [plane * np.cos(azimuth), plane * np.sin(azimuth), np.sin(elevation)]
-        return np.stack(axes, axis=-1).reshape(-1, 3)
+        local = np.stack(axes, axis=-1).reshape(-1, 3)
+        T_lidar_world = self._world.sensor(self._frame, time_s)
+        directions = local @ T_lidar_world[:3, :3].T
+        return local, *cast(self._world, time_s, T_lidar_world[:3, 3], directions, 80.0)
 
-    def _points(
-        self,
-        local: FloatArray,
-        distance_m: FloatArray,
-        hit: npt.NDArray[np.int64],
-        stamp_ns: int,
-        kept: npt.NDArray[np.bool_],
-    ) -> Points:
-        layout = LAYOUTS[self._options.lidar_model]
-        met = (hit != NOTHING)[kept]
-        points = np.zeros(int(kept.sum()), layout)
-        away = np.where(met, distance_m[kept], 0.0)
-        points["x"], points["y"], points["z"] = (local[kept] * away[:, None]).T
-        level = np.where(met, 40 + 15 * hit[kept], 0)
-        ring = self._rings[kept]
-        values = {
-            "reflect": level,
-            "intensity": level,
-            "reflectivity": level * 256,
-            "ambient": np.full(len(level), 300),
-            "range": np.rint(away * 1000),
-            "ring": ring,
-            "timestamp": np.full(len(level), stamp_ns / 1e9),
-        }
-        for name in values.keys() & set(layout.names or ()):
-            points[name] = values[name]
-        return points
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """What an IMU measures: x y z w of the sensor in the world, rad/s and m/s² in its axes."""
+
+    orientation_xyzw: tuple[float, float, float, float]
+    angular_rate_rad_s: Vector
+    specific_force_m_s2: Vector
+
+
+def specific_force(state: BodyState, acceleration_m_s2: FloatArray | None = None) -> Vector:
+    """Specific force, m/s² in the body's axes, of what accelerates so; by default the body's origin."""
+    acceleration = state.acceleration_m_s2 if acceleration_m_s2 is None else acceleration_m_s2
+    return _vector((acceleration + np.array([0, 0, 9.80665])) @ state.rotation())
+
+
+def imu_reading(
+    state: BodyState, mounting_deg: Vector = (0.0, 0.0, 0.0), acceleration_m_s2: FloatArray | None = None
+) -> ImuReading:
+    """The reading of an IMU mounted so; by default it accelerates as the rig's origin does."""
+    turning, forced = state.turning_rad_s(), specific_force(state, acceleration_m_s2)
+    if not any(mounting_deg):
+        return ImuReading(state.quaternion_xyzw(), turning, forced)
+    mounted = quaternion_of_angles(np.radians(mounting_deg))
+    R_imu_rig = matrix_of(mounted).T
+    x, y, z, w = product(quaternion_of_angles((0.0, 0.0, state.yaw_rad)), mounted).tolist()
+    return ImuReading((x, y, z, w), _vector(R_imu_rig @ turning), _vector(R_imu_rig @ forced))
+
+
+def antenna_m(world: World, time_s: float, at_m: Vector = (0.0, 0.0, 0.0)) -> FloatArray:
+    """Where an antenna at a place in base_link is in the world."""
+    state = world.rig.state(time_s)
+    return transform(state.matrix(), np.array(at_m)) if any(at_m) else state.position_m
+
+
+def fix(world: World, position_m: FloatArray) -> Vector:
+    """Latitude, longitude (degrees) and ellipsoidal height (m) of a position in the world."""
+    origin = (world.latitude_deg, world.longitude_deg, world.altitude_m)
+    latitude, longitude, altitude = pymap3d.enu2geodetic(*position_m.tolist(), *origin)
+    return float(latitude), float(longitude), float(altitude)
+
+
+def _vector(values: FloatArray) -> Vector:
+    x, y, z = (float(value) for value in values)
+    return x, y, z
