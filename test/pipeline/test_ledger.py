@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
+from faulty import FaultyOptions
 from places import contents
 from recorded import record
 from valid_messages import URDF
@@ -28,7 +29,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions, wire
+from edgefirst_ros.simulation import wire
 from edgefirst_ros.sources.mcap import McapRecording
 
 FORMATS = tuple(BUILT_IN)
@@ -39,7 +40,7 @@ TOPICS = {"odometry": {"role": "odometry", "topic": "odom"}, "model_mask": {"clo
 
 
 def messages(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
-    made = simulate(folder, DriveOptions(**{**TINY, "seconds": 1.0, **options}))
+    made = simulate(folder, FaultyOptions(**{**TINY, "seconds": 1.0, **options}))
     return list(McapRecording(made.mcap).messages())
 
 
