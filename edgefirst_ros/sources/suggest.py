@@ -67,6 +67,9 @@ DERIVED = re.compile(
 GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
 """What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
+_SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
+"""How types end of what a camera, lidar or radar sends, whether they can be read or not."""
+_PICTURES = re.compile(r"image|video|ffmpeg|theora")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,14 @@ class Suggestion:
         values: plain values of the configuration.
         used: role by topic.
         left_out: why, by topic.
+        unusable: those of them of which a sensor is lost, as no other topic has it.
         said: of each choice, a line each; the first says what it is of.
     """
 
     values: Mapping[str, Any]
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
+    unusable: Mapping[str, str]
     said: Sequence[str]
 
     @property
@@ -216,7 +221,7 @@ class _Chooser:
             said = (
                 f"suggested of {self._source}: a Maivin's or Raivin's names, so nothing is to be configured"
             )
-            return Suggestion({}, own, self._left_out, [said])
+            return self._made({}, own, [said])
         infos = by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
@@ -520,8 +525,24 @@ class _Chooser:
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
+        return self._made(values, used, said)
+
+    def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        return Suggestion(values, used, left_out, said)
+        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        return Suggestion(values, used, left_out, lost, said)
+
+    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
+        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
+        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
+            return False
+        is_picture = bool(_PICTURES.search(seen.type.lower()))
+        return not any(
+            (one.space, one.stem) == (seen.space, seen.stem)
+            if is_picture
+            else one.points and _is_within(one.space, seen.space)
+            for one in map(self._topics.__getitem__, used)
+        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
