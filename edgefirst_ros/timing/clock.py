@@ -236,7 +236,8 @@ class ClockFinder(Generic[Message]):
     def _is_step(self, message: MessageTimes, kind: _Kind, off_ns: int) -> bool:
         """Whether messages up to this one are off by the same amount for long enough to be of a step."""
         suspects = self._suspects.setdefault(message.topic if kind is _Kind.OFF else kind, [])
-        if suspects and abs(off_ns - suspects[0][1]) > OUTLIER_NS // 4:
+        # What a pause held up comes in a burst: it is late by less and less.
+        if suspects and abs(off_ns - suspects[0][1]) > OUTLIER_NS // 10:
             suspects.clear()
         suspects.append((message.receive_ns, off_ns))
         del suspects[CONFIRM:-CONFIRM]

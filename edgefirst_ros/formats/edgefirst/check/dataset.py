@@ -207,7 +207,7 @@ def _compared(files: Iterator[File], comparison: Comparison | None) -> Iterator[
 
 def _reported(path: Path, findings: Findings) -> int | None:
     """The number of samples by the report of the run; None without one."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     try:
         report = parse_json(read_regular(path, MOST_REPORT_BYTES))
