@@ -167,7 +167,7 @@ NAMES_A_FORMAT = re.compile(
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     "edgefirst_ros.offline.opening": "that reader",
-    "edgefirst_ros.offline.cataloguing": "that reader",
+    "edgefirst_ros.offline.copies": "that reader",
     "edgefirst_ros.cli.datasets": "the format whose boxes are exported",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
     "edgefirst_ros.model.cdr": "the vendor's package of messages",

@@ -28,9 +28,9 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 14690,
-    "pipeline": 5300,
+    "pipeline": 5330,
     "video": 2220,
-    "sources": 3720,
+    "sources": 3780,
     "report": 2550,
     "cli": 2440,
     "model": 2710,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 954, "options": 54}
+MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 956, "options": 54}
 
 
 def code_lines(path: Path) -> int:

@@ -51,6 +51,7 @@ from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
+from edgefirst_ros.video.headers import Content
 
 
 class Routing:
@@ -598,7 +599,11 @@ class Intake:
                 break
         repeat = self._duplicates.timed(envelope, stamped=stamped)
         if repeat is not None:
-            if not (repeat.number and isinstance(envelope.decoded.datum, VideoPacket)):
+            datum = envelope.decoded.datum
+            if repeat.number and isinstance(datum, PointCloud):
+                envelope.content = Content.PART
+                return None
+            if not (repeat.number and isinstance(datum, VideoPacket)):
                 return Stage.REFUSED, repeat.reason
             # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
             envelope.unshown = Stage.REFUSED, repeat.reason

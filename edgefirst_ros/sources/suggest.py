@@ -432,8 +432,7 @@ class _Chooser:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            is_pose = seen.type.startswith("geometry_msgs")
-            return is_pose, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            return "/Pose" in seen.type, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
         has_both = imu is not None and fix is not None
         if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
@@ -464,8 +463,8 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            every = (r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role)
-            rule["latency_ms"] = next(filter(None, every), 0.0)
+            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
+            rule["latency_ms"] = max(usual, default=0.0)
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
@@ -616,9 +615,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
 
 def _is_thermal(seen: SeenTopic) -> bool:
     """Whether a gray camera of 16 bits measures temperatures, by its names."""
-    names = f"{seen.topic} {seen.frame}".lower()
-    is_named = re.search(r"(?<![a-z0-9])(thermal|lwir|flir|boson|lepton)", names) is not None
-    return seen.form in {"mono16", "16UC1"} and is_named
+    named = re.search(r"(\b|_)(thermal|lwir|flir|boson|lepton)", f"{seen.topic} {seen.frame}".lower())
+    return named is not None and seen.form in {"mono16", "16UC1"}
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -42,7 +42,7 @@ PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard this shortly before a step belong to the sequence after it."""
 FUTURE = "stamp is in the future"
-NO_TIME = "time before 1970 or after 2116"
+NO_TIME = "time of zero, before 1970 or after 2116"
 LATEST_NS = 1 << 62
 MOST_HELD_BYTES = 256 << 20
 """Messages of more than this are not held: clocks are chosen, and doubts settled, with what has come."""
@@ -108,7 +108,7 @@ class _Topic:
     def date(self, message: MessageTimes, finding: TopicClock) -> None:
         """Give a message its time, or refuse it if no recording can be of that time."""
         message.time_ns = self.time_ns(message, finding)
-        if not 0 <= message.time_ns < LATEST_NS:
+        if not 0 < message.time_ns < LATEST_NS:
             message.refusal = NO_TIME
 
 
