@@ -136,23 +136,15 @@ class NavSatFix:
         return self.status >= 0 or (self.status == -2 and self.sigma_m is not None)
 
 
-@decoder_of("sensor_msgs/NavSatFix")
-def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
-    """Decode a sensor_msgs/NavSatFix."""
-    return _fix(message)
-
-
-@decoder_of("gps_msgs/GPSFix")
-def decode_gps_fix(message: Message) -> NavSatFix:
-    """Decode a gps_msgs/GPSFix."""
-    return _fix(message)
-
-
 def _fix(message: Message) -> NavSatFix:
     place = float(message.latitude), float(message.longitude), float(message.altitude)
     spread = tuple(map(float, message.position_covariance)), int(message.position_covariance_type)
     status, service = int(message.status.status), int(getattr(message.status, "service", 0))
     return NavSatFix(*place, status, _position_sigma(message), *spread, service)
+
+
+decode_navsat = decoder_of("sensor_msgs/NavSatFix")(_fix)
+decode_gps_fix = decoder_of("gps_msgs/GPSFix")(_fix)
 
 
 def _position_sigma(message: Message) -> tuple[float, float, float] | None:

@@ -322,7 +322,7 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
     if header is None or channels is None or not header.width * header.height:
         raise DecodeError("PNG is damaged or cut short")
     width, height = header[:2]
-    if 2 * channels * width * height > _DEFLATE_MOST * len(data):
+    if channels * width * height > min(MOST_PIXELS, _DEFLATE_MOST * len(data) // 2):
         raise DecodeError("PNG declares more pixels than its bytes can hold")
     import av  # noqa: PLC0415 - libavcodec takes a moment to load, and few recordings hold such pictures
 

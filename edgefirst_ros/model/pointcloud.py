@@ -20,6 +20,8 @@ CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """numpy's type code by datatype of a sensor_msgs/PointField."""
 FARTHEST_M = 10_000.0
 """No lidar or radar of a vehicle sees as far: a larger coordinate is a fault, as one that is not finite."""
+FAR_M = 1000.0
+KILOMETRES = f"most points are beyond {FAR_M:,.0f} m: they are in millimetres, or wrong"
 TOO_FAR = f"points beyond {FARTHEST_M / 1000:g} km left out"
 _MAX_POINT_STEP = 1 << 20
 _FIELD_NAME = re.compile(r"[^\W.][\w .:+-]{0,63}")
@@ -73,15 +75,18 @@ class PointCloud:
             return np.ascontiguousarray(np.stack(columns, axis=1) * np.float32(1))
 
 
-def has_far_points(cloud: PointCloud) -> bool:
-    """Whether a point is farther than a sensor can see; points that are not finite are padding."""
+def far_points(cloud: PointCloud) -> str:
+    """What is wrong with distances, empty if nothing is; points that are not finite are padding."""
+    found = ""
     with np.errstate(invalid="ignore"):
         for axis in filter(cloud.has, "xyz"):
             distances = np.abs(cloud.points[axis])
-            beyond = distances > FARTHEST_M
-            if beyond.any() and np.isfinite(distances[beyond]).any():
-                return True
-    return False
+            beyond = distances > FAR_M
+            if beyond.any() and (far := distances[beyond & (distances < np.inf)]).size:
+                if 2 * far.size > distances.size:
+                    return KILOMETRES
+                found = TOO_FAR if far.max() > FARTHEST_M else found
+    return found
 
 
 def is_seen(*coordinates: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

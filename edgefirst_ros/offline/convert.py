@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config
@@ -123,6 +124,7 @@ def convert(
     pace: Callable[[RawMessage], None] | None = None,
     committed: Callable[[Sample], None] | None = None,
     notes: Sequence[str] = (),
+    unusable: Mapping[str, str] = MappingProxyType({}),
     processes: bool | None = None,
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
@@ -144,6 +146,7 @@ def convert(
         pace: called before each message; may wait.
         committed: called with every sample that any format has, from a writing thread.
         notes: go into the report before its own.
+        unusable: topics of sensors that cannot be used, and why.
         processes: whether processes decode and encode, in place of threads; None where there are several
             workers, and enough to read for them. The result is the same.
 
@@ -176,6 +179,7 @@ def convert(
         committed=committed,
         processes=processes,
     )
+    job.pipeline.tell_unusable(unusable)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         interrupted = None if pace is not None else _replay(job.pipeline, inputs.drives, stop, on_progress)

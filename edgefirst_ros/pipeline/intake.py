@@ -36,7 +36,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
-from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
+from edgefirst_ros.model.pointcloud import PointCloud, far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, RawMessage, Role
@@ -51,6 +51,7 @@ from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
+from edgefirst_ros.video.headers import Content
 
 
 class Routing:
@@ -68,6 +69,7 @@ class Routing:
         camera: the sensor whose pictures samples take.
         cameras: the other ones, whose pictures are samples of their own, by sensor.
         may_have_masks: whether a mask may come from the source.
+        unusable: why nothing can be made of a topic, by topic, as far as that is known.
     """
 
     def __init__(self, config: Config, notes: list[str]) -> None:
@@ -79,6 +81,7 @@ class Routing:
         self._is_missed = False
         self._knows_topics = False
         self.may_have_masks = True
+        self.unusable: Mapping[str, str] = {}
         self.chosen: dict[Role, Route] = {}
         self.cameras: dict[str, Route] = {}
         self._companions: dict[tuple[str, Role], Route] = {}
@@ -466,10 +469,11 @@ class Intake:
         ledger = session.ledger
         known = routing.routes.get((raw.topic, raw.schema))
         schema, route = known or routing.route(raw.topic, raw.schema)
-        topic = raw.topic if route is not None else ledger.unused(raw.topic)
+        is_counted = route is not None or raw.topic in routing.unusable
+        topic = raw.topic if is_counted else ledger.unused(raw.topic)
         ticket = ledger.receive(topic, schema, len(raw.data), raw.receive_ns)
         session.received(raw.receive_ns)
-        refusal = unwanted(raw, schema, route)
+        refusal = unwanted(raw, schema, route, routing.unusable)
         if refusal is not None or route is None:
             ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.UNUSED)), unplaced=True)
             return None
@@ -502,8 +506,8 @@ class Intake:
             ticket.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
         datum = envelope.decoded.datum
-        if isinstance(datum, PointCloud) and has_far_points(datum):
-            ticket.ledger.refuse_part(envelope.topic, TOO_FAR)
+        if isinstance(datum, PointCloud) and (fault := far_points(datum)):
+            ticket.ledger.refuse_part(envelope.topic, fault)
         self._timed(self._clock.feed(envelope))
 
     def _hear(self, envelope: Envelope) -> None:
@@ -595,7 +599,11 @@ class Intake:
                 break
         repeat = self._duplicates.timed(envelope, stamped=stamped)
         if repeat is not None:
-            if not (repeat.number and isinstance(envelope.decoded.datum, VideoPacket)):
+            datum = envelope.decoded.datum
+            if repeat.number and isinstance(datum, PointCloud):
+                envelope.content = Content.PART
+                return None
+            if not (repeat.number and isinstance(datum, VideoPacket)):
                 return Stage.REFUSED, repeat.reason
             # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
             envelope.unshown = Stage.REFUSED, repeat.reason

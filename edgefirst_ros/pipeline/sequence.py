@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
+
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     CONTEXT_ROLES,
@@ -15,6 +17,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.pipeline.context import SampleContext
@@ -122,7 +125,9 @@ class SequenceRun:
         self._samples_all_cameras = config.samples_all_cameras
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
-        """Packets of video that are not in order of time yet, by topic and time."""
+        """Packets of video and scans that are not in order of time yet, by topic and time."""
+        self._scans: dict[str, tuple[int, int]] = {}
+        """Time of each topic's newest scan, and since the one before."""
         self._now_ns = self._oldest_ns = self._forget_ns = 0
         self._open(session_at(sessions, time_ns), time_ns)
 
@@ -175,7 +180,8 @@ class SequenceRun:
         )
 
     def _push(self, envelope: Envelope) -> None:
-        if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
+        is_picture = envelope.route.rule.role is Role.CAMERA
+        if self._is_joined(envelope) if is_picture else self._is_segment(envelope):
             return
         self._context.transforms.arrive(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
@@ -268,6 +274,32 @@ class SequenceRun:
             self._coming[key] = envelope
         return False
 
+    def _is_segment(self, envelope: Envelope) -> bool:
+        """Add a segment to the scan of its stamp; True if it was one, and that is all.
+
+        A sweep that repeats the stamp of the one before is refused: it comes as late as the next one.
+        """
+        datum, key = envelope.measurement.datum, (envelope.topic, envelope.time_ns)
+        if not isinstance(datum, PointCloud):
+            return False
+        if envelope.content is not Content.PART:
+            before_ns, _ = self._scans.get(envelope.topic, (envelope.time_ns, 0))
+            self._scans[envelope.topic] = envelope.time_ns, envelope.time_ns - before_ns
+            self._coming[key] = envelope
+            return False
+        first, period_ns = self._coming.get(key), self._scans[envelope.topic][1]
+        if first is not None and isinstance(scan := first.measurement.datum, PointCloud):
+            since_ns = envelope.receive_ns - first.all_parts[-1].receive_ns
+            if since_ns < (period_ns * 2 / 3 or math.inf) and scan.points.dtype == datum.points.dtype:
+                points = np.concatenate([scan.points, datum.points])
+                whole = PointCloud(points, 1, len(points), scan.class_names)
+                first.measurement = first.measurement._replace(datum=whole)
+                first.slices = (*first.slices, envelope)
+                return True
+        self._own(envelope)
+        _release(envelope, Stage.REFUSED, Reason.SAME_STAMP)
+        return True
+
     def _advance(self, ready: Iterable[Envelope]) -> SizeChange | None:
         ready = list(ready)
         before, left = None, []
@@ -285,9 +317,11 @@ class SequenceRun:
 
     def _judge(self, envelope: Envelope) -> tuple[int, int] | None:
         """Judge a picture; the size of those before it if it has another."""
-        if envelope.unshown is not None or envelope.route.rule.role is not Role.CAMERA:
+        if envelope.unshown is not None:
             return None
         self._coming.pop((envelope.topic, envelope.time_ns), None)
+        if envelope.route.rule.role is not Role.CAMERA:
+            return None
         self._images.judge(envelope)
         return self._images.size_before(envelope) if envelope.unshown is None else None
 

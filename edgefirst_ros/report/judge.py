@@ -21,10 +21,11 @@ from edgefirst_ros.report.drives import (
     time_of,
 )
 from edgefirst_ros.report.models import Recording, Report
-from edgefirst_ros.report.sensors import misplaced
+from edgefirst_ros.report.sensors import assumed, misplaced
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
     formats_lacking,
+    refused_parts,
     selected,
     sequence_findings,
     shortfalls,
@@ -58,7 +59,7 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report), *misplaced(report),
+        *content_findings(report), *misplaced(report), *assumed(report),
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
@@ -83,7 +84,7 @@ def warnings_of(report: Report) -> list[Finding]:
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
     return [
         *_emptiness(report), *sequence_findings(report),
-        *misplaced(report), *content, *few,
+        *misplaced(report), *refused_parts(report), *content, *few,
     ]  # fmt: skip
 
 

@@ -14,8 +14,7 @@ from PIL import Image
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
-from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
-from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks, placed_rig, provenance, rear_axle_m
 from edgefirst_ros.formats.ncore.options import AUTOLABEL, SYNTHETIC, readout_of
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,

@@ -36,6 +36,7 @@ from edgefirst_ros.model.camera import (
 )
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import MOST_PIXELS
 from edgefirst_ros.model.sample import Observation, SixteenBits
 from edgefirst_ros.model.transform import bare
 
@@ -186,7 +187,7 @@ def _picture(observation: Observation) -> tuple[int, int] | None:
     """Width and height of the camera's pictures, or what its calibration says of them; None if unknown."""
     info = observation.calibration.camera_info
     size = observation.picture or (None if info is None else info.picture_size)
-    return None if size is None or 0 in size else size
+    return None if size is None or not 0 < size[0] * size[1] <= MOST_PIXELS else size
 
 
 def _resized(pixels: npt.NDArray[Pixel], size: tuple[int, int] | None) -> npt.NDArray[Pixel]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ncoremade import (
     CALIBRATION,
+    CAMERA_INFO,
     CLUSTERS,
     FUSION,
     HEIGHT,
@@ -344,6 +345,8 @@ def test_a_mask_is_enlarged_to_the_picture() -> None:
     assert found.shape == (HEIGHT, WIDTH)
     assert np.array_equal(found[HEIGHT // 6 :: HEIGHT // 3, WIDTH // 8 :: WIDTH // 4], values[..., 0])
     assert png(entry(mask(values, calibration=Calibration()))).shape == (3, 4)
+    claimed = Calibration(camera_info=replace(CAMERA_INFO, width=16_384, height=16_384))
+    assert png(entry(mask(values, calibration=claimed))).shape == (3, 4)
     assert part.name == "segmentation.semantic"
     schema = part.shared["descriptor"]["label_schema"]  # type: ignore[index]
     assert (schema["encoding"], schema["encoded_format"], schema["dtype"]) == (
