@@ -145,7 +145,7 @@ def test_an_autopilots_odometry_is_turned_into_the_axes_of_ros(
 def test_a_fix_with_more_to_it_is_a_fix() -> None:
     data = encode("gps_msgs/GPSFix", VALUES["gps_msgs/GPSFix"])
     assert decode(RawMessage("/a", "gps_msgs/msg/GPSFix", data, 1, 1, 0)).datum == NavSatFix(
-        42.377, -71.147, -23.1, 1, sigma_m=(2, 2, 3)
+        42.377, -71.147, -23.1, 1, (2, 2, 3), (4, 0, 0, 0, 4, 0, 0, 0, 9), 2
     )
 
 
