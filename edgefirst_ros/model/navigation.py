@@ -256,10 +256,11 @@ def decode_vehicle_odometry(message: Message) -> Odometry:
     body = np.roll(np.array(message.q, np.float64), -1)
     out = _ENU_OF_NED if message.pose_frame == 1 else _HALF_ROLL
     velocity = np.array(message.velocity, np.float64)
-    if message.velocity_frame != 3:  # else it is along the body's axes
-        velocity = matrix_of(body).T @ velocity
-    x, y, z = (matrix_of(out) @ np.array(message.position, np.float64)).tolist()
-    i, j, k, w = product(product(out, body), _HALF_ROLL).tolist()
+    with np.errstate(all="ignore"):  # what is not finite is refused below, or unknown
+        if message.velocity_frame != 3:  # else it is along the body's axes
+            velocity = matrix_of(body).T @ velocity
+        x, y, z = (matrix_of(out) @ np.array(message.position, np.float64)).tolist()
+        i, j, k, w = product(product(out, body), _HALF_ROLL).tolist()
     variances = [*map(float, message.position_variance), *map(float, message.orientation_variance)]
     forward, right, down = velocity.tolist()
     roll, pitch, yaw = map(float, message.angular_velocity)

@@ -165,11 +165,12 @@ def decode_laser_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
 def _scan(message: Message) -> PointCloud:
     range_m, intensity = np.array(message.ranges, np.float64), np.array(message.intensities, np.float64)
     ray = np.arange(len(range_m))
-    angle_rad = message.angle_min + ray * float(message.angle_increment)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
+        angle_rad = message.angle_min + ray * float(message.angle_increment)
+        time_s = ray * float(message.time_increment)
         met = np.isfinite(range_m) & (range_m >= message.range_min) & (range_m <= message.range_max)
         x, y = range_m * np.cos(angle_rad), range_m * np.sin(angle_rad)
-    columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": ray * float(message.time_increment)}
+    columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": time_s}
     if len(intensity) == len(ray):
         columns["intensity"] = intensity
     return cloud_of({name: values[met] for name, values in columns.items()})
