@@ -27,7 +27,7 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14690,
+    "formats": 14650,
     "pipeline": 5330,
     "video": 2220,
     "sources": 3780,
