@@ -119,6 +119,7 @@ def _open_places(places: Sequence[str | Location], config: Config, excerpt: Exce
                 inputs.notes.append(str(refused[-1]))
                 continue
             inputs.drives.append((drive, _usable_topics(drive, config)))
+            drive.follow_clock()
             inputs.notes += drive.notes
         except ConfigError as error:
             for part in drive.parts:

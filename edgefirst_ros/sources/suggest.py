@@ -64,7 +64,12 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
+"""What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
+_SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
+"""How types end of what a camera, lidar or radar sends, whether they can be read or not."""
+_PICTURES = re.compile(r"image|video|ffmpeg|theora")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,14 @@ class Suggestion:
         values: plain values of the configuration.
         used: role by topic.
         left_out: why, by topic.
+        unusable: those of them of which a sensor is lost, as no other topic has it.
         said: of each choice, a line each; the first says what it is of.
     """
 
     values: Mapping[str, Any]
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
+    unusable: Mapping[str, str]
     said: Sequence[str]
 
     @property
@@ -214,7 +221,7 @@ class _Chooser:
             said = (
                 f"suggested of {self._source}: a Maivin's or Raivin's names, so nothing is to be configured"
             )
-            return Suggestion({}, own, self._left_out, [said])
+            return self._made({}, own, [said])
         infos = by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
@@ -425,7 +432,7 @@ class _Chooser:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            return "/Pose" in seen.type, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
         has_both = imu is not None and fix is not None
         if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
@@ -456,8 +463,8 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            every = (r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role)
-            rule["latency_ms"] = next(filter(None, every), 0.0)
+            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
+            rule["latency_ms"] = max(usual, default=0.0)
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
@@ -518,8 +525,24 @@ class _Chooser:
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
+        return self._made(values, used, said)
+
+    def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        return Suggestion(values, used, left_out, said)
+        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        return Suggestion(values, used, left_out, lost, said)
+
+    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
+        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
+        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
+            return False
+        is_picture = bool(_PICTURES.search(seen.type.lower()))
+        return not any(
+            (one.space, one.stem) == (seen.space, seen.stem)
+            if is_picture
+            else one.points and _is_within(one.space, seen.space)
+            for one in map(self._topics.__getitem__, used)
+        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
@@ -575,6 +598,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
+        "no pose of the robot, by its name or as it comes too seldom": "/Pose" in seen.type
+        and (seen.hz < 2 or GOAL.search(seen.topic.lower()) is not None),
         "nothing came of it": not seen.count,
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):
@@ -585,14 +610,15 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         role = Role.RADAR_TARGETS
     if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"} and not _is_thermal(seen):
         role = Role.DEPTH
+    elif seen.form == "32FC1" and _is_thermal(seen):
+        return None, "temperatures in 32FC1 are no picture: have the driver send mono16"
     return role, "" if role is not None else f"{seen.type} is not used"
 
 
 def _is_thermal(seen: SeenTopic) -> bool:
     """Whether a gray camera of 16 bits measures temperatures, by its names."""
-    names = f"{seen.topic} {seen.frame}".lower()
-    is_named = re.search(r"(?<![a-z0-9])(thermal|lwir|flir|boson|lepton)", names) is not None
-    return seen.form in {"mono16", "16UC1"} and is_named
+    named = re.search(r"(\b|_)(thermal|lwir|flir|boson|lepton)", f"{seen.topic} {seen.frame}".lower())
+    return named is not None and seen.form in {"mono16", "16UC1", "32FC1"}
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:

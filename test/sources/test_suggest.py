@@ -28,6 +28,7 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.inputs import suggestion_of
@@ -380,3 +381,21 @@ def test_transforms_on_tf_that_keep_their_values_are_mountings_and_odometry_is_w
     fixes = looked([*content, *(m for m in made("autoware").content if m.schema.endswith("NavSatFix"))])
     tf = fixes.suggestion("robot").values["topics"]["tf"]
     assert tf == {"role": "tf", "topic": "/tf"}
+
+
+def test_poses_are_motion_where_they_are_the_robots() -> None:
+    content: list[RawMessage] = []
+    for number, message in enumerate(made("turtlebot").content):
+        if message.topic == "/odom":
+            odometry = decode(message).datum
+            assert isinstance(odometry, Odometry)
+            header = {"stamp": {"sec": 1, "nanosec": number}, "frame_id": "map"}
+            pose = {"position": dict(zip("xyz", odometry.position_m, strict=True)), "orientation": {"w": 1.0}}
+            for topic in ("/pose", "/goal_pose"):
+                values = {"header": header, "pose": pose}
+                content.append(instead_of(message, topic, "geometry_msgs/PoseStamped", values))
+        elif message.topic != "/tf":
+            content.append(message)
+    found = looked(content).suggestion("robot")
+    assert found.used["/pose"] is Role.ODOMETRY
+    assert found.left_out["/goal_pose"].startswith("no pose of the robot")
