@@ -27,13 +27,13 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14690,
+    "formats": 14650,
     "pipeline": 5330,
     "video": 2220,
     "sources": 3780,
     "report": 2550,
     "cli": 2440,
-    "model": 2710,
+    "model": 2720,
     "nodes": 2360,
     "ego": 2490,
     "timing": 2190,

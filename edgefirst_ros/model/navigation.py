@@ -118,6 +118,7 @@ class NavSatFix:
         altitude_m: above the ellipsoid.
         status: as in sensor_msgs/NavSatStatus; -1 is no fix, -2 that the driver does not say.
         sigma_m: standard deviations east, north and up; None if unknown.
+        covariance_m2: east, north and up, row by row, as sent; with its type, and the services used.
     """
 
     latitude_deg: float
@@ -125,6 +126,9 @@ class NavSatFix:
     altitude_m: float
     status: int
     sigma_m: tuple[float, float, float] | None = None
+    covariance_m2: tuple[float, ...] = (math.nan,) * 9
+    covariance_type: int = 0
+    service: int = 0
 
     @property
     def is_fix(self) -> bool:
@@ -132,18 +136,15 @@ class NavSatFix:
         return self.status >= 0 or (self.status == -2 and self.sigma_m is not None)
 
 
-@decoder_of("sensor_msgs/NavSatFix")
-def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
-    """Decode a sensor_msgs/NavSatFix."""
-    north, east, up = float(message.latitude), float(message.longitude), float(message.altitude)
-    return NavSatFix(north, east, up, int(message.status.status), _position_sigma(message))
-
-
-@decoder_of("gps_msgs/GPSFix")
-def decode_gps_fix(message: Message) -> NavSatFix:
-    """Decode a gps_msgs/GPSFix."""
+def _fix(message: Message) -> NavSatFix:
     place = float(message.latitude), float(message.longitude), float(message.altitude)
-    return NavSatFix(*place, int(message.status.status), _position_sigma(message))
+    spread = tuple(map(float, message.position_covariance)), int(message.position_covariance_type)
+    status, service = int(message.status.status), int(getattr(message.status, "service", 0))
+    return NavSatFix(*place, status, _position_sigma(message), *spread, service)
+
+
+decode_navsat = decoder_of("sensor_msgs/NavSatFix")(_fix)
+decode_gps_fix = decoder_of("gps_msgs/GPSFix")(_fix)
 
 
 def _position_sigma(message: Message) -> tuple[float, float, float] | None:

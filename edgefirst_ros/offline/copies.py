@@ -80,7 +80,7 @@ def objects_below(url: Url) -> dict[str, ObjectVersion]:
 def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
     """The files of a dataset in a ZIP on a server that lists none."""
     found = {}
-    for file in (*(f"{name}{ending}" for ending in _OF_SERVERS), "quality.arrow", "capture_report.json"):
+    for file in (*(f"{name}{ending}" for ending in _OF_SERVERS), "quality.parquet", "capture_report.json"):
         try:
             found[file] = read_version(folder / file)
         except RecordingNotFound:

@@ -83,10 +83,9 @@ class SequenceRun:
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
+        self._viewed = frozenset(config.taking_all)
         left_out = tuple(left_out)
-        own_time = self._merged - ({Role.LIDAR_POINTS} if self._moves_points else set())
-        views = (n for n in left_out if config.topics[n].role in own_time)
+        views = (n for n in left_out if config.topics[n].role in self._viewed)
         beside = PairingRule(VIEW_NS, "once", "never", wanted=False)
         rules = pairing_rules(config, reference_role, camera) | dict.fromkeys(views, beside)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
@@ -410,7 +409,7 @@ class SequenceRun:
             emission.other_camera(envelope)
         elif is_camera:
             emission.measurement(envelope)
-        is_more = envelope.route.rule.role in self._merged and envelope.is_of_view
+        is_more = envelope.route.rule.role in self._viewed and envelope.is_of_view
         if not envelope.instead or is_more:
             if envelope.instead:
                 emission.leave_out(envelope)
@@ -453,8 +452,6 @@ class SequenceRun:
         if not self._samples_all_cameras:
             return False
         is_frame, cameras = envelope.route.rule.role is Role.CAMERA, set(envelope.cameras)
-        if self._moves_points and envelope.route.rule.role is Role.LIDAR_POINTS:
-            cameras |= self._cameras.keys()
         for sensor in sorted(cameras):
             if sensor not in self._cameras:
                 rules = pairing_rules(self._config, Role.CAMERA, sensor, others=False)

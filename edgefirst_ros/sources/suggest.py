@@ -610,13 +610,15 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         role = Role.RADAR_TARGETS
     if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"} and not _is_thermal(seen):
         role = Role.DEPTH
+    elif seen.form == "32FC1" and _is_thermal(seen):
+        return None, "temperatures in 32FC1 are no picture: have the driver send mono16"
     return role, "" if role is not None else f"{seen.type} is not used"
 
 
 def _is_thermal(seen: SeenTopic) -> bool:
     """Whether a gray camera of 16 bits measures temperatures, by its names."""
     named = re.search(r"(\b|_)(thermal|lwir|flir|boson|lepton)", f"{seen.topic} {seen.frame}".lower())
-    return named is not None and seen.form in {"mono16", "16UC1"}
+    return named is not None and seen.form in {"mono16", "16UC1", "32FC1"}
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -89,9 +89,10 @@ def test_what_no_sensor_measures_is_refused(changes: FieldValue, reason: str) ->
 
 def test_fix_is_taken_as_sent() -> None:
     schema = "sensor_msgs/NavSatFix"
-    assert decode_navsat(encode(schema, VALUES[schema])).datum == NavSatFix(
-        42.377, -71.147, -23.1, -1, sigma_m=(2, 2, 3)
-    )
+    made = decode_navsat(encode(schema, VALUES[schema])).datum
+    assert (made.latitude_deg, made.longitude_deg, made.altitude_m) == (42.377, -71.147, -23.1)
+    assert (made.status, made.sigma_m) == (-1, (2, 2, 3))
+    assert made.covariance_m2 == (4, 0, 0, 0, 4, 0, 0, 0, 9)
     unjudged = {"latitude": math.inf, "longitude": -500, "altitude": math.nan, "status": {"status": 2}}
     made = decode_navsat(encode(schema, unjudged)).datum
     assert (made.latitude_deg, made.longitude_deg, made.status) == (math.inf, -500, 2)
@@ -144,7 +145,7 @@ def test_an_autopilots_odometry_is_turned_into_the_axes_of_ros(
 def test_a_fix_with_more_to_it_is_a_fix() -> None:
     data = encode("gps_msgs/GPSFix", VALUES["gps_msgs/GPSFix"])
     assert decode(RawMessage("/a", "gps_msgs/msg/GPSFix", data, 1, 1, 0)).datum == NavSatFix(
-        42.377, -71.147, -23.1, 1, sigma_m=(2, 2, 3)
+        42.377, -71.147, -23.1, 1, (2, 2, 3), (4, 0, 0, 0, 4, 0, 0, 0, 9), 2
     )
 
 

@@ -206,7 +206,7 @@ def test_written_messages_are_in_the_files_and_others_say_why_not(
     assert account["written_to"] == ({name: account["written"]} if account["written"] else {})
     if account["written"]:
         assert files != without, f"{name} holds nothing of {role}"
-        # A column without nulls is smaller, so that quality.arrow may be.
+        # A column without nulls is smaller, so that quality.parquet may be.
         size, before = (
             sum(len(d) for n, d in each.items() if "quality" not in n) for each in (files, without)
         )

@@ -70,7 +70,7 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         self.options = options
         self._once = EncodedOnce()
         self.paths = paths = DatasetPaths(root / safe_name(dataset))
-        refuse_links(root, paths.manifest, paths.quality)
+        refuse_links(root, paths.manifest, paths.quality, paths.listing)
         finished, unfinished = paths.finished(), paths.unfinished()
         super().__init__(root, paths.folder, paths.journal, finished, unfinished, overwrite=overwrite)
         self._sequences: set[str] = set()

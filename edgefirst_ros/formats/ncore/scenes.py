@@ -103,4 +103,5 @@ def _range(scene: Scene, get: Get, where: str) -> None:
     """The first returns of a sweep, in metres in the lidar's frame."""
     direction = read_array(get, f"{where}/ray_bundle/direction", "f", MOST_RAY_BYTES).astype(float)
     distance = read_array(get, f"{where}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES).astype(float)
-    scene.points = direction * distance[0][:, None]
+    met = ~np.isnan(distance[0])
+    scene.points = direction[met] * distance[0][met][:, None]

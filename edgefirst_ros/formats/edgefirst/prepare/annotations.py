@@ -161,11 +161,7 @@ def annotate(sample: Sample, *, with_raster: bool) -> Annotations:
     """
     result = Annotations()
     labels = _Labels(sample.calibration.model_info)
-    for role, datum_type in (
-        (Role.MODEL, Detections),
-        (Role.MASK, Mask),
-        (Role.BOXES_3D, Detections),
-    ):
+    for role, datum_type in ((Role.MODEL, Detections), (Role.MASK, Mask), (Role.BOXES_3D, Detections)):
         measurement = sample.companions.get(role)
         if measurement is None:
             continue

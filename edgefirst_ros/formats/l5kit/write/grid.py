@@ -292,12 +292,7 @@ class FrameGrid:
         agents = [np.zeros(0, AGENT), *(each.row for each in shown)]
         nearest = min(self._held, key=lambda held: abs(held.sample.time_ns - due_ns))
         return Frame(
-            due_ns,
-            pose,
-            np.concatenate(agents),
-            self._faces(due_ns, stored),
-            nearest.number,
-            stored,
+            due_ns, pose, np.concatenate(agents), self._faces(due_ns, stored), nearest.number, stored
         )
 
     def _own_ns(self, due_ns: int) -> tuple[int, int]:

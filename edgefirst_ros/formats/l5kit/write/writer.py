@@ -17,15 +17,7 @@ from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
 from edgefirst_ros.formats.format import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import (
-    AGENTS,
-    FACES,
-    FRAME,
-    FRAMES,
-    JOURNAL,
-    Records,
-    SceneNote,
-)
+from edgefirst_ros.formats.l5kit.store.schema import AGENTS, FACES, FRAME, FRAMES, JOURNAL, Records, SceneNote
 from edgefirst_ros.formats.l5kit.write.grid import Frame, FrameGrid, Held
 from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
 from edgefirst_ros.formats.motion import POSE_NOISE_M, SEVERAL, Motion
@@ -157,10 +149,7 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         if (store := self._store) is None:
             yield []
             return
-        with (
-            disk_errors(self.path, advice=self._advice, below=self.path.parent),
-            store.syncing() as paths,
-        ):
+        with disk_errors(self.path, advice=self._advice, below=self.path.parent), store.syncing() as paths:
             yield paths
 
     def finish_bytes(self) -> int:

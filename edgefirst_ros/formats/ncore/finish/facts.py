@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
+from edgefirst_ros.formats.ncore.options import TRUTH
 from edgefirst_ros.formats.ncore.poses import (
     REAR_AXLE,
     Pose,
@@ -80,7 +81,7 @@ class Facts:
         transforms: latest transform by child frame.
         mounted: where frames on mounts that move were, by child frame.
         camera_info: latest CameraInfo by camera; first_info the first one.
-        classes: of the model on the device.
+        classes: of the model on the device; model is its name.
         radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
@@ -109,6 +110,7 @@ class Facts:
     camera_info: dict[str, Json] = field(default_factory=dict)
     first_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
+    model: str = ""
     radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -151,7 +153,10 @@ class Facts:
     def take(self, kind: str, value: Any) -> None:  # noqa: ANN401 - what the journal holds
         """One record of the journal."""
         take = getattr(self, f"_take_{kind}", None)
-        if take is not None:  # a later version may write more than this one knows
+        tables = {"cuboids": self.solid, "flat_cuboids": self.flat, "radar_cuboids": self.radar}
+        if kind in tables:
+            _fill(tables[kind], value)
+        elif take is not None:  # a later version may write more than this one knows
             take(value)
 
     @property
@@ -172,6 +177,11 @@ class Facts:
         if len(self.solid) or self.nothing_us:
             return self.solid
         return self.flat if len(self.flat) else self.radar
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing of it is real."""
+        return bool(self.sequence.get("simulated")) or self.model == TRUTH
 
     def rig_poses(self) -> RigPoses:
         """The rig poses as recorded."""
@@ -219,6 +229,9 @@ class Facts:
     def _take_classes(self, value: list[str]) -> None:
         self.classes = value
 
+    def _take_model(self, value: str) -> None:
+        self.model = value
+
     def _take_boxes2d(self, value: list[Any]) -> None:
         self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
 
@@ -251,15 +264,6 @@ class Facts:
         series = self.series[value[0]]
         series.times_us.append(value[1])
         series.values.extend(value[2:])
-
-    def _take_cuboids(self, value: list[Any]) -> None:
-        _fill(self.solid, value)
-
-    def _take_flat_cuboids(self, value: list[Any]) -> None:
-        _fill(self.flat, value)
-
-    def _take_radar_cuboids(self, value: list[Any]) -> None:
-        _fill(self.radar, value)
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)
@@ -367,7 +371,7 @@ def sequence_meta(facts: Facts, cameras: Sequence[str]) -> Json:
     """The generic_meta_data that all stores of a sequence share."""
     told = facts.sequence
     meta: Json = {key: told[key] for key in ("host", "name", "part") if key in told}
-    meta |= {"converter": "edgefirst_ros", "source": "real"}
+    meta |= {"converter": "edgefirst_ros", "source": "simulation" if facts.is_simulated else "real"}
     meta |= {key: told[key] for key in ("converter_version", "pictures")}
     vehicle = told["vehicle"]
     if platform := vehicle.get("platform"):

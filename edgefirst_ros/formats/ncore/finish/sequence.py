@@ -53,12 +53,7 @@ COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def complete_sequence(
-    files: SequenceFiles,
-    stores: dict[str, Store],
-    facts: Facts,
-    remarks: Remarks,
-) -> bool:
+def complete_sequence(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> bool:
     """Complete the stores, then write the sequence meta file, all synced and under ``.part`` names.
 
     Until the meta file is there a sequence killed in here is finished anew, from what the journal has.

@@ -76,7 +76,7 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
         "box3d": pl.Array(pl.Float32, 6),
         "location": pl.Array(pl.Float64, 2),
         "pose": pl.Array(pl.Float64, 3),
-        "degradation": pl.Enum(["low", "medium", "high"]),
+        "degradation": pl.Enum(["none", "low", "medium", "high"]),
         "status": pl.Enum(["valid", "edit"]),
     }
     assert dict(frame.schema) == expected
@@ -118,7 +118,7 @@ def test_current_columns_and_types(tmp_path: Path) -> None:
     }
     assert dict(frame.schema) == expected
     assert frame.columns == list(expected)
-    assert metadata(path) == {b"schema_version": b"2026.10"}
+    assert metadata(path) == {b"schema_version": b"2026.10", b"labels": b'["car", "person"]'}
     full, flat, empty = frame.iter_rows(named=True)
     assert (full["label"], full["label_index"], full["object_id"]) == ("person", 2, "t-1")
     assert full["polygon"] == [SQUARE.tolist(), TRIANGLE.tolist()]
