@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
+OTHER_TURN_DEG_S, OTHER_PLACE_M = 6.0, 50.0
+"""Gyroscopes of a vehicle differ by their biases, its receivers by its length and their errors."""
 LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
 """Read of each recording: enough for rates, and for what a robot sends once it has started."""
 OTHER_CLOCK_NS = 500_000_000
@@ -157,16 +159,19 @@ class Look:
         """Whether something came of every topic that can be used."""
         return all(each.sound or not each.can_be_decoded for each in self.topics.values())
 
-    def suggestion(self, source: str) -> Suggestion:
+    def suggestion(self, source: str, prefix: str | None = None) -> Suggestion:
         """A configuration for what was seen.
 
         Args:
             source: what it is of, for the comments.
+            prefix: of one robot's topics; transforms may be without it.
 
         Raises:
-            ConfigError: nothing can be the reference; says what is there.
+            ConfigError: nothing can be the reference, or it is of several robots; says what is there.
         """
-        return _Chooser(self.topics, source).suggestion()
+        own = (f"{prefix.strip('/')}/", "tf", "tf_static") if prefix else ("",)
+        topics = {name: t for name, t in self.topics.items() if name.strip("/").startswith(own)}
+        return _Chooser(topics, source).suggestion()
 
 
 def look_at(recordings: Iterable[Recording]) -> Look:
@@ -213,7 +218,29 @@ class _Chooser:
         self._views: dict[str, str] = {}
         """By topic of depth: whose view it is, and how that is known."""
 
+    def _refuse_several(self) -> None:
+        """Devices on one vehicle turn alike, and are near each other."""
+        turns, places = dict[str, float](), dict[str, tuple[float, float]]()
+        for seen in self._topics.values():
+            if (device := self._device_of(seen)) and seen.turns_rad_s:
+                turns[device] = sum(seen.turns_rad_s) / len(seen.turns_rad_s)
+            if device and seen.place_deg:
+                places[device] = seen.place_deg
+        for one, other in combinations(sorted(self._devices), 2):
+            turn_deg_s = apart_m = 0.0
+            if {one, other} <= turns.keys():
+                turn_deg_s = math.degrees(abs(turns[one] - turns[other]))
+            if {one, other} <= places.keys():
+                (north, east), (north_2, east_2) = places[one], places[other]
+                narrowed = math.cos(math.radians(north))
+                apart_m = 111_000 * math.hypot(north - north_2, (east - east_2) * narrowed)
+            if turn_deg_s > OTHER_TURN_DEG_S or apart_m > OTHER_PLACE_M:
+                found = f"{apart_m:,.0f} m apart, whose turning differs by {turn_deg_s:.0f}°/s"
+                ways = f"convert each by itself: --prefix {one}, then --prefix {other}"
+                raise ConfigError([f"{one} and {other} are two robots, {found}; {ways}"])
+
     def suggestion(self) -> Suggestion:
+        self._refuse_several()
         own = {} if self._devices else self._own_routes()
         by_role = self._roles()
         others = {seen.topic for found in by_role.values() for seen in found if seen.type != TF} - own.keys()

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import signal
+import struct
 import sys
 import threading
 import time
@@ -243,6 +244,22 @@ def test_a_sweep_stamped_since_boot_by_its_first_column_is_dated_within_what_is_
     (latency_ms,) = (each["latency_ms"] for each in topics.values() if "latency_ms" in each)
     clock = estimate([Arrivals(late_ns, latency_ms * 1_000_000)])
     assert abs(clock.offset_ns - booted_ns) <= (clock.uncertainty_ns or 0)
+
+
+def test_two_robots_are_not_made_one_rig() -> None:
+    """As two of a fleet are, whose names and frames are alike; each has a suggestion of its own."""
+    content = []
+    for message in made("devices").content:
+        if message.topic == "/rear/gps" and (fix := decode(message).datum).is_fix:
+            here, there = (struct.pack("<d", fix.latitude_deg + away) for away in (0.0, 0.001))
+            content.append(message._replace(data=message.data.replace(here, there)))
+        else:
+            content.append(message)
+    look = looked(content)
+    with pytest.raises(ConfigError, match=r"two robots, 111 m apart.*--prefix front, then --prefix rear"):
+        look.suggestion("robots")
+    used = look.suggestion("rear", "rear").used
+    assert {topic.split("/")[1] for topic in used} == {"rear", "tf_static"}
 
 
 def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:
