@@ -106,12 +106,9 @@ class SequenceRun:
             transforms=transforms,
         )
         self._choosing = Choosing(config, self._context)
-        selection = Selection(
-            rate_hz=config.rate_hz,
-            every_n=config.every_n,
-            keyframes=config.keyframes,
-            refusal=self._choosing.refusal,
-        )
+        selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
+        if self._choosing.chooses:
+            selection.refusal = self._choosing.refusal
         reach_ns = self._reach_ns if self._choosing.chooses else 0
         self._aligner: Aligner[Envelope] = Aligner(rules, selection, ALIVE_NS, reach_ns)
         self._aligner.expect(alive)
@@ -542,7 +539,7 @@ class SequenceRun:
             self._give_poses()
         if self._now_ns >= self._forget_ns:
             # A few messages' memory for a look at what waits with each of them.
-            self._forget_ns = self._now_ns + 50_000_000
+            self._forget_ns = self._now_ns + 250_000_000
             self._forget(frontier_ns)
 
     def _forget(self, frontier_ns: float) -> None:

@@ -283,7 +283,7 @@ class FrameGrid:
         stored: Counter[tuple[int, str]] = Counter()
         # Heading and size come from sightings whose whole window is known.
         self._tracks.learn(due_ns + TRACK_GAP_NS - HALF_NS)
-        ego_yaw_rad = float(yaw_of(pose.rotation))
+        ego_yaw_rad = math.atan2(pose.rotation[1, 0], pose.rotation[0, 0])
         shown = self._tracks.rows(due_ns, ego_yaw_rad, self._own_ns(due_ns))
         self._credit_agents(shown, stored)
         for number, each in enumerate(shown, self._rows):
