@@ -28,7 +28,6 @@ _ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("
 _LONGEST_SIDE_PX = 65_535
 _MOST = 1e9
 _LEAST_FOCAL_PX = 1e-3
-_JPEG = b"\xff\xd8\xff"
 
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
@@ -296,7 +295,7 @@ def _compressed(
     if pictures.png_bits(encoded) == 16:
         return _raw(pictures.deep_png(encoded, encoding))
     if pictures.is_plain(encoded, encoding.lower()):
-        return CompressedImage("jpeg" if encoded.startswith(_JPEG) else "png", encoded)
+        return CompressedImage("jpeg" if encoded.startswith(pictures.JPEG) else "png", encoded)
     codec = next((codec for part, codec in _ENCODERS if part in encoding.lower()), None)
     if codec is not None and encoded.startswith((b"\0\0\1", b"\0\0\0\1")):
         return _access_unit(codec, encoded)

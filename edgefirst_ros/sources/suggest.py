@@ -464,7 +464,9 @@ class _Chooser:
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
             usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
-            rule["latency_ms"] = max(usual, default=0.0)
+            # Stamped by its first column (Ouster, Velodyne) a sweep comes a turn later, by its last at once.
+            turn_ms = 800 / seen.hz if role is Role.LIDAR_POINTS and seen.hz else 0.0
+            rule["latency_ms"] = round(max(turn_ms, *usual, 0.0))
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")

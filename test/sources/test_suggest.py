@@ -12,6 +12,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from livedrive import messages
@@ -35,6 +36,7 @@ from edgefirst_ros.offline.inputs import suggestion_of
 from edgefirst_ros.sources.suggest import Look, Suggestion
 from edgefirst_ros.sources.zenoh import overhear
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
+from edgefirst_ros.timing.finding import Arrivals, estimate
 
 
 @cache
@@ -224,6 +226,23 @@ def test_points_of_a_depth_camera_are_no_lidar_beside_its_image() -> None:
     content = [*made("turtlebot").content, *clouds]
     assert looked(content).suggestion("lidar").used.get("/points") is Role.LIDAR_POINTS
     assert looked([*content, *depths]).suggestion("depth").left_out["/points"] == "points of a depth camera"
+
+
+def test_a_sweep_stamped_since_boot_by_its_first_column_is_dated_within_what_is_said() -> None:
+    """As Ouster does by default; what is stamped comes a turn and its way later."""
+    clouds = [m for m in made("autoware").content if m.schema.endswith("PointCloud2")]
+    clouds = [m for m in clouds if m.topic == clouds[0].topic]
+    turn_ns = (clouds[-1].receive_ns - clouds[0].receive_ns) // (len(clouds) - 1)
+    booted_ns = 1_700_000_000 * 10**9
+    late_ns = np.full(len(clouds), booted_ns + turn_ns + 10_000_000)
+    for number, message in enumerate(clouds):
+        second, rest = divmod(message.receive_ns - int(late_ns[0]), 10**9)
+        stamp = second.to_bytes(4, "little") + rest.to_bytes(4, "little")
+        clouds[number] = message._replace(data=message.data[:4] + stamp + message.data[12:])
+    topics = looked(clouds).suggestion("lidar").values["topics"]
+    (latency_ms,) = (each["latency_ms"] for each in topics.values() if "latency_ms" in each)
+    clock = estimate([Arrivals(late_ns, latency_ms * 1_000_000)])
+    assert abs(clock.offset_ns - booted_ns) <= (clock.uncertainty_ns or 0)
 
 
 def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:
