@@ -119,12 +119,11 @@ def assumed(report: Report) -> Iterator[Finding]:
     known = {name for each in calibrations for name in each.cameras}
     streams = (stream for sequence in report.sequences for stream in (sequence.streams or {}).values())
     blind = {stream.sensor for stream in streams if stream.role == Role.CAMERA} - known
-    for what, names in (("extrinsics", lost), ("intrinsics", sorted(blind))):
-        if names and calibrations and len(rig) > 1:
-            of = f"{len(names)} sensor{'s' * (len(names) > 1)} are assumed"
-            # Pictures are of use without intrinsics; neither counts where a single sensor is all there is.
-            severity = Severity.WARNING if what == "extrinsics" else Severity.NOTE
-            text = f"{what} of {of}: {', '.join(names)}"
+    if calibrations and len(rig) > 1:  # one alone is where it is
+        # Pictures are of use without intrinsics.
+        sides = ("extrinsics", lost, Severity.WARNING), ("intrinsics", sorted(blind), Severity.NOTE)
+        for what, names, severity in (side for side in sides if side[1]):
+            text = f"{what} of {len(names)} sensor{'s' * (len(names) > 1)} are assumed: {', '.join(names)}"
             yield Finding(Code.MISPLACED, text, share=MOVES_SHARE, severity=severity)
 
 

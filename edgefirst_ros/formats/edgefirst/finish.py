@@ -54,11 +54,18 @@ _OUTLINE, _PLACE = pa.large_list(pa.float32()), pa.list_(pa.float64(), 2)
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The sample, annotation and group from which the values of a row are taken."""
+    """The sample, annotation and group from which the values of a row are taken.
+
+    Attributes:
+        masked: classes of which the sample has a mask without a box.
+        boxed: classes of which each object in the sample has a 2-D and a 3-D box.
+    """
 
     record: SampleRecord
     annotation: Annotation
     group: str
+    masked: Collection[str | None] = ()
+    boxed: Collection[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ def _published(labels: tuple[str, ...], degradation: Degradation | None) -> dict
         "location": Column(_PLACE, lambda row: row.record.location and row.record.location[::-1]),
         "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
         "degradation": _enum(get_args(Degradation), lambda _: degradation),
-        "status": _enum(STATUSES, lambda row: _status(row.annotation)),
+        "status": _enum(STATUSES, _status),
     }
 
 
@@ -173,12 +180,16 @@ def _png(annotation: Annotation) -> bytes | None:
     return None if annotation.mask is None else base64.b64decode(annotation.mask)
 
 
-def _status(annotation: Annotation) -> str | None:
-    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule)."""
-    geometry = (annotation.box2d, annotation.polygons, annotation.box3d)
-    if all(part is None for part in geometry):
-        return None
-    return "edit" if None in geometry else "valid"
+def _status(row: TableRow) -> str | None:
+    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule).
+
+    The mask of an object may be that of its class, whose boxes are those of the objects.
+    """
+    own = row.annotation
+    if own.box2d is None and own.box3d is None:
+        return None if own.polygons is None else "valid" if own.label in row.boxed else "edit"
+    has_mask = own.polygons is not None or own.label in row.masked
+    return "valid" if has_mask and own.box2d is not None and own.box3d is not None else "edit"
 
 
 BATCH_BYTES = 8 << 20
@@ -396,7 +407,13 @@ def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Itera
     for committed in journal:
         record = committed.record
         group = of(record)
-        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        boxes = [(each.label, each.box2d is not None, each.box3d is not None) for each in record.annotations]
+        masked = {label for label, *has in boxes if not any(has)}
+        boxed = {label for label, *has in boxes if all(has)} - {
+            n for n, *has in boxes if any(has) != all(has)
+        }
+        rows = record.annotations or (Annotation(),)
+        batch += [TableRow(record, annotation, group, masked, boxed) for annotation in rows]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], committed.end

@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.store.base import FLAT_BOXES
 from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES, Reading
-from edgefirst_ros.formats.scene import (
-    Box2d,
-    Detail,
-    Moment,
-    Scene,
-    Scenes,
-    opened,
-)
+from edgefirst_ros.formats.scene import Box2d, Detail, Moment, Scene, Scenes, opened
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import parse_json, refusing

@@ -96,6 +96,17 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
     assert full["group"] == flat["group"]
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_mask_of_a_class_is_the_mask_of_its_objects(tmp_path: Path, complete: bool) -> None:
+    box = replace(FULL, polygons=None, mask=None)
+    whole = Annotation(label="person", polygons=FULL.polygons)
+    other = replace(box, label="car")
+    rows = [box, whole, other, *(() if complete else (replace(box, box3d=None),))]
+    frame = pl.read_ipc(written(tmp_path, [record(0, *rows)], "2025.01").read_bytes())
+    expected = ["valid", "valid", "edit"] if complete else ["valid", "edit", "edit", "edit"]
+    assert frame["status"].to_list() == expected
+
+
 def test_current_columns_and_types(tmp_path: Path) -> None:
     path = written(tmp_path, [record(0, FULL, FLAT), record(1)], "2026.10")
     frame = pl.read_ipc(path.read_bytes())
