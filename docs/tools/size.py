@@ -30,7 +30,7 @@ CEILINGS: Mapping[str, int] = {
     "formats": 14670,
     "pipeline": 5330,
     "video": 2220,
-    "sources": 3780,
+    "sources": 3810,
     "report": 2550,
     "cli": 2440,
     "model": 2710,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 957, "options": 54}
+MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 959, "options": 54}
 
 
 def code_lines(path: Path) -> int:
