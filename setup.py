@@ -48,7 +48,7 @@ REQUIRES = [
     "pillow>=10.3",
     "contourpy>=1.2,<2",
     "numcodecs>=0.13,<1",
-    "cbor2>=5.6,<7",
+    "cbor2>=5.9,<7",
     # 26 needs numpy 2 but does not declare it; ROS 2 Jazzy has numpy 1.26, and its messages need that.
     "pyarrow>=18,<26",
     "pymap3d>=3.1,<4",
@@ -69,7 +69,7 @@ CLUSTERS = {
     # BSD-3-Clause, pure Python but for psutil, tornado and msgpack; wheels of those for x86-64 and aarch64.
     "dask": ["distributed>=2026.1"],
     # Apache-2.0, wheels of 79 MB for x86-64 and aarch64, for one version of Python each.
-    "ray": ["ray>=2.50,<3"],
+    "ray": ["ray>=2.52,<3"],
 }
 """Clients of clusters, for `convert --engine`; not in ``all``, because a vehicle has none."""
 TABLES = {

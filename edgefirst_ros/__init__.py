@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.edgefirst.selection import select as select
     from edgefirst_ros.model.errors import EdgeFirstError as EdgeFirstError
     from edgefirst_ros.offline.api import convert as convert
-    from edgefirst_ros.offline.cataloguing import catalog as catalog
+    from edgefirst_ros.offline.copies import catalog as catalog
     from edgefirst_ros.offline.opening import info as info
     from edgefirst_ros.offline.opening import open as open  # noqa: A004 - that is what it does
 
@@ -31,7 +31,7 @@ PUBLIC = {
     "collate": "formats.edgefirst.read.dataset",
     "export_coco": "formats.edgefirst.export",
     "export_yolo": "formats.edgefirst.export",
-    "catalog": "offline.cataloguing",
+    "catalog": "offline.copies",
     "select": "formats.edgefirst.selection",
     "rasterise": "formats.edgefirst.read.decoding",
     "EdgeFirstDataset": "formats.edgefirst.read.dataset",

@@ -69,7 +69,7 @@ def _made(schema: str, container: str) -> Path:
         packed = dataset(schema)
         folder.mkdir(parents=True)
         shutil.copy(packed / f"{NAME}.arrow", folder)
-        shutil.copy(packed / "quality.arrow", folder)
+        shutil.copy(packed / "quality.parquet", folder)
         with zipfile.ZipFile(packed / f"{NAME}.zip") as archive:
             archive.extractall(folder / NAME)
         return folder

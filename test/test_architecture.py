@@ -42,13 +42,13 @@ FORMATS_MAY_IMPORT = {
     "tracks": "",
     "edgefirst.options": "format",
     "edgefirst.store": "crashsafe edgefirst.options",
-    "edgefirst.prepare": "edgefirst.options edgefirst.store format masks",
+    "edgefirst.prepare": "edgefirst.options edgefirst.store format",
     "edgefirst.finish": "crashsafe edgefirst.options edgefirst.store",
     "edgefirst.recover": "crashsafe edgefirst.finish edgefirst.options edgefirst.store format",
     "edgefirst.writer": "crashsafe edgefirst.finish edgefirst.options edgefirst.prepare edgefirst.recover "
     "edgefirst.store format motion",
     "edgefirst.check": "crashsafe edgefirst.finish edgefirst.read edgefirst.store format",
-    "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store masks",
+    "edgefirst.read": "crashsafe edgefirst.finish edgefirst.prepare edgefirst.store",
     "edgefirst.many": "edgefirst.read edgefirst.store",
     "edgefirst.catalogrows": "crashsafe edgefirst.finish edgefirst.options edgefirst.read edgefirst.store",
     "edgefirst.catalog": "crashsafe edgefirst.catalogrows edgefirst.many edgefirst.store",
@@ -79,7 +79,6 @@ FORMATS_MAY_IMPORT = {
     "ncore.store ncore.write",
     "datasets": "crashsafe format registry",
     "edgefirst.scenes": "edgefirst.finish edgefirst.prepare edgefirst.read edgefirst.store scene",
-    "masks": "",
     "ncore.scenes": "ncore.store scene zarr2",
     "scene": "",
 }
@@ -168,7 +167,7 @@ NAMES_A_FORMAT = re.compile(
 MAY_NAME_ONE = {
     "edgefirst_ros": "the public names of the reader for training",
     "edgefirst_ros.offline.opening": "that reader",
-    "edgefirst_ros.offline.cataloguing": "that reader",
+    "edgefirst_ros.offline.copies": "that reader",
     "edgefirst_ros.cli.datasets": "the format whose boxes are exported",
     "edgefirst_ros.cli.capture": "the host of a device that has no name, which is the vendor's",
     "edgefirst_ros.model.cdr": "the vendor's package of messages",

@@ -32,6 +32,7 @@ TRANSFORM = {
         "rotation": {"x": 0, "y": 0, "z": 0.6, "w": 0.8},
     },
 }
+POSE = {"position": {"x": 1, "y": 2, "z": 3}, "orientation": {"x": 0, "y": 0, "z": 0.6, "w": 0.8}}
 BOX = {
     "center_x": 0.5,
     "center_y": 0.25,
@@ -163,6 +164,35 @@ VALUES: dict[str, dict[str, Any]] = {
             "twist": {"linear": {"x": 4, "y": 5, "z": 6}, "angular": {"x": 7, "y": 8, "z": 9}},
             "covariance": [2] * 36,
         },
+    },
+    "geometry_msgs/PoseStamped": {"header": HEADER, "pose": POSE},
+    "geometry_msgs/PoseWithCovarianceStamped": {
+        "header": HEADER,
+        "pose": {"pose": POSE, "covariance": [4] * 36},
+    },
+    "px4_msgs/VehicleOdometry": {
+        "timestamp": 7,
+        "timestamp_sample": 1_500_000,
+        "pose_frame": 1,
+        "position": [1, 2, -3],
+        "q": [1, 0, 0, 0],
+        "velocity_frame": 1,
+        "velocity": [4, 1, -2],
+        "angular_velocity": [0.5, 0.25, 0.125],
+        "position_variance": [4, 4, 9],
+        "orientation_variance": [1, 1, 1],
+        "velocity_variance": [1, 1, 1],
+        "reset_counter": 0,
+        "quality": 0,
+    },
+    "gps_msgs/GPSFix": {
+        "header": HEADER,
+        "status": {"header": HEADER, "satellite_used_prn": [3, 4], "status": 1},
+        "latitude": 42.377,
+        "longitude": -71.147,
+        "altitude": -23.1,
+        "position_covariance": [4, 0, 0, 0, 4, 0, 0, 0, 9],
+        "position_covariance_type": 2,
     },
     "geometry_msgs/TransformStamped": TRANSFORM,
     "tf2_msgs/TFMessage": {"transforms": [TRANSFORM, {**TRANSFORM, "child_frame_id": "lidar"}]},

@@ -28,13 +28,13 @@ LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
     "formats": 14670,
-    "pipeline": 5280,
+    "pipeline": 5330,
     "video": 2220,
-    "sources": 3690,
-    "report": 2520,
+    "sources": 3810,
+    "report": 2550,
     "cli": 2440,
     "model": 2710,
-    "nodes": 2360,
+    "nodes": 2370,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 263, "rooms": 16, "arrows": 59, "floors": 8, "constants": 953, "options": 54}
+MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 959, "options": 54}
 
 
 def code_lines(path: Path) -> int:

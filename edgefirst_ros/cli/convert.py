@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,8 +33,6 @@ from edgefirst_ros.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
-    from edgefirst_ros.offline.inputs import Places
-    from edgefirst_ros.sources.recording import Excerpt
     from edgefirst_ros.sources.suggest import Suggestion
 
 
@@ -231,11 +231,19 @@ def convert(
 
         notes = []
         config, suggestion = configured(recordings, config_file, chosen, notes)
+        unusable = {} if suggestion is None else suggestion.unusable
         stop = threading.Event()
         if dry_run:
+            from edgefirst_ros.offline.forecast import forecast
+
             raise typer.Exit(
                 _look_ahead(
-                    recordings, config, excerpt, stop, err, strict=strict, as_json=as_json, notes=notes
+                    partial(forecast, recordings, config, excerpt=excerpt, unusable=unusable, stop=stop),
+                    stop,
+                    err,
+                    strict=strict,
+                    as_json=as_json,
+                    notes=notes,
                 )
             )
         with interruptible(stop, err, output=folder):
@@ -250,6 +258,7 @@ def convert(
                     stop=stop,
                     on_progress=view.update,
                     notes=notes,
+                    unusable=unusable,
                 )
             paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
             if suggestion is not None:
@@ -291,9 +300,7 @@ def configured(
 
 
 def _look_ahead(
-    places: Places,
-    config: Config,
-    excerpt: Excerpt | None,
+    look: Callable[..., dict[str, Any]],
     stop: threading.Event,
     err: Console,
     *,
@@ -303,13 +310,12 @@ def _look_ahead(
 ) -> int:
     """Say what a conversion would make; the exit code."""
     from edgefirst_ros.cli.terminal import print_forecast
-    from edgefirst_ros.offline.forecast import forecast
 
     for note in () if as_json else notes:
         print_line(err, f"note: {escape(note)}")
     finishing = "finishing with what has been read"
     with interruptible(stop, err, finishing), ProgressView(err, quiet=as_json) as view:
-        found = forecast(places, config, excerpt=excerpt, stop=stop, on_progress=view.update)
+        found = look(on_progress=view.update)
     if as_json:
         sys.stdout.write(json.dumps(found) + "\n")
     else:

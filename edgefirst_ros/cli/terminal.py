@@ -307,7 +307,8 @@ def print_info(console: Console, info: Mapping[str, Any]) -> None:
             "later ones"
         )
         print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
-    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()))):
+    bad = [f"{name}: bad: {each['fault']}" for name, each in info["topics"].items() if each.get("fault")]
+    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()), *bad)):
         print_line(console, f"[yellow]note[/]: {escape(text)}")
     for hint in info.get("hints", ()):
         print_line(console, f"[yellow]hint[/]: {escape(hint)}")

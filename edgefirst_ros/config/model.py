@@ -668,12 +668,6 @@ class Settings(OptionsModel):
         return {role: names for role, names in by_role.items() if names}
 
     @property
-    def moves_points(self) -> bool:
-        """Whether a format with samples of every camera moves the points of all lidars to their times."""
-        merging = self.taking_all.get(Role.LIDAR_POINTS, [])
-        return any(each.by_camera and each.name in merging for each in self.chosen_formats)
-
-    @property
     def named(self) -> frozenset[str]:
         """Entries of ``topics`` that the user has written, as far as they are not optional."""
         return self._named

@@ -178,9 +178,12 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
         free = min(
             (_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=attrgetter("cost")
         )
-        rolling = Rolling(_travel(free.nodes))
-        best = _optimum([replace(node) for node in free.nodes], rolling)
-        if not rolls_so(best):
+        for snapped in (True, False):
+            rolling = Rolling(_travel(free.nodes, snapped=snapped))
+            best = _optimum([replace(node) for node in free.nodes], rolling)
+            if rolls_so(best):
+                break
+        else:
             best, rolling = free, Rolling(None)
             if free.cost > SANE * len(several):
                 return None  # fixes contradict each other
@@ -263,7 +266,7 @@ def _hypothesis(nodes: Sequence[Node], turn: int, rolling: Rolling) -> Optimum:
     return _optimum(tried, rolling)
 
 
-def _travel(nodes: Sequence[Node]) -> Floats:
+def _travel(nodes: Sequence[Node], *, snapped: bool) -> Floats:
     """The direction of travel in the rig's axes (3, 3), from a motion that was free to go anywhere."""
     moved = np.array([node.pose.rotation().matrix().T @ node.velocity_m_s for node in nodes])
     _, axes = np.linalg.eigh(moved.T @ moved)
@@ -272,10 +275,10 @@ def _travel(nodes: Sequence[Node]) -> Floats:
     forward = axes[:, 2] * math.copysign(1.0, float(along.sum()))
     yaw = math.atan2(forward[1], forward[0])
     right = round(yaw / (math.pi / 2)) * (math.pi / 2)
-    if abs(yaw - right) < TURNED_RAD:
+    if snapped and abs(yaw - right) < TURNED_RAD:
         yaw = right
     pitch = math.atan2(-forward[2], math.hypot(forward[0], forward[1]))
-    if abs(pitch) < TILTED_RAD:
+    if snapped and abs(pitch) < TILTED_RAD:
         pitch = 0.0
     travel: Floats = (gtsam.Rot3.Rz(yaw).compose(gtsam.Rot3.Ry(pitch))).matrix()
     return travel

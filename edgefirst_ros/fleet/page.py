@@ -12,7 +12,7 @@ from urllib.parse import quote
 from edgefirst_ros.fleet.notes import DONE, FAILED, Notes
 from edgefirst_ros.fleet.output import Output
 from edgefirst_ros.model.errors import DatasetNotFound, EdgeFirstError
-from edgefirst_ros.offline.cataloguing import catalog
+from edgefirst_ros.offline.copies import catalog
 from edgefirst_ros.report.html import Child, Html, joined, section, tag, whole
 
 NAME, CATALOG = "fleet_report", "catalog.parquet"

@@ -130,7 +130,9 @@ def _convert(task: Task, folder: Path) -> dict[str, Any]:
     config = task.settings.config(values)
     if not config.workers:
         config = config.model_copy(update={"workers": task.workers})
-    done = convert(inputs, folder, config, excerpt=task.settings.excerpt, notes=[note] if note else [])
+    unusable = {} if suggestion is None else suggestion.unusable
+    excerpt, notes = task.settings.excerpt, [note] if note else []
+    done = convert(inputs, folder, config, excerpt=excerpt, notes=notes, unusable=unusable)
     pages, fault = make_pages(done.paths) if task.settings.page else ([], "")
     if suggestion is not None:
         suggestion.keep(folder, str(done.report["dataset"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
@@ -254,6 +254,21 @@ def check(path: Path, *, official_python: Path | None = None, look: Look = EVERY
                 yield checked
                 continue
         yield Check(each.name, finished_path(dataset).name, (), 0, 0, {}, being_written(owner))
+    yield from _destroyed(path, datasets)
+
+
+def _destroyed(path: Path, datasets: Iterable[tuple[Format[Any], Path]]) -> Iterator[Check]:
+    """Reports beside datasets, below the path, that are none any more; those within are of their datasets."""
+    folders = {finished_path(dataset).parent: each.name for each, dataset in datasets}
+    for folder, kind in sorted(folders.items()):
+        for report in sorted(folder.glob(f"*.{REPORT}")) if folder.is_relative_to(path) else ():
+            try:
+                parsed = read_object(report, MOST_REPORT_BYTES, DatasetError, follow=False)
+                fault = "" if "samples" in parsed else "it has no samples"
+            except DatasetError as error:
+                fault = str(error).removeprefix(f"{report}: ")
+            if fault:
+                yield _linked(kind, report, f"is not a capture report: {fault}")
 
 
 def _linked(kind: str, dataset: Path, text: str) -> Check:

@@ -596,7 +596,7 @@ class Format(ABC, Generic[Options]):
         return frozenset(Role)
 
     def takes_all(self, options: Options) -> frozenset[Role]:  # noqa: ARG002 - for those that override it
-        """Roles of which samples need every sensor's message: ``Sample.sweeps`` and ``Sample.views``."""
+        """Roles of which samples need every sensor's message, in ``Sample.views``."""
         return frozenset()
 
     def hold_s(self, options: Options) -> float:  # noqa: ARG002 - for those that override it

@@ -12,6 +12,8 @@ FASTEST_M_S = 100.0
 """360 km/h."""
 POSE_NOISE_M = 0.5
 """Poses are estimates, smoother than the fixes they come from."""
+SEVERAL = 256
+"""Positions that a writer gives at a time."""
 
 Floats = npt.NDArray[np.float64]
 

@@ -28,7 +28,6 @@ _ENCODERS: tuple[tuple[str, Codec], ...] = (("264", "h264"), ("265", "h265"), ("
 _LONGEST_SIDE_PX = 65_535
 _MOST = 1e9
 _LEAST_FOCAL_PX = 1e-3
-_JPEG = b"\xff\xd8\xff"
 
 
 FISHEYE_MODELS = frozenset({"equidistant", "fisheye", "kannala_brandt"})
@@ -286,27 +285,21 @@ def _compressed(
     message: sensor_msgs.CompressedImage | foxglove_msgs.CompressedImage,
 ) -> CompressedImage | RawImage | VideoPacket:
     # Takes a moment to import, and few recordings hold such messages.
-    from edgefirst_ros.model.pictures import (  # noqa: PLC0415
-        compressed_depth,
-        deep_png,
-        is_plain,
-        png_bits,
-        unpacked,
-    )
+    from edgefirst_ros.model import pictures  # noqa: PLC0415
 
     encoded, named = octets(message.data), str(message.format)
     if "compressedDepth" in named:
-        return _raw(compressed_depth(encoded, named))
+        return _raw(pictures.compressed_depth(encoded, named))
     # As image_transport writes it: "bayer_rggb8; jpeg compressed", of which the first is what was compressed.
     encoding = named.partition(";")[0].strip()
-    if is_plain(encoded, encoding.lower()) and png_bits(encoded) != 16:
-        return CompressedImage("jpeg" if encoded.startswith(_JPEG) else "png", encoded)
+    if pictures.png_bits(encoded) == 16:
+        return _raw(pictures.deep_png(encoded, encoding))
+    if pictures.is_plain(encoded, encoding.lower()):
+        return CompressedImage("jpeg" if encoded.startswith(pictures.JPEG) else "png", encoded)
     codec = next((codec for part, codec in _ENCODERS if part in encoding.lower()), None)
     if codec is not None and encoded.startswith((b"\0\0\1", b"\0\0\0\1")):
         return _access_unit(codec, encoded)
-    return _raw(
-        deep_png(encoded, encoding) if png_bits(encoded) == 16 else unpacked(encoded, encoding.lower())
-    )
+    return _raw(pictures.unpacked(encoded, encoding.lower()))
 
 
 def _raw(image: tuple[str, Pixels]) -> RawImage:

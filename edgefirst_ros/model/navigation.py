@@ -4,26 +4,61 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
 from edgefirst.schemas import nav_msgs, sensor_msgs
 
-from edgefirst_ros.model.cdr import Stamped, decoder_of, numbers_decoder_of
+from edgefirst_ros.model.cdr import Message, Stamped, decoder_of, numbers_decoder_of
+from edgefirst_ros.model.definitions import define
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.transform import (
     FARTHEST_M,
     FASTEST_RAD_S,
     LEAST_SIGMA,
     MOST_SIGMA,
+    Transform,
     Transforms,
     bare,
     known,
+    matrix_of,
     measured_unit,
+    product,
     xyz,
 )
 from edgefirst_ros.model.untrusted import displayed
 
+define("geometry_msgs/PoseStamped", "std_msgs/Header header, geometry_msgs/Pose pose")
+define(
+    "geometry_msgs/PoseWithCovarianceStamped",
+    "std_msgs/Header header, geometry_msgs/PoseWithCovariance pose",
+)
+define(
+    "px4_msgs/VehicleOdometry",
+    "uint64 timestamp, uint64 timestamp_sample, uint8 pose_frame, float32[3] position, float32[4] q, "
+    "uint8 velocity_frame, float32[3] velocity, float32[3] angular_velocity, float32[3] position_variance, "
+    "float32[3] orientation_variance, float32[3] velocity_variance, uint8 reset_counter, int8 quality",
+)
+define(
+    "gps_msgs/GPSStatus",
+    "std_msgs/Header header, uint16 satellites_used, int32[] satellite_used_prn, uint16 satellites_visible, "
+    "int32[] satellite_visible_prn, int32[] satellite_visible_z, int32[] satellite_visible_azimuth, "
+    "int32[] satellite_visible_snr, int16 status, uint16 motion_source, uint16 orientation_source, "
+    "uint16 position_source",
+)
+_NUMBERS = (
+    "latitude longitude altitude track speed climb pitch roll dip time gdop pdop hdop vdop tdop err err_horz "
+    "err_vert err_track err_speed err_climb err_time err_pitch err_roll err_dip"
+)
+define(
+    "gps_msgs/GPSFix",
+    "std_msgs/Header header, gps_msgs/GPSStatus status, "
+    + "".join(f"float64 {name}, " for name in _NUMBERS.split())
+    + "float64[9] position_covariance, uint8 position_covariance_type",
+)
 _STRONGEST_M_S2 = 4e3
 """400 g: shock sensors end there, and others far below."""
 
@@ -83,6 +118,7 @@ class NavSatFix:
         altitude_m: above the ellipsoid.
         status: as in sensor_msgs/NavSatStatus; -1 is no fix, -2 that the driver does not say.
         sigma_m: standard deviations east, north and up; None if unknown.
+        covariance_m2: east, north and up, row by row, as sent; with its type, and the services used.
     """
 
     latitude_deg: float
@@ -90,6 +126,9 @@ class NavSatFix:
     altitude_m: float
     status: int
     sigma_m: tuple[float, float, float] | None = None
+    covariance_m2: tuple[float, ...] = (math.nan,) * 9
+    covariance_type: int = 0
+    service: int = 0
 
     @property
     def is_fix(self) -> bool:
@@ -97,14 +136,18 @@ class NavSatFix:
         return self.status >= 0 or (self.status == -2 and self.sigma_m is not None)
 
 
-@decoder_of("sensor_msgs/NavSatFix")
-def decode_navsat(message: sensor_msgs.NavSatFix) -> NavSatFix:
-    """Decode a sensor_msgs/NavSatFix."""
-    north, east, up = float(message.latitude), float(message.longitude), float(message.altitude)
-    return NavSatFix(north, east, up, int(message.status.status), _position_sigma(message))
+def _fix(message: Message) -> NavSatFix:
+    place = float(message.latitude), float(message.longitude), float(message.altitude)
+    spread = tuple(map(float, message.position_covariance)), int(message.position_covariance_type)
+    status, service = int(message.status.status), int(getattr(message.status, "service", 0))
+    return NavSatFix(*place, status, _position_sigma(message), *spread, service)
 
 
-def _position_sigma(message: sensor_msgs.NavSatFix) -> tuple[float, float, float] | None:
+decode_navsat = decoder_of("sensor_msgs/NavSatFix")(_fix)
+decode_gps_fix = decoder_of("gps_msgs/GPSFix")(_fix)
+
+
+def _position_sigma(message: Message) -> tuple[float, float, float] | None:
     """From the covariance's diagonal; None if its type is unknown, or a variance not positive or absurd."""
     east, north, up = (float(message.position_covariance[index]) for index in (0, 4, 8))
     least, most = LEAST_SIGMA**2, MOST_SIGMA**2
@@ -130,6 +173,7 @@ class Odometry:
         angular_rad_s: about the child's axes; NaN likewise.
         position_sigma_m: standard deviations along x, y, z; None if unknown.
         rotation_sigma_rad: standard deviations about x, y, z; None if unknown.
+        beside: other transforms of the message, but for those of the frame that it is in.
     """
 
     child_frame_id: str
@@ -139,6 +183,7 @@ class Odometry:
     angular_rad_s: tuple[float, float, float]
     position_sigma_m: tuple[float, float, float] | None = None
     rotation_sigma_rad: tuple[float, float, float] | None = None
+    beside: tuple[Transform, ...] = ()
 
 
 @decoder_of("nav_msgs/Odometry")
@@ -149,22 +194,80 @@ def decode_odometry(message: nav_msgs.Odometry) -> Odometry:
         DecodeError: no valid message of this type, or its pose is zero, not finite, not a rotation or
             impossibly far away, or its velocity impossibly high.
     """
-    pose, twist = message.pose.pose, message.twist.twist
+    twist = message.twist.twist
+    return replace(
+        _pose(message.pose.pose, message.pose.covariance),
+        child_frame_id=displayed(str(message.child_frame_id)),
+        linear_m_s=known(xyz(twist.linear), _FASTEST_M_S, "a velocity in m/s"),
+        angular_rad_s=known(xyz(twist.angular), FASTEST_RAD_S, "an angular velocity in rad/s"),
+    )
+
+
+@decoder_of("geometry_msgs/PoseStamped")
+def decode_pose(message: Message) -> Odometry:
+    """Decode a geometry_msgs/PoseStamped as odometry without velocity; raises as ``decode_odometry`` does."""
+    return _pose(message.pose)
+
+
+@decoder_of("geometry_msgs/PoseWithCovarianceStamped")
+def decode_pose_with_covariance(message: Message) -> Odometry:
+    """Decode a geometry_msgs/PoseWithCovarianceStamped likewise."""
+    # edgefirst-schemas calls it otherwise than the definition.
+    found = getattr(message, "pose_with_covariance", None) or message.pose
+    return _pose(found.pose, found.covariance)
+
+
+def _pose(pose: Message, covariance: Sequence[float] = (0.0,) * 36) -> Odometry:
     turn = pose.orientation
-    position = xyz(pose.position)
-    orientation = measured_unit((float(turn.x), float(turn.y), float(turn.z), float(turn.w)))
-    if orientation is None or not all(map(math.isfinite, position)):
+    orientation = float(turn.x), float(turn.y), float(turn.z), float(turn.w)
+    variances = [float(covariance[index]) for index in range(0, 36, 7)]
+    return _odometry(xyz(pose.position), orientation, variances)
+
+
+def _odometry(
+    position: tuple[float, float, float],
+    orientation: tuple[float, float, float, float],
+    variances: Sequence[float],
+) -> Odometry:
+    turn = measured_unit(orientation)
+    if turn is None or not all(map(math.isfinite, position)):
         raise DecodeError("odometry pose is zero or not finite")
     if max(map(abs, position)) > FARTHEST_M:
         raise DecodeError("odometry position out of range")
-    return Odometry(
-        child_frame_id=displayed(str(message.child_frame_id)),
-        position_m=position,
-        orientation_xyzw=orientation,
-        linear_m_s=known(xyz(twist.linear), _FASTEST_M_S, "a velocity in m/s"),
-        angular_rad_s=known(xyz(twist.angular), FASTEST_RAD_S, "an angular velocity in rad/s"),
-        position_sigma_m=_sigmas([float(message.pose.covariance[index]) for index in (0, 7, 14)]),
-        rotation_sigma_rad=_sigmas([float(message.pose.covariance[index]) for index in (21, 28, 35)]),
+    sigmas = _sigmas(variances[:3]), _sigmas(variances[3:])
+    return Odometry("", position, turn, _UNKNOWN, _UNKNOWN, *sigmas)
+
+
+_ENU_OF_NED, _HALF_ROLL = np.array(((0.5**0.5, 0.5**0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)))
+"""The second turns forward, right and down into forward, left and up."""
+
+
+def _since_start(message: Message) -> Message:
+    sec, microsec = divmod(int(message.timestamp_sample), 1_000_000)
+    return SimpleNamespace(stamp=SimpleNamespace(sec=sec, nanosec=1000 * microsec), frame_id="")
+
+
+@decoder_of("px4_msgs/VehicleOdometry", _since_start)
+def decode_vehicle_odometry(message: Message) -> Odometry:
+    """Decode a px4_msgs/VehicleOdometry, of which axes become those of REP 103; raises likewise.
+
+    Its stamp counts from the start of the autopilot, or is of its host's clock.
+    """
+    body = np.roll(np.array(message.q, np.float64), -1)
+    out = _ENU_OF_NED if message.pose_frame == 1 else _HALF_ROLL
+    velocity = np.array(message.velocity, np.float64)
+    with np.errstate(all="ignore"):  # what is not finite is refused below, or unknown
+        if message.velocity_frame != 3:  # else it is along the body's axes
+            velocity = matrix_of(body).T @ velocity
+        x, y, z = (matrix_of(out) @ np.array(message.position, np.float64)).tolist()
+        i, j, k, w = product(product(out, body), _HALF_ROLL).tolist()
+    variances = [*map(float, message.position_variance), *map(float, message.orientation_variance)]
+    forward, right, down = velocity.tolist()
+    roll, pitch, yaw = map(float, message.angular_velocity)
+    return replace(
+        _odometry((x, y, z), (i, j, k, w), variances),
+        linear_m_s=known((forward, -right, -down), _FASTEST_M_S, "a velocity in m/s"),
+        angular_rad_s=known((roll, -pitch, -yaw), FASTEST_RAD_S, "an angular velocity in rad/s"),
     )
 
 
@@ -179,11 +282,13 @@ def odometry_of(transforms: Transforms, parent: str, child: str) -> Stamped[Odom
     if not found:
         return None
     stamp_ns, newest = max(found, key=lambda each: each[0])
-    odometry = Odometry(newest.child, newest.translation_m, newest.rotation_xyzw, _UNKNOWN, _UNKNOWN)
+    others = tuple(t for t in transforms.transforms if bare(t.child) not in wanted)
+    pose = newest.child, newest.translation_m, newest.rotation_xyzw
+    odometry = Odometry(*pose, _UNKNOWN, _UNKNOWN, beside=others)
     return Stamped(stamp_ns, newest.parent, odometry)
 
 
-def _sigmas(variances: list[float]) -> tuple[float, float, float] | None:
+def _sigmas(variances: Sequence[float]) -> tuple[float, float, float] | None:
     """Standard deviations; None if one is unknown: not positive, or beyond what any sensor can claim."""
     if not all(LEAST_SIGMA**2 <= variance <= MOST_SIGMA**2 for variance in variances):
         return None

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple, cast
+from warnings import catch_warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -284,14 +285,20 @@ def unpacked(data: bytes, encoding: str) -> tuple[str, Pixels]:
     Image.init()  # AVIF is read by versions of Pillow that have it
     formats = [each for each in _BY_PILLOW if each in Image.OPEN]
     try:
-        with Image.open(BytesIO(data), formats=formats) as opened:
+        with catch_warnings(action="ignore"), Image.open(BytesIO(data), formats=formats) as opened:
             check_size(*opened.size)
-            is_gray = opened.mode in {"1", "L", "I;16", "I;16B"}
-            pixels = np.asarray(
-                opened if is_gray and opened.mode != "1" else opened.convert("L" if is_gray else "RGB")
-            )
+            mode = opened.mode
+            is_gray = mode in {"1", "L", "I;16", "I;16B"}
+            plain = opened if is_gray and mode != "1" else opened.convert("L" if is_gray else "RGB")
+            pixels = np.asarray(plain)
     except UnidentifiedImageError as error:
         raise DecodeError(f"it is none of {', '.join(formats)}; its format is {quoted(encoding)}") from error
+    except DecodeError:
+        raise
+    except Exception as error:  # what Pillow raises on foreign bytes
+        raise DecodeError("picture is damaged or cut short") from error
+    if mode in {"F", "I"}:
+        raise DecodeError("picture whose values have more than 16 bits")
     if not is_gray:
         return "rgb8", pixels
     bits = 8 * pixels.itemsize
@@ -322,7 +329,7 @@ def deep_png(data: bytes, encoding: str = "") -> tuple[str, Pixels]:
     if header is None or channels is None or not header.width * header.height:
         raise DecodeError("PNG is damaged or cut short")
     width, height = header[:2]
-    if 2 * channels * width * height > _DEFLATE_MOST * len(data):
+    if channels * width * height > min(MOST_PIXELS, _DEFLATE_MOST * len(data) // 2):
         raise DecodeError("PNG declares more pixels than its bytes can hold")
     import av  # noqa: PLC0415 - libavcodec takes a moment to load, and few recordings hold such pictures
 

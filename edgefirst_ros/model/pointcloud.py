@@ -20,6 +20,8 @@ CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """numpy's type code by datatype of a sensor_msgs/PointField."""
 FARTHEST_M = 10_000.0
 """No lidar or radar of a vehicle sees as far: a larger coordinate is a fault, as one that is not finite."""
+FAR_M = 1000.0
+KILOMETRES = f"most points are beyond {FAR_M:,.0f} m: they are in millimetres, or wrong"
 TOO_FAR = f"points beyond {FARTHEST_M / 1000:g} km left out"
 _MAX_POINT_STEP = 1 << 20
 _FIELD_NAME = re.compile(r"[^\W.][\w .:+-]{0,63}")
@@ -73,15 +75,18 @@ class PointCloud:
             return np.ascontiguousarray(np.stack(columns, axis=1) * np.float32(1))
 
 
-def has_far_points(cloud: PointCloud) -> bool:
-    """Whether a point is farther than a sensor can see; points that are not finite are padding."""
+def far_points(cloud: PointCloud) -> str:
+    """What is wrong with distances, empty if nothing is; points that are not finite are padding."""
+    found = ""
     with np.errstate(invalid="ignore"):
         for axis in filter(cloud.has, "xyz"):
             distances = np.abs(cloud.points[axis])
-            beyond = distances > FARTHEST_M
-            if beyond.any() and np.isfinite(distances[beyond]).any():
-                return True
-    return False
+            beyond = distances > FAR_M
+            if beyond.any() and (far := distances[beyond & (distances < np.inf)]).size:
+                if 2 * far.size > distances.size:
+                    return KILOMETRES
+                found = TOO_FAR if far.max() > FARTHEST_M else found
+    return found
 
 
 def is_seen(*coordinates: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -140,9 +145,9 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
 
 define(
     "sensor_msgs/LaserScan",
-    "std_msgs/Header header\nfloat32 angle_min\nfloat32 angle_max\nfloat32 angle_increment\n"
-    "float32 time_increment\nfloat32 scan_time\nfloat32 range_min\nfloat32 range_max\n"
-    "float32[] ranges\nfloat32[] intensities\n",
+    "std_msgs/Header header, float32 angle_min, float32 angle_max, float32 angle_increment, "
+    "float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, "
+    "float32[] intensities",
 )
 
 
@@ -160,11 +165,12 @@ def decode_laser_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
 def _scan(message: Message) -> PointCloud:
     range_m, intensity = np.array(message.ranges, np.float64), np.array(message.intensities, np.float64)
     ray = np.arange(len(range_m))
-    angle_rad = message.angle_min + ray * float(message.angle_increment)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
+        angle_rad = message.angle_min + ray * float(message.angle_increment)
+        time_s = ray * float(message.time_increment)
         met = np.isfinite(range_m) & (range_m >= message.range_min) & (range_m <= message.range_max)
         x, y = range_m * np.cos(angle_rad), range_m * np.sin(angle_rad)
-    columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": ray * float(message.time_increment)}
+    columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": time_s}
     if len(intensity) == len(ray):
         columns["intensity"] = intensity
     return cloud_of({name: values[met] for name, values in columns.items()})

@@ -117,24 +117,18 @@ def _axis(code: int) -> Axis:
 
 define(
     "radar_msgs/RadarReturn",
-    "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n",
+    "float32 range, float32 azimuth, float32 elevation, float32 doppler_velocity, float32 amplitude",
 )
-define("radar_msgs/RadarScan", "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n")
-define("unique_identifier_msgs/UUID", "uint8[16] uuid\n")
+define("radar_msgs/RadarScan", "std_msgs/Header header, radar_msgs/RadarReturn[] returns")
+define("unique_identifier_msgs/UUID", "uint8[16] uuid")
 define(
     "radar_msgs/RadarTrack",
-    "unique_identifier_msgs/UUID uuid\n"
-    "geometry_msgs/Point position\n"
-    "geometry_msgs/Vector3 velocity\n"
-    "geometry_msgs/Vector3 acceleration\n"
-    "geometry_msgs/Vector3 size\n"
-    "uint16 classification\n"
-    "float32[6] position_covariance\n"
-    "float32[6] velocity_covariance\n"
-    "float32[6] acceleration_covariance\n"
-    "float32[6] size_covariance\n",
+    "unique_identifier_msgs/UUID uuid, geometry_msgs/Point position, geometry_msgs/Vector3 velocity, "
+    "geometry_msgs/Vector3 acceleration, geometry_msgs/Vector3 size, uint16 classification, "
+    "float32[6] position_covariance, float32[6] velocity_covariance, float32[6] acceleration_covariance, "
+    "float32[6] size_covariance",
 )
-define("radar_msgs/RadarTracks", "std_msgs/Header header\nradar_msgs/RadarTrack[] tracks\n")
+define("radar_msgs/RadarTracks", "std_msgs/Header header, radar_msgs/RadarTrack[] tracks")
 
 SYNONYMS = {
     "speed": ("velocity", "radial_speed", "radial_velocity", "doppler", "doppler_velocity", "range_rate"),

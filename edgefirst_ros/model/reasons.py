@@ -73,6 +73,9 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     UNUSED = "not used"
 
     BEFORE_KEY = "before the first key frame", Kind.UNDECODABLE_START
+    OTHER_CODEC = "its parameter sets are those of another codec than its format names"
+    NO_SETS = "the picture's parameter sets are missing"
+    MIXED = "slices of several pictures in one packet"
     AFTER_LOSS = "after a lost frame"
     NO_PICTURE = "no picture in the packet"
     TORN = "part of a picture that was decoded without it"
@@ -126,6 +129,7 @@ class Code(StrEnum):
     MOUNT_MOVES = "mount_moves"
     MISPLACED = "misplaced"
     RECORDING_DAMAGED = "recording_damaged"
+    UNCHECKED = "unchecked"
     FROZEN = "frozen"
     BLACK = "black"
     BLANK = "blank"

@@ -212,6 +212,7 @@ class SequenceInfo:
         vehicle: as configured.
         pictures: all, or which were asked for.
         rig: name of the rig's own sequence, where this one is of a camera beside the reference.
+        simulated: a simulator gives the time, or the host is called one.
     """
 
     name: str
@@ -221,6 +222,7 @@ class SequenceInfo:
     vehicle: Vehicle = Vehicle()
     pictures: str = "all"
     rig: str = ""
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,22 +244,6 @@ class Calibration:
     transforms: Mapping[str, Transform] = field(default_factory=dict)
     other_cameras: Mapping[str, CameraInfo] = field(default_factory=dict)
     radars: Mapping[str, RadarInfo] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """One lidar's cloud, and where its first and its last point were measured.
-
-    Attributes:
-        measurement: the cloud.
-        begin: pose of the rig at its first point; end likewise.
-        mounted: as in Measurement, at the first and at the last point.
-    """
-
-    measurement: Measurement
-    begin: EgoPose
-    end: EgoPose
-    mounted: tuple[Mapping[str, Transform], Mapping[str, Transform]] = (NOT_MOVING, NOT_MOVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +269,7 @@ class Sample:
         calibration: the calibration in force.
         image: the encoded camera picture; None if the sample has none.
         content: by role, measures of what a companion holds.
-        sweeps: the clouds of all lidars, by topic, where a format takes more than that among the companions.
-        views: likewise, what goes with other cameras, by their names.
+        views: what goes with other cameras, by their names, where a format takes that.
     """
 
     sequence: SequenceInfo
@@ -296,7 +281,6 @@ class Sample:
     calibration: Calibration
     image: CameraImage | None = None
     content: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
-    sweeps: tuple[Sweep, ...] = ()
     views: tuple[View, ...] = ()
 
 

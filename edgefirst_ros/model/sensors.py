@@ -51,6 +51,16 @@ _RADAR = {
 _IMAGE = {"sensor_msgs/msg/Image": "camera:decode_image"}
 _JPEG_OR_PNG = {"sensor_msgs/msg/CompressedImage": "camera:decode_compressed_image"}
 _TF = {"tf2_msgs/msg/TFMessage": "transform:decode_tf"}
+_GPS = {
+    "sensor_msgs/msg/NavSatFix": "navigation:decode_navsat",
+    "gps_msgs/msg/GPSFix": "navigation:decode_gps_fix",
+}
+_ODOMETRY = {
+    "nav_msgs/msg/Odometry": "navigation:decode_odometry",
+    "geometry_msgs/msg/PoseStamped": "navigation:decode_pose",
+    "geometry_msgs/msg/PoseWithCovarianceStamped": "navigation:decode_pose_with_covariance",
+    "px4_msgs/msg/VehicleOdometry": "navigation:decode_vehicle_odometry",
+}
 _DETECT = {"edgefirst_msgs/msg/Detect": "detection:decode_detect"}
 _MODEL_INFO = {"edgefirst_msgs/msg/ModelInfo": "detection:decode_model_info"}
 _CAMERA = {
@@ -86,8 +96,8 @@ class Role(StrEnum):
     LIDAR_REFLECT = "lidar_reflect", COMPANION, _IMAGE
     DEPTH = "depth", COMPANION, _IMAGE | _JPEG_OR_PNG
     IMU = "imu", MOTION, {"sensor_msgs/msg/Imu": "navigation:decode_imu"}
-    GPS = "gps", MOTION, {"sensor_msgs/msg/NavSatFix": "navigation:decode_navsat"}
-    ODOMETRY = "odometry", MOTION, {"nav_msgs/msg/Odometry": "navigation:decode_odometry"} | _TF
+    GPS = "gps", MOTION, _GPS
+    ODOMETRY = "odometry", MOTION, _ODOMETRY | _TF
     TF = "tf", CALIBRATION, {"geometry_msgs/msg/TransformStamped": "transform:decode_transform"} | _TF
     ROBOT_DESCRIPTION = (
         "robot_description",

@@ -152,6 +152,17 @@ def refusing(place: object, kind: type[EdgeFirstError], what: str = "cannot be r
         raise kind(f"{readable(str(place))}: {what}: {reason_of(error)}") from error
 
 
+def refuse_rows(metadata: Any, stored: int) -> None:  # noqa: ANN401 - pyarrow has no types
+    """Refuse a Parquet file, by its metadata, that is more than its bytes can mean: equal rows take none.
+
+    Raises:
+        ValueError: it has more rows than half a million and one for four bytes, or unpacks to too much.
+    """
+    size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if metadata.num_rows > 500_000 + stored // 4 or size > max(_SMALL_BYTES, 16 * stored):
+        raise ValueError(f"{metadata.num_rows:,} rows in {stored:,} bytes")
+
+
 def is_fault(error: BaseException) -> bool:
     """Whether a library failed, not that somebody ends the process; a panic in Rust is no Exception."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

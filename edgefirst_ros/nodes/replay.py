@@ -92,6 +92,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
             on_progress=self._remember,
             pace=Pacer(options.rate, self._stopping) if options.rate else None,
             committed=None if self._preview is None else self._preview.show,
+            unusable=suggestion.unusable if suggestion else {},
         )
         if suggestion:
             suggestion.keep(output, str(done.report["dataset"]))

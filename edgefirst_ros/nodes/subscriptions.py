@@ -156,9 +156,13 @@ class Subscriptions:
             published=published,
             before={each.entry: each.fitting for each in self.plan.matches},
         )
+        added = sorted(wanted.subscriptions - self._subscriptions.keys(), key=lambda w: (w.topic, w.type))
+        # What another one replaces stays until that one has found the publishers: till the next update.
+        replaced = {(new.topic, new.type) for new in added}
         for gone in self._subscriptions.keys() - wanted.subscriptions:
-            self._unsubscribe(self._subscriptions.pop(gone))
-        for new in sorted(wanted.subscriptions - self._subscriptions.keys(), key=lambda w: (w.topic, w.type)):
+            if (gone.topic, gone.type) not in replaced:
+                self._unsubscribe(self._subscriptions.pop(gone))
+        for new in added:
             try:
                 self._subscriptions[new] = self._subscribe(new)
             except Exception as error:  # noqa: BLE001 - some middlewares refuse two types on one topic

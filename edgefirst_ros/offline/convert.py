@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config
@@ -67,10 +68,9 @@ def calibration_before(
             decoded = decoded_for(route.rule, raw, config.class_names)
         except DecodeError:
             continue
-        if decoded is not None:
-            times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
-            learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
-            context.learn(learnt, route.sensor)
+        times = raw.receive_ns, decoded.stamp_ns, raw.receive_ns
+        learnt = Measurement(raw.topic, *times, raw.arrival, decoded.frame_id, decoded.datum)
+        context.learn(learnt, route.sensor)
     context.close()
     return context.calibration
 
@@ -124,6 +124,7 @@ def convert(
     pace: Callable[[RawMessage], None] | None = None,
     committed: Callable[[Sample], None] | None = None,
     notes: Sequence[str] = (),
+    unusable: Mapping[str, str] = MappingProxyType({}),
     processes: bool | None = None,
 ) -> Conversion:
     """Convert recordings into one dataset below ``output``.
@@ -145,6 +146,7 @@ def convert(
         pace: called before each message; may wait.
         committed: called with every sample that any format has, from a writing thread.
         notes: go into the report before its own.
+        unusable: topics of sensors that cannot be used, and why.
         processes: whether processes decode and encode, in place of threads; None where there are several
             workers, and enough to read for them. The result is the same.
 
@@ -177,6 +179,7 @@ def convert(
         committed=committed,
         processes=processes,
     )
+    job.pipeline.tell_unusable(unusable)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
     try:
         interrupted = None if pace is not None else _replay(job.pipeline, inputs.drives, stop, on_progress)

@@ -1,22 +1,28 @@
-"""Copies of datasets in object stores: what is opened by URL is fetched once, whole, and kept."""
+"""Datasets in object stores: what is opened by URL is fetched once, whole, and kept; catalogues of them."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
+from functools import partial
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path, PurePosixPath
 
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
+from edgefirst_ros.formats.edgefirst.catalog import Catalogued, finished, is_below, tables_in, update
+from edgefirst_ros.formats.edgefirst.catalogrows import Dataset
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, RecordingError, RecordingNotFound
-from edgefirst_ros.sources.location import Url, stored_file
-from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version
+from edgefirst_ros.offline.opening import Place, located
+from edgefirst_ros.sources.location import Location, Url, stored_file
+from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version, write_object
+from edgefirst_ros.sources.scratch import scratch_folder
 
 _AT_ONCE = 8
 """Files that are fetched at once."""
@@ -74,7 +80,7 @@ def objects_below(url: Url) -> dict[str, ObjectVersion]:
 def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
     """The files of a dataset in a ZIP on a server that lists none."""
     found = {}
-    for file in (*(f"{name}{ending}" for ending in _OF_SERVERS), "quality.arrow", "capture_report.json"):
+    for file in (*(f"{name}{ending}" for ending in _OF_SERVERS), "quality.parquet", "capture_report.json"):
         try:
             found[file] = read_version(folder / file)
         except RecordingNotFound:
@@ -120,3 +126,63 @@ def dataset_errors() -> Iterator[None]:
         raise DatasetNotFound(str(error)) from error
     except RecordingError as error:
         raise DatasetError(str(error)) from error
+
+
+def catalog(sets: Place | Iterable[Place], out: Place) -> Catalogued:
+    """Make a catalogue of all EdgeFirst datasets in and below folders, or bring one up to date.
+
+    Rows of datasets that are as they were, and of those that are elsewhere, are kept. Of datasets in a store
+    only the tables are fetched.
+
+    Args:
+        sets: a folder, or several, as paths or URLs (s3, gs, az).
+        out: the Parquet file, as path or URL; docs/corpus.md has its columns.
+
+    Raises:
+        DatasetNotFound: there are no such folders, or no dataset in them.
+        DatasetError: a store does not answer, or refuses the file.
+        WriteError: ``out`` is there and is no catalogue; the disk is full, or refuses.
+    """
+    tops = [located(each) for each in ([sets] if isinstance(sets, str | PathLike | Url) else sets)]
+    with _renewed(located(out)) as path:
+        found = [each for top in tops for each in _finished(top, path)]
+        if not found:
+            raise DatasetNotFound(f"{', '.join(map(str, tops))}: no finished EdgeFirst dataset is there")
+        return update(path, found, lambda shown: is_below(shown, map(str, tops), path))
+
+
+@contextmanager
+def _renewed(place: Location) -> Iterator[Path]:
+    """A file on this machine that is there or not, and is written within the block; then a URL gets it."""
+    if isinstance(place, Path):
+        yield place
+        return
+    with scratch_folder() as folder:
+        with suppress(DatasetNotFound), dataset_errors():
+            fetch_objects(place.parent, {place.name: read_version(place)}, folder)
+        yield folder / place.name
+        with dataset_errors():
+            write_object(place, folder / place.name)
+
+
+def _finished(top: Location, out: Path) -> Iterator[Dataset]:
+    """The finished EdgeFirst datasets at or below a place, as a file calls them."""
+    if isinstance(top, Path):
+        yield from finished(top, out)
+        return
+    with dataset_errors():
+        objects = objects_below(top)
+    for each in tables_in(f"{top.name}/{key}" for key in objects):
+        inside = each.folder[len(top.name) + 1 :]
+        wanted = {name: objects[f"{inside}/{name}" if inside else name] for name in each.files}
+        place = top / inside if inside else top
+        version = " ".join(found.tag for found in wanted.values())
+        yield Dataset(str(place), each.name, version, partial(_fetched, place, wanted))
+
+
+@contextmanager
+def _fetched(place: Url, wanted: dict[str, ObjectVersion]) -> Iterator[Path]:
+    """A folder on this machine with these files of a dataset."""
+    with scratch_folder() as folder:
+        fetch_objects(place, wanted, folder)
+        yield folder

@@ -22,6 +22,7 @@ from edgefirst_ros.offline.naming import InputFile, is_pattern, key_pattern, top
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
 from edgefirst_ros.sources.recording import SUFFIXES, Excerpt, InFull, Recording, TimeWindow, TopicInfo
 from edgefirst_ros.sources.scratch import PACKED
+from edgefirst_ros.sources.simtime import SimulatedTime, simulated
 
 METADATA = "metadata.yaml"
 """Beside the files of a rosbag2 recording; lists them."""
@@ -223,6 +224,8 @@ class RecordedDrive:
     """Index of the part that ``messages`` is reading."""
     window: TimeWindow | None = None
     """The log times that ``messages`` reads; None for all."""
+    clock: SimulatedTime | None = None
+    """Of a simulator, whose time ``messages`` have in place of their receipt."""
 
     @property
     def path(self) -> Location:
@@ -282,7 +285,14 @@ class RecordedDrive:
 
     def messages(self, in_full: InFull | None = None) -> Iterator[RawMessage]:
         """All messages in order of receipt; see ``Recording.messages``."""
-        return chain.from_iterable(self._in_turn(in_full))
+        messages = chain.from_iterable(self._in_turn(in_full))
+        return messages if self.clock is None else self.clock.retimed(messages)
+
+    def follow_clock(self) -> None:
+        """Find out whether it is of a simulator that did not keep real time, and note it."""
+        self.clock = simulated(self.parts)
+        if self.clock is not None:
+            self.notes.append(self.clock.text)
 
     def _in_turn(self, in_full: InFull | None) -> Iterator[Iterator[RawMessage]]:
         """The messages of every file."""

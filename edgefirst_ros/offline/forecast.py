@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from edgefirst_ros.config.model import Config
@@ -28,6 +29,7 @@ def outline(
     writer: SampleWriter[Any] | None,
     *,
     excerpt: Excerpt | None = None,
+    unusable: Mapping[str, str] = MappingProxyType({}),
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
 ) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def outline(
         config: the configuration that the conversion would have.
         writer: takes the samples that are to be shown; None if none are, so that no picture is decoded.
         excerpt: the part of every drive to look at; None for all of it.
+        unusable: as of ``convert``.
         stop: when set, the report is of what has been read, and says so.
         on_progress: called several times a second.
 
@@ -65,6 +68,7 @@ def outline(
         return True
 
     pipeline = Pipeline(config, [] if writer is None else [writer], shown=is_shown)
+    pipeline.tell_unusable(unusable)
     pipeline.notes += inputs.notes
     try:
         interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
@@ -109,6 +113,7 @@ def forecast(
     config: Config,
     *,
     excerpt: Excerpt | None = None,
+    unusable: Mapping[str, str] = MappingProxyType({}),
     stop: threading.Event | None = None,
     on_progress: Callable[[Position], None] | None = None,
 ) -> dict[str, Any]:
@@ -120,6 +125,7 @@ def forecast(
         places: recordings, or folders of them, as paths or URLs, or an open drive.
         config: the configuration that the conversion would have.
         excerpt: the part of every drive; None for all of it.
+        unusable: as of ``convert``.
         stop: when set, the result is of what has been read.
         on_progress: called several times a second.
 
@@ -128,7 +134,9 @@ def forecast(
         RecordingError: a file is not a recording, unless it is in a folder that was given.
         ConfigError: prefix or reference do not fit a recording.
     """
-    report = outline(places, config, None, excerpt=excerpt, stop=stop, on_progress=on_progress)
+    report = outline(
+        places, config, None, excerpt=excerpt, unusable=unusable, stop=stop, on_progress=on_progress
+    )
     sequences: Sequence[Mapping[str, Any]] = report["sequences"]
     missing: dict[str, int] = {}
     for sequence in sequences:

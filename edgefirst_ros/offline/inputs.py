@@ -119,6 +119,7 @@ def _open_places(places: Sequence[str | Location], config: Config, excerpt: Exce
                 inputs.notes.append(str(refused[-1]))
                 continue
             inputs.drives.append((drive, _usable_topics(drive, config)))
+            drive.follow_clock()
             inputs.notes += drive.notes
         except ConfigError as error:
             for part in drive.parts:
@@ -144,7 +145,7 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
     recordings = [each for each in found if isinstance(each, Recording)]
     if any(is_foreign(drive.topics(), config) for drive in find_drives(recordings)):
         name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
-        return look_at(recordings).suggestion(name)
+        return look_at(recordings).suggestion(name, config.prefix)
     return None
 
 
@@ -162,7 +163,7 @@ def suggestion_of(look: Look, config: Config) -> Suggestion | None:
     """A configuration for what is heard, where ``suggested`` would make one of its recording."""
     if is_foreign([(seen.topic, seen.type) for seen in look.topics.values()], config):
         with suppress(ConfigError):
-            return look.suggestion("what was heard")
+            return look.suggestion("what was heard", config.prefix)
     return None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from edgefirst_ros.model.errors import ConfigError, RecordingError
-from edgefirst_ros.model.untrusted import read_at_most, refusing
+from edgefirst_ros.model.untrusted import read_at_most, refuse_rows, refusing
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
 
 MOST_LIST_BYTES = 1 << 30
@@ -137,6 +137,7 @@ def _of_table(text: str, data: bytes) -> list[str]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     file = pq.ParquetFile(io.BytesIO(data))
+    refuse_rows(file.metadata, len(data))
     texts = [each.name for each in file.schema_arrow if each.type in {pa.string(), pa.large_string()}]
     wanted = [name for name in COLUMNS if name in texts] or (texts if len(texts) == 1 else [])
     if not wanted:

@@ -32,6 +32,7 @@ def open(  # noqa: A001
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
+    require: Iterable[str] = (),
     format: None = None,
 ) -> EdgeFirstDataset: ...
 
@@ -45,6 +46,7 @@ def open(  # noqa: A001
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
+    require: Iterable[str] = (),
     format: str,
 ) -> Any: ...  # noqa: ANN401 - each format has samples of its own
 
@@ -57,6 +59,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
+    require: Iterable[str] = (),
     format: str | None = None,  # noqa: A002 - as the option of commands
 ) -> Any:
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
@@ -74,6 +77,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         labels: names of the classes in the order of their numbers; by default those that are there.
         labelled: only samples that were searched for ``boxes2d``, ``boxes3d`` or ``masks``, be it without
             result: what to train on.
+        require: only samples that have all of these keys, such as ``("cube", "lidar")``.
         format: only datasets of this format, such as ``l5kit``.
 
     Raises:
@@ -102,6 +106,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         transform=transform,
         labels=labels,
         labelled=labelled,
+        require=require,
         as_corpus=not isinstance(place, str | PathLike | Url),
     )
 

@@ -133,8 +133,6 @@ class MotionSurvey:
             try:
                 decoded = decoded_for(route.rule, raw)
             except DecodeError:
-                decoded = None
-            if decoded is None:
                 known.leads = known.skimmed = False
                 return
             stamp_ns = decoded.stamp_ns

@@ -112,6 +112,10 @@ class Pipeline:
         """Whether calibration was known before the first message."""
         self._intake = Intake(config, self._session, self.workers)
 
+    def tell_unusable(self, topics: Mapping[str, str]) -> None:
+        """These topics are of sensors, and cannot be used; why, by topic."""
+        self._intake.routing.unusable = topics
+
     # ------------------------------------------------------------------ sources
     def begin_source(
         self,

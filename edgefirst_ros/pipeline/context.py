@@ -364,10 +364,15 @@ class PoseAccount:
         self.track = Track()
         self.driven_m = 0.0
         """Horizontal distance driven while the position was known, in metres."""
+        self._lying = 0
+        """Poses in which the rig leans by more than 60°, less the others."""
 
     def add(self, pose: EgoPose) -> None:
         """Count a pose; poses come in order of time."""
         self.track.add(pose)
+        if pose.rotation_xyzw is not None:
+            x, y, _, _ = pose.rotation_xyzw
+            self._lying += 1 if x * x + y * y > 0.25 else -1
         bases = (
             PoseBasis.ASSUMED if pose.position_m is None else pose.position_basis,
             PoseBasis.ASSUMED if pose.rotation_xyzw is None else pose.rotation_basis,
@@ -380,6 +385,12 @@ class PoseAccount:
         self._time_ns, self._last = pose.time_ns, bases
         if bases[0] is not PoseBasis.ASSUMED:
             self._drive(pose)
+
+    @property
+    def doubts(self) -> list[str]:
+        """That the rig lies on its side, as no vehicle does: its IMU does."""
+        text = "the rig lies on its side by its IMU: where that is mounted (rotation_xyzw) is not known"
+        return [text] * (self._lying > 0)
 
     def _drive(self, pose: EgoPose) -> None:
         left, before, self._before = self._left, self._before, pose

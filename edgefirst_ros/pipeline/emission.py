@@ -255,7 +255,7 @@ class Emission:
             self.stats,
             self.content,
             trajectory.mounting,
-            trajectory.doubts,
+            [*trajectory.doubts, *self.poses.doubts],
             self._calibration or Calibration(),
             self._moved,
             self._context.camera,

@@ -14,6 +14,7 @@ from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.cdr import Stamped
 from edgefirst_ros.model.detection import relabelled
 from edgefirst_ros.model.navigation import Odometry, odometry_of
+from edgefirst_ros.model.pictures import MOST_PIXELS
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import radar_cloud
 from edgefirst_ros.model.reasons import Reason
@@ -101,10 +102,11 @@ class Envelope(MessageTimes):
 
     @property
     def whole_size(self) -> tuple[int, int] | None:
-        """Size of the picture that this is, or is one of four tiles of; None if it is not known."""
-        if self.size is None or not self.route.rule.tile:
-            return self.size
-        return 2 * self.size[0], 2 * self.size[1]
+        """Size of the picture that this is, or is one of four tiles of; None if unknown or of no camera."""
+        width, height = self.size or (0, 0)
+        if not 0 < width * height <= MOST_PIXELS:
+            return None
+        return (2 * width, 2 * height) if self.route.rule.tile else (width, height)
 
 
 def envelope_of(raw: RawMessage, decoded: Stamped[Datum], ticket: Ticket, route: Route) -> Envelope:
@@ -126,11 +128,18 @@ def digest_of(raw: RawMessage, most_bytes: int | None = None) -> Digest:
     return len(data) << 32 | crc32(data)
 
 
-def unwanted(raw: RawMessage, schema: str, route: Route | None) -> tuple[Stage, str] | None:
-    """Stage and reason of a message that is not decoded at all, None for one that is to be."""
+def unwanted(
+    raw: RawMessage, schema: str, route: Route | None, unusable: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Stage, str] | None:
+    """Stage and reason of a message that is not decoded at all, None for one that is to be.
+
+    ``unusable`` is why nothing can be made of a topic, where that is known.
+    """
     if raw.fault:
         return Stage.REFUSED, raw.fault
     if route is None:
+        if why := unusable.get(raw.topic):
+            return Stage.REFUSED, why
         return Stage.SKIPPED, f"no use for {schema or 'a message without type'} on this topic"
     if route.replaced_by:
         return Stage.SKIPPED, f"topics.{route.name} takes {route.replaced_by}"
@@ -144,8 +153,8 @@ _RADARS = frozenset({Role.RADAR_TARGETS, Role.RADAR_CLUSTERS})
 
 def decoded_for(
     rule: TopicRule, raw: RawMessage, class_names: Mapping[str, str] = MappingProxyType({})
-) -> Stamped[Datum] | None:
-    """A message decoded for its role; None for transforms between other frames than the rule's.
+) -> Stamped[Datum]:
+    """A message decoded for its role; transforms between other frames than the rule's stay what they are.
 
     Args:
         rule: of its topic.
@@ -165,7 +174,7 @@ def decoded_for(
     if rule.role is not Role.ODOMETRY or not isinstance(decoded.datum, Transforms):
         return decoded
     parent, child = (prefixed(frame, rule.frame_prefix) for frame in (rule.parent_frame, rule.child_frame))
-    return odometry_of(decoded.datum, parent, child)
+    return odometry_of(decoded.datum, parent, child) or decoded
 
 
 def _of_device(decoded: Stamped[Datum], prefix: str) -> Stamped[Datum]:

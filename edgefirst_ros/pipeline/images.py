@@ -172,7 +172,7 @@ class Images:
                     decoder=self._decoder,
                     remarks=self._remarks,
                 )
-            envelope.keyframe = stream.push(envelope.time_ns, datum, checksummed=envelope.checksummed)
+            envelope.keyframe = stream.push(envelope.time_ns, datum)
 
     def join(self, first: Envelope, part: Envelope) -> bool:
         """Add a further slice to a picture that was pushed; False if that has gone to the decoder already."""
@@ -194,6 +194,7 @@ class Images:
         if isinstance(datum, VideoPacket):
             verdict = self._streams[envelope.topic].judge(envelope.time_ns, self._released_ns)
             envelope.verdict, envelope.unusable, envelope.size = verdict, verdict.reason, verdict.size
+            envelope.ticket.account.unchecked += not (verdict.reason or envelope.checksummed)
             if envelope.unusable == Reason.SECOND_FIELD:
                 envelope.unshown = Stage.DECODED, Reason.SECOND_FIELD
         elif isinstance(datum, CompressedImage):

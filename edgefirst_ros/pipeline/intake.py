@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import ConfigError, DecodeError
-from edgefirst_ros.model.pointcloud import TOO_FAR, PointCloud, has_far_points
+from edgefirst_ros.model.pointcloud import PointCloud, far_points
 from edgefirst_ros.model.reasons import Finding, Reason
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import Calibration, RawMessage, Role
@@ -50,6 +51,7 @@ from edgefirst_ros.pipeline.session import Session, session_at
 from edgefirst_ros.pipeline.transforms import TransformBuffer
 from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, TopicClock
+from edgefirst_ros.video.headers import Content
 
 
 class Routing:
@@ -67,6 +69,7 @@ class Routing:
         camera: the sensor whose pictures samples take.
         cameras: the other ones, whose pictures are samples of their own, by sensor.
         may_have_masks: whether a mask may come from the source.
+        unusable: why nothing can be made of a topic, by topic, as far as that is known.
     """
 
     def __init__(self, config: Config, notes: list[str]) -> None:
@@ -78,6 +81,7 @@ class Routing:
         self._is_missed = False
         self._knows_topics = False
         self.may_have_masks = True
+        self.unusable: Mapping[str, str] = {}
         self.chosen: dict[Role, Route] = {}
         self.cameras: dict[str, Route] = {}
         self._companions: dict[tuple[str, Role], Route] = {}
@@ -369,6 +373,7 @@ class Intake:
         self._frames: dict[str, str] = {}
         """By topic."""
         self._transforms = TransformBuffer(self._config.rig_frame, placed(self._config))
+        self._beside: dict[str, Route] = {}
         self._has_odometer = False
         self._newest_ns = 0
         self._waiting: list[Envelope] = []
@@ -464,10 +469,11 @@ class Intake:
         ledger = session.ledger
         known = routing.routes.get((raw.topic, raw.schema))
         schema, route = known or routing.route(raw.topic, raw.schema)
-        topic = raw.topic if route is not None else ledger.unused(raw.topic)
+        is_counted = route is not None or raw.topic in routing.unusable
+        topic = raw.topic if is_counted else ledger.unused(raw.topic)
         ticket = ledger.receive(topic, schema, len(raw.data), raw.receive_ns)
         session.received(raw.receive_ns)
-        refusal = unwanted(raw, schema, route)
+        refusal = unwanted(raw, schema, route, routing.unusable)
         if refusal is not None or route is None:
             ledger.release(ticket, *(refusal or (Stage.SKIPPED, Reason.UNUSED)), unplaced=True)
             return None
@@ -477,12 +483,16 @@ class Intake:
         except DecodeError as error:
             ledger.release(ticket, Stage.REFUSED, str(error), unplaced=True)
             return None
-        if decoded is None:
-            frames = f"from {rule.parent_frame} to {rule.child_frame}"
-            reason = f"no transform {frames} (parent_frame, child_frame)"
-            ledger.release(ticket, Stage.SKIPPED, reason, unplaced=True)
-            return None
+        if isinstance(decoded.datum, Transforms):
+            route = self._of_transforms(route)
         return envelope_of(raw, decoded, ticket, route)
+
+    def _of_transforms(self, route: Route) -> Route:
+        """The route of a topic's transforms, of which others may be odometry: those of sensors are not."""
+        if route.rule.role is not Role.ODOMETRY:
+            return route
+        rule = route.rule.model_copy(update={"role": Role.TF})
+        return self._beside.setdefault(route.topic, replace(route, rule=rule))
 
     def _take(self, envelope: Envelope) -> None:
         """Judge and date a message.
@@ -496,8 +506,8 @@ class Intake:
             ticket.ledger.release(ticket, Stage.REFUSED, repeat.reason)
             return
         datum = envelope.decoded.datum
-        if isinstance(datum, PointCloud) and has_far_points(datum):
-            ticket.ledger.refuse_part(envelope.topic, TOO_FAR)
+        if isinstance(datum, PointCloud) and (fault := far_points(datum)):
+            ticket.ledger.refuse_part(envelope.topic, fault)
         self._timed(self._clock.feed(envelope))
 
     def _hear(self, envelope: Envelope) -> None:
@@ -506,7 +516,7 @@ class Intake:
         role = route.rule.role
         if role is Role.ODOMETRY and envelope.ticket.schema != TF:
             self._has_odometer = True
-        transforms = datum.transforms if role is Role.TF and isinstance(datum, Transforms) else ()
+        transforms = datum.transforms if isinstance(datum, Transforms) else getattr(datum, "beside", ())
         if unheard := self._transforms.unheard(transforms):
             self._pass_on()
             self._transforms.hear(unheard)
@@ -589,7 +599,11 @@ class Intake:
                 break
         repeat = self._duplicates.timed(envelope, stamped=stamped)
         if repeat is not None:
-            if not (repeat.number and isinstance(envelope.decoded.datum, VideoPacket)):
+            datum = envelope.decoded.datum
+            if repeat.number and isinstance(datum, PointCloud):
+                envelope.content = Content.PART
+                return None
+            if not (repeat.number and isinstance(datum, VideoPacket)):
                 return Stage.REFUSED, repeat.reason
             # Pictures after it are built on it all the same, so the decoder gets it, at a time of its own.
             envelope.unshown = Stage.REFUSED, repeat.reason

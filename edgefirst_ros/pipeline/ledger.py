@@ -182,6 +182,8 @@ class TopicAccount:
     unplaced: int = 0
     """Messages that had an acquisition time and were never put in order of time."""
     pairing: PairingError = field(default_factory=PairingError)
+    unchecked: int = 0
+    """Pictures of video that no checksum covers."""
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values for the report."""
@@ -197,6 +199,7 @@ class TopicAccount:
             "reasons": reasons,
             "refused_parts": frequent(self.parts),
             "left_out": {name: frequent(reasons) for name, reasons in sorted(self.left_out.items())},
+            **({"unchecked": self.unchecked} if self.unchecked else {}),
         }
 
 
@@ -243,6 +246,11 @@ class Ledger:
                 return OTHER_TOPICS
             self._unused.add(topic)
         return topic
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a message of simulated time came."""
+        return any(account.schema.endswith("/Clock") for account in [*self._topics.values()])
 
     def receive(self, topic: str, schema: str, size: int, receive_ns: int = 0) -> Ticket:
         """Open a message's ticket, which must be released once."""

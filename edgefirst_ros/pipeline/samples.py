@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 
 from edgefirst_ros.config.model import Config
-from edgefirst_ros.model.pointcloud import PointCloud, point_offsets_ns
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import (
     Calibration,
@@ -18,7 +17,6 @@ from edgefirst_ros.model.sample import (
     Role,
     Sample,
     SequenceInfo,
-    Sweep,
     View,
 )
 from edgefirst_ros.pipeline.content import StreamContent
@@ -117,7 +115,7 @@ class Samples:
         self.frames = FrameCounts()
         self.held_bytes = 0
         self._topics = config.topics
-        self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
+        self._viewed = frozenset(config.taking_all)
         self._first_number = config.first_frame
         self._session = session
         self._ledger, self._fanout = session.ledger, session.fanout
@@ -243,7 +241,6 @@ class Samples:
             ego,
             calibration,
             content={role: envelope.content_measures for role, envelope in by_role.items()},
-            sweeps=self._sweeps(every) if Role.LIDAR_POINTS in self._merged else (),
             views=self._views(every, calibration) if self._camera is None else (),
         )
         image = None
@@ -274,26 +271,12 @@ class Samples:
             return not envelope.instead
         return envelope.route.sensor == self._camera[0] or self._camera[0] in envelope.cameras
 
-    def _sweeps(self, every: Iterable[Envelope]) -> tuple[Sweep, ...]:
-        """Clouds of all lidars, and where the rig was at their ends; of its own alone only if it is moved."""
-        clouds = sorted((e for e in every if e.route.rule.role is Role.LIDAR_POINTS), key=lambda e: e.topic)
-        found, pose = [], self._context.pose
-        for each in clouds if self._moves_points or any(e.instead for e in clouds) else ():
-            datum, begin_ns, end_ns = each.measurement.datum, each.time_ns, each.time_ns
-            if self._moves_points and isinstance(datum, PointCloud):
-                told = point_offsets_ns(datum, each.stamp_ns)
-                if told is not None and len(told[1]):
-                    begin_ns, end_ns = begin_ns + int(told[1].min()), end_ns + int(told[1].max())
-            first, last = (self._context.mounted(ns, "") for ns in (begin_ns, end_ns))
-            found.append(Sweep(each.measurement, pose(begin_ns), pose(end_ns), (first, last)))
-        return tuple(found)
-
     def _views(self, every: Iterable[Envelope], calibration: Calibration) -> tuple[View, ...]:
         """What goes with the other cameras, each with its own CameraInfo."""
         found: dict[str, dict[Role, Measurement]] = {}
         for each in every:
             role = each.route.rule.role
-            if each.instead and each.cameras and role in self._merged - {Role.LIDAR_POINTS}:
+            if each.instead and each.cameras and role in self._viewed:
                 found.setdefault(min(each.cameras), {})[role] = each.measurement
         infos = calibration.other_cameras
         return tuple(

@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
+
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import (
     CONTEXT_ROLES,
@@ -15,6 +17,7 @@ from edgefirst_ros.config.topics import (
 from edgefirst_ros.ego.motion import Motion
 from edgefirst_ros.ego.trajectory import Trajectory
 from edgefirst_ros.model.camera import VideoPacket
+from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Role, SequenceInfo
 from edgefirst_ros.pipeline.context import SampleContext
@@ -80,10 +83,9 @@ class SequenceRun:
         self._config = config
         self._images = images
         reference_role, reference_topics = reference
-        self._merged, self._moves_points = frozenset(config.taking_all), config.moves_points
+        self._viewed = frozenset(config.taking_all)
         left_out = tuple(left_out)
-        own_time = self._merged - ({Role.LIDAR_POINTS} if self._moves_points else set())
-        views = (n for n in left_out if config.topics[n].role in own_time)
+        views = (n for n in left_out if config.topics[n].role in self._viewed)
         beside = PairingRule(VIEW_NS, "once", "never", wanted=False)
         rules = pairing_rules(config, reference_role, camera) | dict.fromkeys(views, beside)
         self._reach_ns = max((r.tolerance_ns for r in rules.values()), default=0)
@@ -104,12 +106,9 @@ class SequenceRun:
             transforms=transforms,
         )
         self._choosing = Choosing(config, self._context)
-        selection = Selection(
-            rate_hz=config.rate_hz,
-            every_n=config.every_n,
-            keyframes=config.keyframes,
-            refusal=self._choosing.refusal,
-        )
+        selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
+        if self._choosing.chooses:
+            selection.refusal = self._choosing.refusal
         reach_ns = self._reach_ns if self._choosing.chooses else 0
         self._aligner: Aligner[Envelope] = Aligner(rules, selection, ALIVE_NS, reach_ns)
         self._aligner.expect(alive)
@@ -123,7 +122,9 @@ class SequenceRun:
         self._samples_all_cameras = config.samples_all_cameras
         self._tiles = TileGrouper()
         self._coming: dict[tuple[str, int], Envelope] = {}
-        """Packets of video that are not in order of time yet, by topic and time."""
+        """Packets of video and scans that are not in order of time yet, by topic and time."""
+        self._scans: dict[str, tuple[int, int]] = {}
+        """Time of each topic's newest scan, and since the one before."""
         self._now_ns = self._oldest_ns = self._forget_ns = 0
         self._open(session_at(sessions, time_ns), time_ns)
 
@@ -176,7 +177,8 @@ class SequenceRun:
         )
 
     def _push(self, envelope: Envelope) -> None:
-        if envelope.route.rule.role is Role.CAMERA and self._is_joined(envelope):
+        is_picture = envelope.route.rule.role is Role.CAMERA
+        if self._is_joined(envelope) if is_picture else self._is_segment(envelope):
             return
         self._context.transforms.arrive(envelope.measurement, envelope.route.rule.role)
         place = envelope.time_ns, envelope.topic, envelope.arrival
@@ -269,6 +271,32 @@ class SequenceRun:
             self._coming[key] = envelope
         return False
 
+    def _is_segment(self, envelope: Envelope) -> bool:
+        """Add a segment to the scan of its stamp; True if it was one, and that is all.
+
+        A sweep that repeats the stamp of the one before is refused: it comes as late as the next one.
+        """
+        datum, key = envelope.measurement.datum, (envelope.topic, envelope.time_ns)
+        if not isinstance(datum, PointCloud):
+            return False
+        if envelope.content is not Content.PART:
+            before_ns, _ = self._scans.get(envelope.topic, (envelope.time_ns, 0))
+            self._scans[envelope.topic] = envelope.time_ns, envelope.time_ns - before_ns
+            self._coming[key] = envelope
+            return False
+        first, period_ns = self._coming.get(key), self._scans[envelope.topic][1]
+        if first is not None and isinstance(scan := first.measurement.datum, PointCloud):
+            since_ns = envelope.receive_ns - first.all_parts[-1].receive_ns
+            if since_ns < (period_ns * 2 / 3 or math.inf) and scan.points.dtype == datum.points.dtype:
+                points = np.concatenate([scan.points, datum.points])
+                whole = PointCloud(points, 1, len(points), scan.class_names)
+                first.measurement = first.measurement._replace(datum=whole)
+                first.slices = (*first.slices, envelope)
+                return True
+        self._own(envelope)
+        _release(envelope, Stage.REFUSED, Reason.SAME_STAMP)
+        return True
+
     def _advance(self, ready: Iterable[Envelope]) -> SizeChange | None:
         ready = list(ready)
         before, left = None, []
@@ -286,9 +314,11 @@ class SequenceRun:
 
     def _judge(self, envelope: Envelope) -> tuple[int, int] | None:
         """Judge a picture; the size of those before it if it has another."""
-        if envelope.unshown is not None or envelope.route.rule.role is not Role.CAMERA:
+        if envelope.unshown is not None:
             return None
         self._coming.pop((envelope.topic, envelope.time_ns), None)
+        if envelope.route.rule.role is not Role.CAMERA:
+            return None
         self._images.judge(envelope)
         return self._images.size_before(envelope) if envelope.unshown is None else None
 
@@ -379,7 +409,7 @@ class SequenceRun:
             emission.other_camera(envelope)
         elif is_camera:
             emission.measurement(envelope)
-        is_more = envelope.route.rule.role in self._merged and envelope.is_of_view
+        is_more = envelope.route.rule.role in self._viewed and envelope.is_of_view
         if not envelope.instead or is_more:
             if envelope.instead:
                 emission.leave_out(envelope)
@@ -422,8 +452,6 @@ class SequenceRun:
         if not self._samples_all_cameras:
             return False
         is_frame, cameras = envelope.route.rule.role is Role.CAMERA, set(envelope.cameras)
-        if self._moves_points and envelope.route.rule.role is Role.LIDAR_POINTS:
-            cameras |= self._cameras.keys()
         for sensor in sorted(cameras):
             if sensor not in self._cameras:
                 rules = pairing_rules(self._config, Role.CAMERA, sensor, others=False)
@@ -511,7 +539,7 @@ class SequenceRun:
             self._give_poses()
         if self._now_ns >= self._forget_ns:
             # A few messages' memory for a look at what waits with each of them.
-            self._forget_ns = self._now_ns + 50_000_000
+            self._forget_ns = self._now_ns + 250_000_000
             self._forget(frontier_ns)
 
     def _forget(self, frontier_ns: float) -> None:

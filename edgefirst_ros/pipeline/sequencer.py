@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -190,7 +191,9 @@ class Sequencer:
         free = next(each for each in names if each not in taken)
         config = self._config
         vehicle = Vehicle(**config.vehicle.model_dump())
-        info = SequenceInfo(free, session.host, time_ns, config.rig_frame, vehicle, config.pictures)
+        simulated = session.ledger.has_clock or "sim" in re.split("[^a-z]+", session.host.lower())
+        own = free, session.host, time_ns, config.rig_frame, vehicle, config.pictures
+        info = SequenceInfo(*own, simulated=simulated)
         session.fanout.begin(info)
         return info
 

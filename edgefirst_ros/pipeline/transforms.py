@@ -207,7 +207,7 @@ class TransformBuffer:
         """Whether ``arrive`` has something to learn from a message."""
         if isinstance(measurement.datum, Transforms):
             return True
-        return role in ON_MOUNTS and bare(measurement.frame_id) not in self._sensors
+        return role in ON_MOUNTS and measurement.frame_id not in self._sensors
 
     def arrive(self, measurement: Measurement, role: Role) -> None:
         """Take a message that has arrived: transforms, or of a sensor on the rig."""
@@ -216,8 +216,8 @@ class TransformBuffer:
             for stamp_ns, transform in zip(datum.stamps_ns, datum.transforms, strict=True):
                 apart_ns = stamp_ns - measurement.stamp_ns
                 self._date(measurement.time_ns + apart_ns * (abs(apart_ns) < MOST_GAP_NS), transform)
-        elif role in ON_MOUNTS and (frame := bare(measurement.frame_id)) not in self._sensors:
-            self._sensors.add(frame)
+        elif role in ON_MOUNTS and measurement.frame_id not in self._sensors:
+            self._sensors.add(measurement.frame_id)
             self._ways = None
 
     def _date(self, time_ns: int, transform: Transform) -> None:
@@ -287,7 +287,7 @@ class TransformBuffer:
             self._ways = self._found()
         if not self._ways:
             return NOT_MOVING
-        own = self._ways.get(bare(frame), frozenset())
+        own = self._ways.get(frame, frozenset())
         placed = {}
         for child in sorted(frozenset[str]().union(*self._ways.values())):
             transform, is_held = _placed(self._known[child], time_ns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from edgefirst_ros.model.reasons import Code, Finding, Severity
@@ -40,25 +39,15 @@ class Condition(StrEnum):
     """Far fewer directions than usual have points."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Say:
-    """How a condition is said, of which roles; ``severity`` is that of a rig that moves, or that may."""
-
-    code: Code
-    text: str
-    severity: Severity = Severity.WARNING
-
-
-_SAYINGS: Mapping[str, _Say] = {
-    Condition.FROZEN: _Say(Code.FROZEN, "{topic} is frozen, its messages repeat one another,"),
-    Condition.STILL: _Say(Code.FROZEN, "the picture of {topic} is frozen, though the rig moves,"),
-    Condition.BLACK: _Say(Code.BLACK, "the picture of {topic} is black"),
-    Condition.BLANK: _Say(Code.BLANK, "the picture of {topic} shows nothing, all of it has one brightness,"),
-    Condition.ZERO_POINTS: _Say(Code.ZERO_POINTS, "many points of {topic} are at 0,0,0"),
-    Condition.EMPTY_SECTORS: _Say(
-        Code.EMPTY_SECTORS, "{topic} has points in far fewer directions than usual", Severity.NOTE
-    ),
+_SAYINGS: Mapping[str, tuple[Code, str]] = {
+    Condition.FROZEN: (Code.FROZEN, "{} is frozen, its messages repeat one another,"),
+    Condition.STILL: (Code.FROZEN, "the picture of {} is frozen, though the rig moves,"),
+    Condition.BLACK: (Code.BLACK, "the picture of {} is black"),
+    Condition.BLANK: (Code.BLANK, "the picture of {} shows nothing, all of it has one brightness,"),
+    Condition.ZERO_POINTS: (Code.ZERO_POINTS, "many points of {} are at 0,0,0"),
+    Condition.EMPTY_SECTORS: (Code.EMPTY_SECTORS, "{} has points in far fewer directions than usual"),
 }
+"""How a condition is said of a topic."""
 
 
 def content_findings(report: Report) -> Iterator[Finding]:
@@ -69,20 +58,20 @@ def content_findings(report: Report) -> Iterator[Finding]:
         sequence = leg.sequence
         for topic, stream in (sequence.streams or {}).items():
             for condition, spells in stream.spells.items():
-                say = _SAYINGS.get(condition)
-                if say is None or not _is_said(sequence, stream, condition):
+                if condition not in _SAYINGS or not _is_said(sequence, stream, condition):
                     continue
+                code, say = _SAYINGS[condition]
                 begin_ns, end_ns = max(spells.longest_ns, key=lambda span: span[1] - span[0])
                 begins, of = time_of(begin_ns, legs, leg)
                 name, length_s = topic.strip("/"), (end_ns - begin_ns) / 1e9
-                text = f"{say.text.format(topic=name)} for {length(length_s)} from {begins}{of}"
+                text = f"{say.format(name)} for {length(length_s)} from {begins}{of}"
                 if spells.count > 1:
                     text += f", {spells.count:,} times, {length(spells.total_s)} in all"
-                severity = say.severity
+                severity = Severity.NOTE if condition == Condition.EMPTY_SECTORS else Severity.WARNING
                 if condition == Condition.FROZEN and not _is_fault(sequence, stream, spells):
                     severity, text = Severity.NOTE, f"{text}; the rig seems to stand"
                 share = min(1.0, spells.total_s / whole_s) if whole_s > 0 else 1.0
-                yield Finding(say.code, text, (topic,), share, severity, begin_ns, end_ns)
+                yield Finding(code, text, (topic,), share, severity, begin_ns, end_ns)
 
 
 def _is_said(sequence: Sequence, stream: Stream, condition: str) -> bool:
@@ -107,13 +96,13 @@ def content_now(contents: Mapping[str, Mapping[str, tuple[int, int]]]) -> dict[s
     found: dict[str, Finding] = {}
     for topic, conditions in contents.items():
         for condition, (begin_ns, end_ns) in conditions.items():
-            say = _SAYINGS.get(condition)
-            if say is None or condition == Condition.STILL:
+            if condition not in _SAYINGS.keys() - {Condition.STILL, Condition.EMPTY_SECTORS}:
                 continue  # whether the rig moves is not known here
+            code, say = _SAYINGS[condition]
             is_simulated = condition == Condition.FROZEN and all_frozen  # one that stands in a world at rest
-            if say.severity > Severity.NOTE and end_ns - begin_ns >= NOW_S * 1e9 and not is_simulated:
-                text = f"{say.text.format(topic=topic.strip('/'))} for {length((end_ns - begin_ns) / 1e9)}"
-                found[topic] = Finding(say.code, text, (topic,), 1.0, say.severity, begin_ns)
+            if end_ns - begin_ns >= NOW_S * 1e9 and not is_simulated:
+                text = f"{say.format(topic.strip('/'))} for {length((end_ns - begin_ns) / 1e9)}"
+                found[topic] = Finding(code, text, (topic,), 1.0, begin_ns=begin_ns)
     return found
 
 

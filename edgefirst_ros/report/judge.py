@@ -20,11 +20,12 @@ from edgefirst_ros.report.drives import (
     silences,
     time_of,
 )
-from edgefirst_ros.report.models import Fault, Recording, Report
-from edgefirst_ros.report.sensors import misplaced
+from edgefirst_ros.report.models import Recording, Report
+from edgefirst_ros.report.sensors import assumed, misplaced
 from edgefirst_ros.report.shortfalls import (
     FEW_SAMPLES,
     formats_lacking,
+    refused_parts,
     selected,
     sequence_findings,
     shortfalls,
@@ -58,12 +59,11 @@ def judge(report: Report) -> Verdict:
     silent = silences(report)
     found = [
         *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
-        *content_findings(report), *misplaced(report),
-        *(each for recording in report.recordings for each in damage_of(recording)),
+        *content_findings(report), *misplaced(report), *assumed(report),
+        *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
     ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
-    grade = _grade(report, silent, ranked)
-    told = [each for each in ranked if not each.is_part]
+    grade, told = _grade(report, silent, ranked), [each for each in ranked if not each.is_part]
     alone = f"{report.sequences[0].name}: " if len(report.sequences) == 1 else ""
     said = [each.text.removeprefix(alone) for each in told[:SAID]]
     if len(told) > SAID:
@@ -84,7 +84,7 @@ def warnings_of(report: Report) -> list[Finding]:
     few = (each for each in lacking if FEW_SAMPLES <= each.share < 1)
     return [
         *_emptiness(report), *sequence_findings(report),
-        *misplaced(report), *content, *few,
+        *misplaced(report), *refused_parts(report), *content, *few,
     ]  # fmt: skip
 
 
@@ -96,16 +96,22 @@ def _emptiness(report: Report) -> Iterator[Finding]:
 
 def damage_of(recording: Recording) -> Iterator[Finding]:
     """What could not be read of a recording, one finding for each kind: a bad card has thousands."""
-    kinds: dict[str, list[Fault]] = {}
-    for fault in recording.faults:
-        kinds.setdefault(fault.what, []).append(fault)
-    for what, alike in kinds.items():
+    for what in dict.fromkeys(fault.what for fault in recording.faults):
+        alike = [fault for fault in recording.faults if fault.what == what]
         size, first = sum(fault.bytes for fault in alike), alike[0].offset
-        times = f", {len(alike):,} times" if len(alike) > 1 else ""
-        where = f"{'the first ' if len(alike) > 1 else ''}at {first:,}"
-        text = f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {where})"
-        share = size / recording.bytes if recording.bytes else 0.0
-        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, max(share, DAMAGED)))
+        times, at = (f", {len(alike):,} times", "the first at") if len(alike) > 1 else ("", "at")
+        text = (
+            f"{recording.file}: {what}{times} ({size:,} {'byte' if size == 1 else 'bytes'}, {at} {first:,})"
+        )
+        share = max(size / max(recording.bytes, 1), DAMAGED)
+        yield Finding(Code.RECORDING_DAMAGED, text, share=min(1.0, share))
+
+
+def _unchecked(report: Report) -> Iterator[Finding]:
+    """Videos that nothing vouches for: libavcodec conceals most of what is damaged in them."""
+    for topic, count in ((name, each.unchecked) for name, each in report.topics.items() if each.unchecked):
+        text = f"{topic}: no checksum covers {count:,} pictures of video: changed bits may go unnoticed"
+        yield Finding(Code.UNCHECKED, text, (topic,), severity=Severity.NOTE)
 
 
 def _head(report: Report) -> str:

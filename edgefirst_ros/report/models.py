@@ -47,6 +47,7 @@ class Account(_Part):
     reasons: dict[Name, dict[Name, Count]] = {}
     refused_parts: dict[Name, Count] = {}
     left_out: dict[Name, dict[Name, Count]] = {}
+    unchecked: Count = 0
 
 
 class Latency(_Part):

@@ -93,11 +93,8 @@ def _of_report(report: Path) -> list[tuple[str, Path]]:
         if dataset.is_dir():
             refuse_linked(output, dataset)
             found[dataset] = parts[0]
-    return sorted(((name, dataset) for dataset, name in found.items()), key=_rank)
-
-
-def _rank(each: tuple[str, Path]) -> tuple[int, Path]:
-    return list(FORMATS).index(each[0]), each[1]
+    named = ((name, dataset) for dataset, name in found.items())
+    return sorted(named, key=lambda each: ([*FORMATS].index(each[0]), each[1]))
 
 
 def _report_of(name: str, dataset: Path) -> Path | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgefirst_ros.model.camera import split_tile
-from edgefirst_ros.model.reasons import Code, Finding
+from edgefirst_ros.model.reasons import Code, Finding, Severity
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.model.transform import Floats, Transform, bare, frame_in_base, quaternion_of
 from edgefirst_ros.report.models import Calibration, Report
@@ -24,6 +24,7 @@ KINDS: Mapping[str, str] = {
     Role.GPS: "gps",
 }
 """What is drawn of a role: clusters, masks and boxes come from no sensor of their own."""
+_SEEING = frozenset({"camera", "lidar", "radar"})
 FARTHEST_M = 50.0
 """No vehicle is longer; a transform in millimetres is."""
 LOOKS_UP = 0.8
@@ -108,6 +109,22 @@ def misplaced(report: Report) -> Iterator[Finding]:
             )
         if text:
             yield Finding(Code.MISPLACED, text, share=MOVES_SHARE)
+
+
+def assumed(report: Report) -> Iterator[Finding]:
+    """Sensors of which nobody says where they are, or how they see, where there are several."""
+    rig = [each for each in mounted(report) if each.kind in _SEEING]
+    lost = [each.name for each in rig if each.pose is None and not _is_meant(report, each.name)]
+    calibrations = [each.calibration for each in report.sequences if each.calibration is not None]
+    known = {name for each in calibrations for name in each.cameras}
+    streams = (stream for sequence in report.sequences for stream in (sequence.streams or {}).values())
+    blind = {stream.sensor for stream in streams if stream.role == Role.CAMERA} - known
+    if calibrations and len(rig) > 1:  # one alone is where it is
+        # Pictures are of use without intrinsics.
+        sides = ("extrinsics", lost, Severity.WARNING), ("intrinsics", sorted(blind), Severity.NOTE)
+        for what, names, severity in (side for side in sides if side[1]):
+            text = f"{what} of {len(names)} sensor{'s' * (len(names) > 1)} are assumed: {', '.join(names)}"
+            yield Finding(Code.MISPLACED, text, share=MOVES_SHARE, severity=severity)
 
 
 def _is_meant(report: Report, sensor: str) -> bool:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.model.pointcloud import TOO_FAR
 from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
+from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
 from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
@@ -23,13 +25,14 @@ TOLD_BELOW = 0.9
 GRADED_PAIRS = 0.8
 """Fewer than this is no jitter of stamps about the tolerance, and counts for the grade."""
 LEAST_PAIRS = 3
+_SEEING = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_POINTS, Role.RADAR_TARGETS})
 LONGEST_REASON = 80
 """Characters of a reason that a sentence can take."""
 
 
 def shortfalls(report: Report) -> list[Finding]:
     """Everything that was lost of what came, the largest share first."""
-    found = [*_messages(report), *formats_lacking(report), *_companions(report)]
+    found = [*_messages(report), *refused_parts(report), *formats_lacking(report), *_companions(report)]
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
@@ -84,8 +87,22 @@ def _messages(report: Report) -> Iterator[Finding]:
         if words:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
+            if what == "refused" and count == whole:
+                reasons = report.topics[topic].reasons.get("refused", {})
+                text += f": {max(reasons, key=reasons.__getitem__, default='for no known reason')}"
             said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
+
+
+def refused_parts(report: Report) -> Iterator[Finding]:
+    """Pictures and clouds that lack a part; stray points are none, nor are boxes at an edge."""
+    roles = {t: s.role for each in report.sequences for t, s in (each.streams or {}).items()}
+    for topic, account in report.topics.items():
+        counts = {why: count for why, count in account.refused_parts.items() if why != TOO_FAR}
+        if counts and roles.get(topic) in _SEEING and account.received:
+            why, name = max(counts, key=counts.__getitem__), topic.strip("/")
+            text = f"{counts[why]:,} of {account.received:,} messages of {name} lack a part: {why}"
+            yield Finding(Code.MESSAGES_LOST, text, (topic,), min(1.0, counts[why] / account.received))
 
 
 def never_arrived(report: Report) -> Iterator[Finding]:

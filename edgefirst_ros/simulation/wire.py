@@ -18,6 +18,7 @@ UNKNOWN_COVARIANCE = [-1.0] + [0.0] * 8
 POINT_TYPES = {
     "|u1": sensor_msgs.PointField.UINT8,
     "<u2": sensor_msgs.PointField.UINT16,
+    "<u4": sensor_msgs.PointField.UINT32,
     "<f4": sensor_msgs.PointField.FLOAT32,
     "<f8": sensor_msgs.PointField.FLOAT64,
 }

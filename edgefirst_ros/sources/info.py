@@ -36,6 +36,8 @@ class TopicStats:
     count: int = 0
     bytes: int = 0
     undecodable: int = 0
+    fault: str = ""
+    """Why the first of those could not be decoded."""
     first_ns: int = 0
     last_ns: int = 0
     stream: StreamStats | None = None
@@ -108,11 +110,13 @@ def summarise(recording: Recording, config: Config, messages: Iterable[RawMessag
         stats.add(message)
         if message.fault or not can_decode(schema) or is_any_text(message.topic, schema):
             stats.undecodable += bool(message.fault)
+            stats.fault = stats.fault or message.fault
             continue
         try:
             stamp_ns = decode(message).stamp_ns
-        except DecodeError:
+        except DecodeError as error:
             stats.undecodable += 1
+            stats.fault = stats.fault or str(error)
             continue
         times = MessageTimes(message.topic, stamp_ns, message.publish_ns, message.receive_ns)
         take(finder.feed(times))
@@ -171,6 +175,7 @@ def _topic(stats: TopicStats, clock: str | None) -> dict[str, Any]:
         "rate_hz": round(stats.rate_hz, 2),
         "bytes": stats.bytes,
         "undecodable": stats.undecodable,
+        "fault": stats.fault or None,
         "gaps": gaps,
         "longest_gap_s": longest_s,
         "clock": clock,
@@ -179,7 +184,7 @@ def _topic(stats: TopicStats, clock: str | None) -> dict[str, Any]:
 
 BEGINNING_BYTES = 8 << 20
 """Read of the beginning: some seconds, from which clocks are found as ``convert`` finds them."""
-UNKNOWN = ("bytes", "undecodable", "gaps", "longest_gap_s")
+UNKNOWN = ("bytes", "undecodable", "fault", "gaps", "longest_gap_s")
 
 
 def glance(recording: Recording, config: Config) -> dict[str, Any] | None:

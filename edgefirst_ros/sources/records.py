@@ -21,7 +21,6 @@ FAULT = "edgefirst_ros.fault"
 """Key in a channel's metadata, written by live capture: why its messages are refused."""
 OLD_NAMES = {"tf/tfMessage": "tf2_msgs/TFMessage", "tf/msg/tfMessage": "tf2_msgs/msg/TFMessage"}
 """Types that ROS 1 had before they were called so."""
-ROS1 = "ros1"
 MAGIC = b"\x89MCAP0\r\n"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 """Begins what rosbag2 compresses message by message; CDR begins with zero."""
@@ -515,7 +514,7 @@ class RecordReader:
             return
         name, text = self.schemas.get(schema, ("", ""))
         self.channels[number] = displayed(topic), name, text
-        if encoding == ROS1:
+        if encoding == "ros1":
             self.encodings[number] = encoding
         elif encoding not in {"", "cdr"}:
             self.channel_faults[number] = (

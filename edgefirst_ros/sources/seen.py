@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import mul
 from typing import Any
 
 from edgefirst_ros.config.topics import TF, is_any_text
@@ -44,6 +46,7 @@ class SeenTopic:
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
+        turns_rad_s: turning of an IMU about what it feels as upward; place_deg is the newest fix.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
     """
 
@@ -63,6 +66,8 @@ class SeenTopic:
     sideways: int = 0
     has_sigma: bool = False
     has_turn: bool = False
+    turns_rad_s: list[float] = field(default_factory=list)
+    place_deg: tuple[float, float] | None = None
     pairs: dict[str, Transform] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
 
@@ -142,11 +147,16 @@ def _see_cloud(seen: SeenTopic, cloud: PointCloud) -> None:
 
 
 def _see_imu(seen: SeenTopic, imu: Imu) -> None:
+    forces, rates = imu.linear_acceleration_m_s2, imu.angular_velocity_rad_s
+    if math.isfinite(turn := sum(map(mul, forces, rates))) and any(forces):
+        seen.turns_rad_s.append(turn / math.hypot(*forces))
     seen.has_turn = seen.has_turn or imu.orientation_xyzw not in {None, (0.0, 0.0, 0.0, 1.0)}
 
 
 def _see_fix(seen: SeenTopic, fix: NavSatFix) -> None:
     seen.has_sigma = seen.has_sigma or fix.sigma_m is not None
+    if fix.is_fix:
+        seen.place_deg = fix.latitude_deg, fix.longitude_deg
     seen.form = "no fix" if not fix.is_fix and (seen.form or seen.sound == 1) else ""
 
 

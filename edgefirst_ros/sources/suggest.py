@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.sources.recording import Recording
 from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
+OTHER_TURN_DEG_S, OTHER_PLACE_M = 6.0, 50.0
+"""Gyroscopes of a vehicle differ by their biases, its receivers by its length and their errors."""
 LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
 """Read of each recording: enough for rates, and for what a robot sends once it has started."""
 OTHER_CLOCK_NS = 500_000_000
@@ -64,7 +66,12 @@ DERIVED = re.compile(
     r"deskew|undistort|registered|transformed|debug|costmap|local_map|accumulat|outlier"
 )
 """What names of clouds have that were made of a sensor's."""
+GOAL = re.compile(r"goal|target|setpoint|initial|marker|object|tag\b")
+"""What names of poses have that are no robot's."""
 FUSED = re.compile(r"filter|ekf|ukf|fuse|fusion|kinematic|lio|slam|localiz|localis|gps|gnss|ins\b|vio|global")
+_SENSING = re.compile(r"(Image|Video|Cloud2?|Scan|Packets?(Msg)?|UdpFrame|CustomMsg)$")
+"""How types end of what a camera, lidar or radar sends, whether they can be read or not."""
+_PICTURES = re.compile(r"image|video|ffmpeg|theora")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +82,14 @@ class Suggestion:
         values: plain values of the configuration.
         used: role by topic.
         left_out: why, by topic.
+        unusable: those of them of which a sensor is lost, as no other topic has it.
         said: of each choice, a line each; the first says what it is of.
     """
 
     values: Mapping[str, Any]
     used: Mapping[str, Role]
     left_out: Mapping[str, str]
+    unusable: Mapping[str, str]
     said: Sequence[str]
 
     @property
@@ -150,16 +159,19 @@ class Look:
         """Whether something came of every topic that can be used."""
         return all(each.sound or not each.can_be_decoded for each in self.topics.values())
 
-    def suggestion(self, source: str) -> Suggestion:
+    def suggestion(self, source: str, prefix: str | None = None) -> Suggestion:
         """A configuration for what was seen.
 
         Args:
             source: what it is of, for the comments.
+            prefix: of one robot's topics; transforms may be without it.
 
         Raises:
-            ConfigError: nothing can be the reference; says what is there.
+            ConfigError: nothing can be the reference, or it is of several robots; says what is there.
         """
-        return _Chooser(self.topics, source).suggestion()
+        own = (f"{prefix.strip('/')}/", "tf", "tf_static") if prefix else ("",)
+        topics = {name: t for name, t in self.topics.items() if name.strip("/").startswith(own)}
+        return _Chooser(topics, source).suggestion()
 
 
 def look_at(recordings: Iterable[Recording]) -> Look:
@@ -206,7 +218,29 @@ class _Chooser:
         self._views: dict[str, str] = {}
         """By topic of depth: whose view it is, and how that is known."""
 
+    def _refuse_several(self) -> None:
+        """Devices on one vehicle turn alike, and are near each other."""
+        turns, places = dict[str, float](), dict[str, tuple[float, float]]()
+        for seen in self._topics.values():
+            if (device := self._device_of(seen)) and seen.turns_rad_s:
+                turns[device] = sum(seen.turns_rad_s) / len(seen.turns_rad_s)
+            if device and seen.place_deg:
+                places[device] = seen.place_deg
+        for one, other in combinations(sorted(self._devices), 2):
+            turn_deg_s = apart_m = 0.0
+            if {one, other} <= turns.keys():
+                turn_deg_s = math.degrees(abs(turns[one] - turns[other]))
+            if {one, other} <= places.keys():
+                (north, east), (north_2, east_2) = places[one], places[other]
+                narrowed = math.cos(math.radians(north))
+                apart_m = 111_000 * math.hypot(north - north_2, (east - east_2) * narrowed)
+            if turn_deg_s > OTHER_TURN_DEG_S or apart_m > OTHER_PLACE_M:
+                found = f"{apart_m:,.0f} m apart, whose turning differs by {turn_deg_s:.0f}°/s"
+                ways = f"convert each by itself: --prefix {one}, then --prefix {other}"
+                raise ConfigError([f"{one} and {other} are two robots, {found}; {ways}"])
+
     def suggestion(self) -> Suggestion:
+        self._refuse_several()
         own = {} if self._devices else self._own_routes()
         by_role = self._roles()
         others = {seen.topic for found in by_role.values() for seen in found if seen.type != TF} - own.keys()
@@ -214,7 +248,7 @@ class _Chooser:
             said = (
                 f"suggested of {self._source}: a Maivin's or Raivin's names, so nothing is to be configured"
             )
-            return Suggestion({}, own, self._left_out, [said])
+            return self._made({}, own, [said])
         infos = by_role.pop(Role.CAMERA_INFO, [])
         cameras = self._cameras(by_role.pop(Role.CAMERA, []))
         clouds = self._clouds(by_role.pop(Role.LIDAR_POINTS, []), by_role)
@@ -425,7 +459,7 @@ class _Chooser:
         """Odometry that says how it was fused is believed before GPS and IMU, wheels' only without these."""
 
         def rank(seen: SeenTopic) -> tuple[Any, ...]:
-            return not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
+            return "/Pose" in seen.type, not FUSED.search(seen.topic.lower()), not seen.has_sigma, -seen.hz
 
         has_both = imu is not None and fix is not None
         if has_both and not any(FUSED.search(seen.topic.lower()) for seen in topics):
@@ -456,8 +490,10 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            every = (r.latency_ms for r in MAIVIN_TOPICS.values() if r.role is role)
-            rule["latency_ms"] = next(filter(None, every), 0.0)
+            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
+            # Stamped by its first column (Ouster, Velodyne) a sweep comes a turn later, by its last at once.
+            turn_ms = 800 / seen.hz if role is Role.LIDAR_POINTS and seen.hz else 0.0
+            rule["latency_ms"] = round(max(turn_ms, *usual, 0.0))
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
@@ -518,8 +554,24 @@ class _Chooser:
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
         used = {entry.seen.topic: entry.rule["role"] for entry in self._entries}
+        return self._made(values, used, said)
+
+    def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        return Suggestion(values, used, left_out, said)
+        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        return Suggestion(values, used, left_out, lost, said)
+
+    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
+        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
+        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
+            return False
+        is_picture = bool(_PICTURES.search(seen.type.lower()))
+        return not any(
+            (one.space, one.stem) == (seen.space, seen.stem)
+            if is_picture
+            else one.points and _is_within(one.space, seen.space)
+            for one in map(self._topics.__getitem__, used)
+        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
@@ -575,6 +627,8 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         f"{seen.type} is not used": is_any_text(seen.topic, seen.type)
         or not any(seen.type in kinds for kinds in TYPES.values()),
         "no name that ROS allows": is_pattern(seen.topic),
+        "no pose of the robot, by its name or as it comes too seldom": "/Pose" in seen.type
+        and (seen.hz < 2 or GOAL.search(seen.topic.lower()) is not None),
         "nothing came of it": not seen.count,
     }
     if why := next((reason for reason, holds in reasons.items() if holds), ""):
@@ -585,14 +639,15 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
         role = Role.RADAR_TARGETS
     if role is Role.CAMERA and seen.form in {"16UC1", "32FC1"} and not _is_thermal(seen):
         role = Role.DEPTH
+    elif seen.form == "32FC1" and _is_thermal(seen):
+        return None, "temperatures in 32FC1 are no picture: have the driver send mono16"
     return role, "" if role is not None else f"{seen.type} is not used"
 
 
 def _is_thermal(seen: SeenTopic) -> bool:
     """Whether a gray camera of 16 bits measures temperatures, by its names."""
-    names = f"{seen.topic} {seen.frame}".lower()
-    is_named = re.search(r"(?<![a-z0-9])(thermal|lwir|flir|boson|lepton)", names) is not None
-    return seen.form in {"mono16", "16UC1"} and is_named
+    named = re.search(r"(\b|_)(thermal|lwir|flir|boson|lepton)", f"{seen.topic} {seen.frame}".lower())
+    return named is not None and seen.form in {"mono16", "16UC1", "32FC1"}
 
 
 def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:

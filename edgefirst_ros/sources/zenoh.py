@@ -15,6 +15,7 @@ from edgefirst_ros.config.hints import ExistingTopic
 from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.config.names import fits, is_full, is_pattern, key_expression
 from edgefirst_ros.config.topics import (
+    CONTEXT_ROLES,
     MAX_UNUSED,
     OTHER_TOPICS,
     SHOWN_TOPICS,
@@ -32,7 +33,7 @@ from edgefirst_ros.sources.suggest import Look
 from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
 
 if TYPE_CHECKING:
-    import zenoh
+    import zenoh.ext
 
 
 BARE = frozenset({"", "rt"})
@@ -46,9 +47,9 @@ MOST_TOPICS = 256
 _TAILS = frozenset(name for rule in MAIVIN_TOPICS.values() for name in rule.plain_names)
 
 
-def wide_keys(namespace: str) -> tuple[str, ...]:
-    """Key expressions of everything that a device may publish under its namespace."""
-    return ("**",) if namespace in BARE else (f"{namespace}/**",)
+def wide_key(namespace: str) -> str:
+    """The key expression of everything that a device may publish under its namespace."""
+    return "**" if namespace in BARE else f"{namespace}/**"
 
 
 class UnusedTopics:
@@ -116,21 +117,21 @@ def _tails(key: str) -> list[str]:
 class OtherTopics:
     """Searches once for other topics, if the reference or a role whose topic the user named is not received.
 
-    For ``WATCH_S`` it subscribes to everything, and keeps names and types.
+    For ``WATCH_S`` it subscribes to everything of the device, and keeps names and types.
 
     Args:
         session: see ``zenohlink.open_session``.
         config: the capture's configuration.
         keys: key expressions that are subscribed to already.
+        namespace: of the device; that of another one is of no use.
     """
 
-    def __init__(self, session: zenoh.Session, config: Config, keys: Sequence[str]) -> None:
-        self._session = session
-        self._keys = keys
+    def __init__(self, session: zenoh.Session, config: Config, keys: Sequence[str], namespace: str) -> None:
+        self._session, self._keys, self._everything = session, keys, wide_key(namespace)
         roles = {config.topics[entry].role for entry in config.named}
         self._wanted = {role.value for role in (*roles, reference_role(config))}
         self._found: dict[str, str] = {}
-        self._watch: zenoh.Subscriber[None] | None = None
+        self._watch: zenoh.Subscriber[None] | zenoh.ext.AdvancedSubscriber[None] | None = None
         self._until_s: float | None = None
 
     def found(self) -> list[ExistingTopic]:
@@ -147,7 +148,7 @@ class OtherTopics:
         now_s = time.monotonic()
         if self._until_s is None and elapsed_s >= ALIVE_S and self._wanted & set(silent):
             self._until_s = now_s + WATCH_S
-            self._watch = subscribe(self._session, "**", self._on_sample)
+            self._watch = subscribe(self._session, self._everything, self._on_sample)
         elif self._watch is not None and self._until_s is not None and now_s > self._until_s:
             self._watch.undeclare()  # type: ignore[no-untyped-call]  # zenoh annotates no return
             self._watch = None
@@ -174,7 +175,7 @@ def overhear(session: zenoh.Session, seconds: float) -> Look:
                 look.feed(RawMessage(name, full_type(displayed(schema)), data, receive_ns, receive_ns, 0))
         begun.set()
 
-    watch = subscribe(session, "**", take)
+    watch = subscribe(session, "**", take, latched=True)
     if begun.wait(max(seconds, FIRST_S)):
         time.sleep(seconds)
     watch.undeclare()  # type: ignore[no-untyped-call]  # zenoh annotates no return
@@ -267,8 +268,7 @@ class ZenohSource:
         self._device: str | None = None
         self._others: set[str] = set()
         self._foreign_names: set[str] = set()
-        faults: list[str] = []
-        keys: list[str] = []
+        faults, keys = list[str](), list[str]()
         self._namespace = namespace.strip("/")
         self._routes = TopicMap(config, "")
         wanted = {name: rule.role for rule in config.topics.values() for name in rule.names}
@@ -280,7 +280,7 @@ class ZenohSource:
             on_sample = partial(self._on_match if is_pattern(name) else self._on_sample, name, role)
             for key in key_expressions(name, self._namespace):
                 try:
-                    subscribe(session, key, on_sample)
+                    subscribe(session, key, on_sample, latched=role in CONTEXT_ROLES)
                     keys.append(key)
                 except ConfigError as error:
                     faults += error.faults
@@ -288,12 +288,11 @@ class ZenohSource:
         if record is not None and not faults:
             named = [name for name in wanted if not is_pattern(name)]
             unused = UnusedTopics(named, self._namespace, is_usable, self._is_ours, self._matches)
-            for key in wide_keys(self._namespace):
-                subscribe(session, key, partial(self._on_unused, unused, record))
+            subscribe(session, wide_key(self._namespace), partial(self._on_unused, unused, record))
         if faults:
             self.close()
             raise ConfigError(faults)
-        self.other_topics = OtherTopics(session, config, keys)
+        self.other_topics = OtherTopics(session, config, keys, self._namespace)
 
     def __enter__(self) -> Self:
         return self

@@ -21,6 +21,7 @@ from edgefirst_ros.model.errors import ConfigError, TransportError, extra
 
 with extra("zenoh"):
     import zenoh
+    from zenoh import ext
 
 _TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(//[^\n]*|/\*.*?\*/|\t)|(:)""", re.S)
 """Strings, comments and colons of JSON5."""
@@ -96,9 +97,6 @@ def _faults(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:  # n
         unknown = "unknown key" in str(error)
         yield key, "Zenoh knows no such key" if unknown else "Zenoh rejects this value"
 
-
-with extra("zenoh"):
-    import zenoh
 
 CDR = "application/cdr"
 _ENDPOINT = re.compile(r"[a-z][a-z0-9_-]*/\S+")
@@ -267,9 +265,15 @@ def _plain(error: zenoh.ZError) -> str:
 
 
 def subscribe(
-    session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None]
-) -> zenoh.Subscriber[None]:
+    session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None], *, latched: bool = False
+) -> zenoh.Subscriber[None] | ext.AdvancedSubscriber[None]:
     """Call ``callback`` for every sample in the receiving thread, which keeps the order across keys.
+
+    Args:
+        session: see ``open_session``.
+        key: a key expression.
+        callback: must not block.
+        latched: also ask for what publishers that keep it sent before, as bridges do of latched topics.
 
     Raises:
         ConfigError: the key is not a valid key expression.
@@ -279,11 +283,11 @@ def subscribe(
     except zenoh.ZError as error:
         raise ConfigError([f"{key!r} is not a Zenoh key expression: {_plain(error)}"]) from error
     # Not indirect: one thread per subscription would change the order of messages.
-    return session.declare_subscriber(expression, zenoh.handlers.Callback(callback, _nothing, indirect=False))
-
-
-def _nothing() -> None:
-    """Called when a subscription ends."""
+    handler = zenoh.handlers.Callback(callback, lambda: None, indirect=False)
+    if not latched:
+        return session.declare_subscriber(expression, handler)
+    history = ext.HistoryConfig(detect_late_publishers=True)
+    return ext.declare_advanced_subscriber(session, expression, handler, history=history)
 
 
 def key_includes(key: str, other: str) -> bool:

@@ -42,7 +42,7 @@ PAUSE_NS = 60_000_000_000
 HEARD_NS = 3_000_000_000
 """Topics heard this shortly before a step belong to the sequence after it."""
 FUTURE = "stamp is in the future"
-NO_TIME = "time before 1970 or after 2116"
+NO_TIME = "time of zero, before 1970 or after 2116"
 LATEST_NS = 1 << 62
 MOST_HELD_BYTES = 256 << 20
 """Messages of more than this are not held: clocks are chosen, and doubts settled, with what has come."""
@@ -108,7 +108,7 @@ class _Topic:
     def date(self, message: MessageTimes, finding: TopicClock) -> None:
         """Give a message its time, or refuse it if no recording can be of that time."""
         message.time_ns = self.time_ns(message, finding)
-        if not 0 <= message.time_ns < LATEST_NS:
+        if not 0 < message.time_ns < LATEST_NS:
             message.refusal = NO_TIME
 
 
@@ -236,7 +236,8 @@ class ClockFinder(Generic[Message]):
     def _is_step(self, message: MessageTimes, kind: _Kind, off_ns: int) -> bool:
         """Whether messages up to this one are off by the same amount for long enough to be of a step."""
         suspects = self._suspects.setdefault(message.topic if kind is _Kind.OFF else kind, [])
-        if suspects and abs(off_ns - suspects[0][1]) > OUTLIER_NS // 4:
+        # What a pause held up comes in a burst: it is late by less and less.
+        if suspects and abs(off_ns - suspects[0][1]) > OUTLIER_NS // 10:
             suspects.clear()
         suspects.append((message.receive_ns, off_ns))
         del suspects[CONFIRM:-CONFIRM]

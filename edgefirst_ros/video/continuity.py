@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,11 +30,14 @@ from edgefirst_ros.video.parameters import (
     ParameterSets,
     SliceHeader,
     are_paired,
+    first_header,
     h264_fields,
     h265_slices,
+    is_of_other_codec,
     renumbered,
 )
 
+_NOT_BEGUN = frozenset({Reason.BEFORE_KEY, Reason.NO_SETS})
 _LONG_START = b"\x00\x00\x00\x01"
 _EPOCH_BITS = 40
 """More than any display order has within a stretch that counts it from one picture."""
@@ -47,12 +49,11 @@ lost; at those it would have nothing to refer to, and refuse the picture."""
 
 
 class Arrival(NamedTuple):
-    """A packet, the result of ``headers.head``, and whether a checksum covers its bytes."""
+    """A packet, and the result of ``headers.head``."""
 
     time_ns: int
     packet: VideoPacket
     units: list[NalUnit]
-    checksummed: bool = False
 
 
 class Assessment(NamedTuple):
@@ -96,7 +97,7 @@ class Assessment(NamedTuple):
     primer: bytes = b""
 
 
-class _DisplayOrder:
+class DisplayOrder:
     """Counts pictures in display order, across the wraps and fresh starts of the stream's own count."""
 
     def __init__(self) -> None:
@@ -182,7 +183,7 @@ class _Follower:
         self._before_start: str | None = None
         """Why pictures shown before the latest start cannot be trusted, None if they can."""
         self._starts = _Starts()
-        self._order = _DisplayOrder()
+        self._order = DisplayOrder()
         self._layouts = SliceLayouts()
         self._latest: SliceHeader | None = None
 
@@ -290,9 +291,8 @@ class Continuity:
         for arrival in arrivals:
             if arrival.packet.codec == "h264":
                 sets.add_all(arrival.units)
-                with suppress(DecodeError):
-                    headers.append(h264_fields(arrival.units[-1:], sets)[0][0])
-        self._follower.numbers.learn(headers)
+                headers.append(first_header(arrival.units, sets))
+        self._follower.numbers.learn(filter(None, headers))
 
     def field(self, packet: VideoPacket, units: list[NalUnit]) -> SliceHeader | None:
         """The header of the next access unit if it is a single field of H.264."""
@@ -316,9 +316,12 @@ class Continuity:
         """Assess the next access unit, given the result of ``headers.head``."""
         codec = packet.codec
         own = self._follow(codec, units)
+        if self._follower.reason in _NOT_BEGUN and is_of_other_codec(packet):
+            self._follower.reason = Reason.OTHER_CODEC
         if not units or not is_slice(codec, units[-1].kind):
             self._loose += [unit.data for unit in own]
-            return Assessment(Reason.NO_PICTURE, picture=False)
+            other = self._follower.reason == Reason.OTHER_CODEC
+            return Assessment(Reason.OTHER_CODEC if other else Reason.NO_PICTURE, picture=False)
         key, gradual = is_key_head(codec, units), gradual_start(codec, units)
         prefix = self._prefix(codec, {unit.kind for unit in own}, starts=key or gradual is not None)
         self._loose = []
@@ -329,9 +332,11 @@ class Continuity:
             else:
                 found = self._follower.h265(slices, key=key)
         except DecodeError as error:
-            reason = self._follower.reason or str(error)
+            reason, text = self._follower.reason, str(error)
+            if reason in _NOT_BEGUN and key and text == Reason.NO_SETS:
+                reason = self._follower.reason = Reason.NO_SETS
             self._follower.lose()
-            return Assessment(reason, picture=False)
+            return Assessment(Reason.MIXED if text == Reason.MIXED else reason or text, picture=False)
         primer = found.primer
         if primer:
             primer = prefix + b"".join(_LONG_START + data for data in (*(u.data for u in own), primer))

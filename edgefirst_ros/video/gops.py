@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.video.continuity import Arrival, Assessment
+from edgefirst_ros.video.continuity import Arrival, Assessment, DisplayOrder
 from edgefirst_ros.video.headers import H264_SLICE, H264_SPS, H265_SPS, NalUnit, h264_slice_type, is_slice
-from edgefirst_ros.video.parameters import sequence_set
+from edgefirst_ros.video.parameters import ParameterSets, first_header, sequence_set
 
 StartKind = Literal["key", "point", "reordered point"]
 """A key frame, a recovery point, or a recovery point of a stream that reorders pictures.
@@ -312,3 +312,63 @@ class DecodeOrder:
         self.may_have_fields = self.may_have_fields or not found.frames_only
         self._silent = found.reorder is None
         self.reorders = self.reorders or bool(found.reorder)
+
+
+class DisplayTimes:
+    """Gives pictures times in order of display, where an encoder stamps packets in order of decoding.
+
+    What is decoded from one picture that follows all before it on display until the next such one is a group.
+    If its pictures are shown in another order, but stamped in that of decoding, its stamps change places.
+    Once a group is stamped as shown, none waits for its end any more.
+    """
+
+    def __init__(self) -> None:
+        self._sets = ParameterSets("h264")
+        self._display = DisplayOrder()
+        self._group: list[tuple[Arrival, int | None]] = []
+        self._as_shown = False
+
+    def place(self, arrivals: Iterable[Arrival], due_ns: int, *, reorders: bool) -> tuple[list[Arrival], int]:
+        """Those in order of decoding whose time is certain, and how many of them got another.
+
+        Args:
+            arrivals: the next in that order.
+            due_ns: groups that begin up to then do not wait for their end.
+            reorders: the stream may be shown in another order than it is decoded in.
+        """
+        settled: list[Arrival] = []
+        moved = 0
+        for arrival in arrivals:
+            place = self._place(arrival)
+            known = [at for _, at in self._group if at is not None]
+            if place is not None and known and place > max(known):
+                moved += self._close(settled)
+            self._group.append((arrival, place))
+        waits = reorders and not self._as_shown
+        if self._group and not (waits and self._group[0][0].time_ns > due_ns):
+            moved += self._close(settled)
+        return settled, moved
+
+    def _place(self, arrival: Arrival) -> int | None:
+        codec = arrival.packet.codec
+        if codec != self._sets.codec:
+            self._sets = ParameterSets(codec)
+        self._sets.add_all(arrival.units)
+        header = first_header(arrival.units, self._sets)
+        return None if header is None else self._display.place(header, anew=header.idr)
+
+    def _close(self, settled: list[Arrival]) -> int:
+        """End the group, and say how many of its times changed."""
+        group, self._group = self._group, []
+        shown = sorted((place, at) for at, (_, place) in enumerate(group) if place is not None)
+        ats = [at for _, at in shown]
+        times_ns = [group[at][0].time_ns for at in sorted(ats)]
+        if ats == sorted(ats):
+            times_ns = []
+        elif times_ns != sorted(times_ns):
+            self._as_shown, times_ns = True, []
+        elif shown[-1][0] - shown[0][0] >= 4 * len(shown):
+            times_ns = []  # no neighbours on display: a key frame between them is lost
+        new_ns = dict(zip(ats, times_ns, strict=False))
+        settled += [each._replace(time_ns=new_ns.get(at, each.time_ns)) for at, (each, _) in enumerate(group)]
+        return sum(time_ns != group[at][0].time_ns for at, time_ns in new_ns.items())

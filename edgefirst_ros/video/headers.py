@@ -6,7 +6,6 @@ Source: ITU-T H.264 and H.265; clause numbers are those of both where no standar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -98,17 +97,6 @@ def slice_heads(packet: VideoPacket) -> list[NalUnit]:
     return found
 
 
-def nal_units(codec: Codec, data: bytes) -> Iterator[NalUnit]:
-    """All NAL units of an access unit, uncut, without those of enhancement layers."""
-    at = data.find(_START)
-    while 0 <= at < len(data) - len(_START):
-        start = at + len(_START)
-        at = data.find(_START, start)
-        kind = _kind(codec, data[start : start + 2])
-        if kind is not None:
-            yield NalUnit(kind, data[start : at if at >= 0 else len(data)])
-
-
 def _kind(codec: Codec, header: bytes) -> int | None:
     if header[0] & 0x80:
         return None
@@ -141,18 +129,13 @@ def escape(payload: bytes) -> bytes:
     return _EMULATION.sub(b"\\g<0>\x03", payload)
 
 
-def is_keyframe(packet: VideoPacket) -> bool:
-    """Whether decoding can start at this access unit.
+def is_key_head(codec: Codec, units: list[NalUnit]) -> bool:
+    """Whether decoding can start at an access unit, from the result of ``head``.
 
     H.264: an IDR picture, or an intra picture with a recovery point SEI of recovery_frame_cnt 0, which
     encoders send for open GOPs. Any other intra picture is none, as later pictures may refer to earlier ones.
     H.265: any intra random access point (IDR, CRA, BLA).
     """
-    return is_key_head(packet.codec, head(packet))
-
-
-def is_key_head(codec: Codec, units: list[NalUnit]) -> bool:
-    """``is_keyframe`` for the result of ``head``."""
     if not units:
         return False
     last = units[-1]

@@ -5,13 +5,15 @@ Source: ITU-T H.264, clauses 7.3.2.1, 7.3.2.2 and 7.3.3; ITU-T H.265, clauses 7.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from edgefirst_ros.model.camera import Codec
+from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.headers import (
     H264_IDR,
     H264_PPS,
@@ -28,7 +30,6 @@ from edgefirst_ros.video.headers import (
     unescape,
 )
 
-MIXED = "slices of several pictures in one packet"
 NO_FIRST = "the picture's first slice is missing"
 FRAME, TOP, BOTTOM = range(3)
 IDR_KINDS, RADL_KINDS, RASL_KINDS = frozenset({19, 20}), frozenset({6, 7}), frozenset({8, 9})
@@ -37,6 +38,7 @@ _SUB_LAYER_NON_REFERENCE = frozenset(range(0, 16, 2))
 _HIGH_PROFILES = frozenset({100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135})
 _BASELINE = 66
 _EXTENDED_SAR = 255
+_SEQUENCE_SETS = {"h264": re.compile(b"\0\0\x01[\x27\x47\x67]"), "h265": re.compile(b"\0\0\x01\x42\x01")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,19 @@ class ParameterSets:
     """The parameter sets in force, by identifier.
 
     Attributes:
+        codec: of the stream.
         units: their NAL units by type and identifier.
     """
 
     def __init__(self, codec: Codec) -> None:
-        self._codec = codec
+        self.codec = codec
         self._sequences: dict[int, SequenceSet] = {}
         self._pictures: dict[int, PictureSet] = {}
         self.units: dict[tuple[int, int], bytes] = {}
 
     def add_all(self, units: Iterable[NalUnit]) -> list[NalUnit]:
         """Take those among the units of an access unit; malformed ones are ignored."""
-        own = [unit for unit in units if is_parameter_set(self._codec, unit.kind)]
+        own = [unit for unit in units if is_parameter_set(self.codec, unit.kind)]
         for unit in own:
             with suppress(DecodeError):
                 self.units[unit.kind, self._add(unit)] = unit.data
@@ -128,11 +131,11 @@ class ParameterSets:
 
     def _add(self, unit: NalUnit) -> int:
         if unit.kind in (H264_SPS, H265_SPS):
-            sequence = sequence_set(self._codec, unit.data)
+            sequence = sequence_set(self.codec, unit.data)
             self._sequences[sequence.ident] = sequence
             return sequence.ident
         if unit.kind in (H264_PPS, H265_PPS):
-            picture = picture_set(self._codec, unit.data)
+            picture = picture_set(self.codec, unit.data)
             self._pictures[picture.ident] = picture
             return picture.ident
         return 0
@@ -146,8 +149,17 @@ class ParameterSets:
         found = self._pictures.get(picture)
         sequence = self._sequences.get(found.sequence) if found else None
         if found is None or sequence is None:
-            raise DecodeError("the picture's parameter sets are missing")
+            raise DecodeError(Reason.NO_SETS)
         return sequence, found
+
+
+def is_of_other_codec(packet: VideoPacket) -> bool:
+    """Whether a packet has a sequence parameter set of the other codec than it names."""
+    other: Codec = "h265" if packet.codec == "h264" else "h264"
+    for found in _SEQUENCE_SETS[other].finditer(packet.data):
+        with suppress(DecodeError):
+            return bool(sequence_set(other, packet.data[found.start() + 3 :]))
+    return False
 
 
 def sequence_set(codec: Codec, data: bytes) -> SequenceSet:
@@ -328,8 +340,17 @@ def h264_fields(units: Sequence[NalUnit], sets: ParameterSets) -> list[list[Slic
         elif len(found) == 1 and not header.address and are_paired(found[0][0], header):
             found.append([header])
         else:
-            raise DecodeError(MIXED)
+            raise DecodeError(Reason.MIXED)
     return found
+
+
+def first_header(units: Sequence[NalUnit], sets: ParameterSets) -> SliceHeader | None:
+    """The header that the result of ``headers.head`` ends with, None if there is none or it is malformed."""
+    with suppress(DecodeError):
+        if units and is_slice(sets.codec, units[-1].kind):
+            first = units[-1:]
+            return h264_fields(first, sets)[0][0] if sets.codec == "h264" else h265_slices(first, sets)[0]
+    return None
 
 
 def are_paired(first: SliceHeader, second: SliceHeader) -> bool:
@@ -383,7 +404,7 @@ def h265_slices(units: Sequence[NalUnit], sets: ParameterSets) -> list[SliceHead
     for unit in units[1:]:
         header = _h265_slice(unit, sets, found[0])
         if header.picture != found[0].picture or any(header.address == other.address for other in found):
-            raise DecodeError(MIXED)
+            raise DecodeError(Reason.MIXED)
         found.append(header)
     return found
 
@@ -392,7 +413,7 @@ def _h265_slice(unit: NalUnit, sets: ParameterSets, first: SliceHeader | None) -
     kind = unit.kind
     bits = BitReader(unescape(unit.data[2:]))
     if bits.flag() is not (first is None):
-        raise DecodeError(NO_FIRST if first is None else MIXED)
+        raise DecodeError(NO_FIRST if first is None else Reason.MIXED)
     discards = H265_FIRST_IRAP <= kind <= H265_LAST_IRAP and bits.flag()
     sequence, picture = sets.used_by(bits.ue())
     dependent, address = False, 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-import zlib
 from io import BytesIO
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from edgefirst_ros.model.pictures import (
     MOST_PIXELS,
     SIGNATURE,
     SOS,
-    PngHeader,
     chunks,
     jpeg_segments,
     read_header,
@@ -33,10 +31,6 @@ _REMARKS = frozenset({*range(0xE0, 0xF0), 0xFE})
 _FRAME_HEADER_SIZE = 8
 _BLOCK_PIXELS = 64
 """A JPEG has a bit at least for so many pixels."""
-_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Samples of a pixel by the colour type of a PNG."""
-_PALETTE = 3
-_PART_BYTES = 1 << 20
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """Anything but the data of a scan and its restarts."""
 _MOST_READABLE = 256
@@ -87,15 +81,19 @@ def _check_readable(data: bytes) -> None:
         simplejpeg.decode_jpeg(data, "GRAY", fastdct=True, min_height=1, min_width=1)
     except ValueError:
         # Pillow reads more kinds of them, and passes over what is damaged here and there.
-        try:
-            # Opening it warns, too, of EXIF that nobody asked for.
-            with (
-                warnings.catch_warnings(action="ignore"),
-                Image.open(BytesIO(data), formats=["JPEG"]) as opened,
-            ):
-                opened.load()
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DecodeError("JPEG cannot be decoded") from error
+        _load(data, "JPEG")
+
+
+def _load(data: bytes, form: str) -> None:
+    try:
+        # Opening it warns, too, of EXIF that nobody asked for.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            Image.open(BytesIO(data), formats=[form]) as opened,
+        ):
+            opened.load()
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DecodeError(f"{form} cannot be decoded") from error
 
 
 def _jpeg_head(data: bytes) -> _JpegHead:
@@ -166,31 +164,7 @@ def _png_size(data: bytes) -> tuple[int, int]:
         raise DecodeError("PNG is damaged or cut short")
     if header.width * header.height > MOST_PIXELS:
         raise DecodeError(f"PNG of more than {MOST_PIXELS >> 20} megapixels")
-    if header.colour not in _CHANNELS or (header.colour == _PALETTE and b"PLTE" not in kinds):
+    if header.colour == 3 and b"PLTE" not in kinds:  # which Pillow reads
         raise DecodeError("PNG cannot be decoded")
-    is_interlaced = data[len(SIGNATURE) + 8 + 12] != 0
-    packed = [data[start:end] for kind, start, end in places if kind == b"IDAT"]
-    held = _unpacked_bytes(packed, _png_bytes(header) + 1)
-    if held is None or (held != _png_bytes(header) and not is_interlaced):
-        raise DecodeError("PNG cannot be decoded")
+    _load(data, "PNG")
     return header[:2]
-
-
-def _png_bytes(header: PngHeader) -> int:
-    """Bytes of the rows of a PNG that is not interlaced, each with its filter's byte."""
-    row_bits = header.width * header.depth * _CHANNELS.get(header.colour, 0)
-    return header.height * (1 + -(-row_bits // 8))
-
-
-def _unpacked_bytes(packed: list[bytes], most: int) -> int | None:
-    """How many bytes a zlib stream holds, counted up to ``most``; None if it is damaged or cut short."""
-    stream, count = zlib.decompressobj(), 0
-    try:
-        for part in packed:
-            left = part
-            while left and count < most:
-                count += len(stream.decompress(left, _PART_BYTES))
-                left = stream.unconsumed_tail
-    except zlib.error:
-        return None
-    return count if stream.eof or count >= most else None

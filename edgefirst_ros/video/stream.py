@@ -13,7 +13,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.batches import BatchingWorker, Elsewhere
 from edgefirst_ros.video.continuity import Arrival, Continuity
 from edgefirst_ros.video.decoder import DecoderKind
-from edgefirst_ros.video.gops import AccessUnit, DecodeOrder
+from edgefirst_ros.video.gops import AccessUnit, DecodeOrder, DisplayTimes
 from edgefirst_ros.video.headers import head, is_key_head, is_slice
 from edgefirst_ros.video.loss import FrameMark, GapDetector
 from edgefirst_ros.video.parameters import SliceHeader, are_paired
@@ -51,7 +51,7 @@ class Remarks:
 
     def __init__(self) -> None:
         self._breaches: dict[tuple[str, str], None] = {}
-        self._unchecked = 0
+        self._late: Counter[str] = Counter()
         self._far: Counter[str] = Counter()
 
     def breach(self, topic: str, breach: str) -> None:
@@ -59,9 +59,9 @@ class Remarks:
         if breach:
             self._breaches[topic, breach] = None
 
-    def unchecked(self) -> None:
-        """Note a picture of video that no checksum covers."""
-        self._unchecked += 1
+    def late(self, topic: str, pictures: int) -> None:
+        """Note how many pictures of a video came stamped in order of decoding."""
+        self._late[topic] += pictures
 
     def far(self, topic: str, pixels: int) -> None:
         """Note how many pixels of a depth camera's picture are farther than its values say."""
@@ -71,15 +71,14 @@ class Remarks:
         """What is noted from now on is another dataset's."""
         self._far.clear()
         self._breaches.clear()
-        self._unchecked = 0
+        self._late.clear()
 
     @property
     def notes(self) -> list[str]:
         """A sentence each."""
         said = [f"{topic}: {text}; decoders accept that" for topic, text in self._breaches]
-        if self._unchecked:
-            unchecked = f"{self._unchecked:,} pictures of video are covered by no checksum"
-            said.append(f"{unchecked}: bits that changed in them may go unnoticed")
+        for topic, count in (+self._late).items():
+            said.append(f"{topic}: {count:,} pictures were stamped as decoded, not as shown; now sorted")
         for topic, count in (+self._far).items():
             said.append(
                 f"{topic}: {count:,} pixels are farther than 65.535 m, which is what they are written as"
@@ -129,6 +128,7 @@ class VideoStream:
         self._workers = workers
         self._lookahead_ns, self._margin_ns = lookahead_ns, lookahead_ns // 4
         self._order = DecodeOrder()
+        self._times = DisplayTimes()
         self._continuity = Continuity()
         self._is_learned = False
         """The first packets were looked at for how the encoder counts."""
@@ -155,7 +155,7 @@ class VideoStream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def push(self, time_ns: int, packet: VideoPacket, *, checksummed: bool = False) -> bool:
+    def push(self, time_ns: int, packet: VideoPacket) -> bool:
         """Take one packet in order of arrival; True if it is a key frame.
 
         A packet with the time of an earlier one is a repetition and is ignored; one without a picture
@@ -170,7 +170,7 @@ class VideoStream:
         if not (picture and known is not None and known.picture):
             walked_ns = self._gaps.walked_ns
             passed = walked_ns is not None and time_ns <= walked_ns
-            late = passed or not self._order.push(Arrival(time_ns, packet, units, checksummed))
+            late = passed or not self._order.push(Arrival(time_ns, packet, units))
             if late and picture:
                 self._frames[time_ns].reason = TOO_LATE
         self._worker.make_room()
@@ -186,7 +186,7 @@ class VideoStream:
 
     def judge(self, time_ns: int, released_ns: int = _NEVER_NS) -> PictureVerdict:
         """Whether a packet is usable; no frame before ``released_ns`` will be requested any more."""
-        self._settle(time_ns + self._margin_ns)
+        self._settle(time_ns + self._margin_ns, time_ns)
         self._walk(time_ns)
         verdict = self.known(time_ns)
         if released_ns > self._oldest_ns:
@@ -234,14 +234,18 @@ class VideoStream:
         self._settle(None)
         self._worker.close()
 
-    def _settle(self, horizon_ns: int | None) -> None:
+    def _settle(self, horizon_ns: int | None, due_ns: int = _LAST_NS) -> None:
         waiting = self._order.waiting
         if not self._is_learned and waiting:
             # What is later may have come or not.
             until_ns = min(each.time_ns for each in waiting) + self._lookahead_ns
             self._continuity.learn(each for each in waiting if each.time_ns <= until_ns)
             self._is_learned = True
-        for arrival in self._order.settle(horizon_ns):
+        settled, moved = self._times.place(
+            self._order.settle(horizon_ns), due_ns, reorders=self._order.reorders
+        )
+        self._remarks.late(self._topic, moved)
+        for arrival in settled:
             header = None
             if self._order.may_have_fields:
                 header = self._continuity.field(arrival.packet, arrival.units)
@@ -262,7 +266,7 @@ class VideoStream:
         if self._field is not None and are_paired(self._field[1], header):
             first, self._field = self._field[0], None
             packet = replace(first.packet, data=first.packet.data + arrival.packet.data)
-            self._place(first._replace(packet=packet, checksummed=first.checksummed and arrival.checksummed))
+            self._place(first._replace(packet=packet))
             frame = self._frames.get(arrival.time_ns)
             if frame is not None:
                 frame.reason = Reason.SECOND_FIELD
@@ -289,13 +293,11 @@ class VideoStream:
         if found.picture:
             self._gaps.add(FrameMark(time_ns, found.key, found.poc, found.poc_modulus, found.start_ns))
         picture = bool(arrival.units) and is_slice(codec, arrival.units[-1].kind)
-        if frame is not None and picture:
+        if frame is not None and picture >= frame.picture:
             frame.reason, frame.size, frame.prefix = found.reason, found.size, found.prefix
         self._remarks.breach(self._topic, self._continuity.breach)
         if not found.decodable:
             return
-        if not arrival.checksummed:
-            self._remarks.unchecked()
         with self._worker.changed:
             gops = self._worker.gops
             if found.starts:

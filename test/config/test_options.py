@@ -72,8 +72,7 @@ TESTED: Mapping[str, str] = {
     "edgefirst.container": f"{WRITER}::test_a_dataset_of_two_sequences",
     "edgefirst.val_ratio": f"{HERE}::test_groups_are_as_large_as_they_are_asked_for",
     "edgefirst.lidar_image_size": f"{WRITER}::test_lidar_images_have_the_size_that_is_asked_for",
-    "edgefirst.merge_lidars": "offline/test_rigs.py::"
-    "test_every_camera_has_the_points_of_all_lidars_if_they_are_merged",
+    "edgefirst.degradation": f"{WRITER}::test_the_pose_is_the_cameras",
     "edgefirst.exif_camera": f"{WRITER}::test_exif_names_the_maker_that_is_known",
     "ncore.store": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",
     "ncore.profile": f"{HERE}::test_a_sequence_is_laid_out_as_was_asked_for",

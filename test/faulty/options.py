@@ -164,7 +164,7 @@ class FaultyOptions(DriveOptions):
     black: tuple[Span, ...] = ()
     brightness: float = 1.0
     zero_points: tuple[tuple[float, float, float], ...] = ()
-    lidar_model: Literal["maivin", "hesai"] = "maivin"
+    lidar_model: Literal["maivin", "ouster", "hesai"] = "maivin"
     lidar_missing: Literal["left out", "nan", "zero"] = "left out"
     lidar_organised: bool = False
     imu: ImuErrors = ImuErrors()

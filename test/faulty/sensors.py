@@ -31,6 +31,15 @@ NOT_ORIENTED: dict[str, tuple[float, float, float, float]] = {
 }
 LAYOUTS = {
     "maivin": LIDAR_DTYPE,
+    # ouster_ros, "original": padded behind z and behind ring.
+    "ouster": np.dtype(
+        {
+            "names": ["x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"],
+            "formats": ["<f4", "<f4", "<f4", "<f4", "<u4", "<u2", "<u2", "<u2", "<u4"],
+            "offsets": [0, 4, 8, 16, 20, 24, 26, 28, 32],
+            "itemsize": 48,
+        }
+    ),
     # hesai_ros_driver: packed.
     "hesai": np.dtype(
         [(each, "<f4") for each in ("x", "y", "z", "intensity")] + [("ring", "<u2"), ("timestamp", "<f8")]
@@ -128,7 +137,7 @@ class FaultyDetector(Detector):
 
 
 class FaultyLidar(Lidar):
-    """A lidar of either maker, whose rays may hit nothing, and some of whose points are lost at times."""
+    """A lidar of these makers, whose rays may hit nothing, and some of its points be lost."""
 
     def __init__(
         self, world: World, options: FaultyOptions, points: int, frame: str, zero_share: Callable[[], float]
@@ -150,6 +159,7 @@ class FaultyLidar(Lidar):
         level = np.where(met, 40 + 15 * hit[kept], 0)
         ring = np.repeat(np.arange(ROWS), len(hit) // ROWS)[kept]
         values = {"reflect": level, "intensity": level, "ring": ring, "timestamp": stamp_ns / 1e9}
+        values |= {"reflectivity": level * 256, "ambient": 300, "range": np.rint(away * 1000)}
         for name in values.keys() & set(layout.names or ()):
             points[name] = values[name]
         lost = np.random.default_rng([self._options.seed, 5, index]).random(len(points)) < self._zero_share()

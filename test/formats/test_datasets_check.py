@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.datasets import check, recover
+from edgefirst_ros.formats.format import Look
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetNotFound
 from edgefirst_ros.offline.convert import convert
@@ -172,3 +175,16 @@ def test_what_is_not_there_is_not_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "d").mkdir()
     with pytest.raises(DatasetNotFound):
         FORMATS[name].read(tmp_path / "d")
+
+
+@pytest.mark.parametrize("place", ["edgefirst/all/capture_report.json", "ncore/loose.capture_report.json"])
+@pytest.mark.parametrize("ruin", [lambda path: path.write_text("{"), os.mkfifo], ids=["cut", "fifo"])
+def test_a_destroyed_report_is_an_error_beside_sound_datasets(
+    out: Path, place: str, ruin: Callable[[Path], None]
+) -> None:
+    report = out / place
+    report.unlink(missing_ok=True)
+    ruin(report)
+    failed = [each for each in check(out, look=Look(quick=True)) if not each.ok]
+    assert [each.errors for each in failed] == [1]
+    assert f"{report.name}: is not a capture report" in failed[0].text

@@ -116,7 +116,7 @@ def test_a_report_stays_with_its_dataset_and_goes_to_no_other(tmp_path: Path) ->
     assert (folder / "capture_report.json").exists()
     (done,) = recover(tmp_path / "out")
     assert done.text.endswith("; the complete d, which it was to replace, stays")
-    names = ("d.arrow", "d.manifest", "d.zip", "quality.arrow")
+    names = ("d.arrow", "d.manifest", "d.zip", "quality.parquet")
     assert sorted(p.name for p in folder.iterdir()) == ["capture_report.json", *names]
     beside = folder.with_name("d_recovered")
     assert sorted(p.name for p in beside.iterdir()) == [re.sub("^d", "d_recovered", n) for n in names]

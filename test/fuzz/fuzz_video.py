@@ -15,7 +15,7 @@ from fuzzing import Target, mutate_bytes
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.video.headers import can_start, content_of, escape, nal_units, unescape
+from edgefirst_ros.video.headers import can_start, content_of, escape, unescape
 from edgefirst_ros.video.pictures import encode
 from edgefirst_ros.video.stream import VideoStream
 
@@ -100,8 +100,6 @@ def run(codec: Codec, data: bytes, folder: Path) -> str:
     for each in shots:
         can_start(each.packet)
         content_of(each.packet)
-        for _ in nal_units(codec, each.packet.data):
-            pass
     # How many threads decode is in the input, so that the input alone says it all.
     stream = VideoStream("fuzz", workers=1 + len(data) % 2)
     try:

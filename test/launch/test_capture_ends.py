@@ -41,7 +41,7 @@ def test_a_signal_finishes_the_session(
     assert node.join() == 0
     took_s = time.monotonic() - asked_s
     folder = tmp_path / "out" / "edgefirst" / "monday"
-    names = ["capture_report.json", "monday.arrow", "monday.manifest", "monday.zip", "quality.arrow"]
+    names = ["capture_report.json", "monday.arrow", "monday.manifest", "monday.zip", "quality.parquet"]
     assert sorted(p.name for p in folder.iterdir()) == names
     report = json.loads((folder / "capture_report.json").read_text())
     check_sums(report)
@@ -70,7 +70,7 @@ def test_what_was_committed_before_a_kill_is_recovered(
     assert found.kept["samples"] >= 8
     assert found.lost["samples"] == 0
     written = sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
-    assert written == ["monday.arrow", "monday.manifest", "monday.zip", "quality.arrow"]
+    assert written == ["monday.arrow", "monday.manifest", "monday.zip", "quality.parquet"]
 
 
 def test_a_full_disk_ends_the_session_finished(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:

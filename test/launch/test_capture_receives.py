@@ -15,6 +15,7 @@ from livedrive import check_sums
 from rosgraph import Graph, needs_ros
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage
 
 pytestmark = needs_ros
@@ -36,7 +37,7 @@ class Receiver:
         self.simulated_ns: int | None = None
         self.received: list[RawMessage] = []
         self._kinds = {"/imu": Imu, "/gps": NavSatFix}
-        self._publishers = {
+        self.publishers = {
             topic: graph.node.create_publisher(kind, topic, QoSProfile(depth=1000))
             for topic, kind in self._kinds.items()
         }
@@ -51,17 +52,20 @@ class Receiver:
 
         def subscribed() -> bool:
             self._subscriptions.update()
-            return all(each.get_subscription_count() for each in self._publishers.values())
+            return all(each.get_subscription_count() for each in self.publishers.values())
 
         graph.wait("subscriptions", subscribed)
 
     def publish(self, *topics: str) -> None:
         for topic in topics:
-            self._publishers[topic].publish(self._kinds[topic]())
+            self.publishers[topic].publish(self._kinds[topic]())
         time.sleep(ARRIVE_S)
 
     def receive(self) -> bool:
         return self._subscriptions.receive()
+
+    def update(self) -> None:
+        self._subscriptions.update()
 
     def close(self) -> None:
         self._subscriptions.close()
@@ -103,6 +107,26 @@ def test_the_executor_takes_messages_only_after_none_came_for_a_while(
     assert len(receiver.topics) == 3
     assert receiver.receive()
     assert receiver.topics[3:] == ["/gps"]
+
+
+def test_while_something_else_is_asked_for_nothing_is_lost_or_repeated(
+    graph: Graph, receiver: Receiver
+) -> None:
+    """Another publisher offers less; the first one goes on meanwhile."""
+    from builtin_interfaces.msg import Time  # noqa: PLC0415
+    from rclpy.qos import qos_profile_sensor_data  # noqa: PLC0415
+    from sensor_msgs.msg import Imu  # noqa: PLC0415
+    from std_msgs.msg import Header  # noqa: PLC0415
+
+    graph.node.create_publisher(Imu, "/imu", qos_profile_sensor_data)
+    for second in range(10):
+        receiver.update()
+        for number in range(20):
+            receiver.publishers["/imu"].publish(Imu(header=Header(stamp=Time(sec=second, nanosec=number))))
+        time.sleep(0.1)
+        receiver.receive()
+    stamps = [decode(message).stamp_ns for message in receiver.received]
+    assert stamps == [second * 10**9 + number for second in range(10) for number in range(20)]
 
 
 def report_of(output: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline import disk as disk_module
 from edgefirst_ros.pipeline.disk import Disk
-from edgefirst_ros.video.headers import is_keyframe
+from edgefirst_ros.video.headers import head, is_key_head
 
 VIDEO = "/camera/h264"
 
@@ -55,7 +55,7 @@ def settled(to: LiveCapture, condition: Callable[[], bool]) -> None:
 
 def key(message: RawMessage) -> bool:
     packet = decode(message).datum
-    return isinstance(packet, VideoPacket) and is_keyframe(packet)
+    return isinstance(packet, VideoPacket) and is_key_head(packet.codec, head(packet))
 
 
 def received(report: dict[str, Any]) -> dict[str, int]:

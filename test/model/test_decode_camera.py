@@ -120,6 +120,17 @@ def test_other_pictures_become_pixels_of_their_colours(mode: str, kind: str, nam
     assert np.abs(image.pixels[3::8, 3::8].astype(int) - CORNERS[3::8, 3::8]).max() < 60
 
 
+def test_pictures_that_are_damaged_or_of_other_values_are_refused() -> None:
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((16, 16), np.float32)).save(file, "TIFF")
+    with pytest.raises(DecodeError, match="more than 16 bits"):
+        decode_compressed_image(compressed(format="tiff", data=file.getvalue()))
+    file = io.BytesIO()
+    Image.fromarray(CORNERS).save(file, "WEBP")
+    with pytest.raises(DecodeError, match="damaged or cut short"):
+        decode_compressed_image(compressed(format="webp", data=file.getvalue()[:-20]))
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_mosaic_is_one_however_it_is_compressed(kind: str) -> None:
     mosaic, file = np.full((16, 16), 128, np.uint8), io.BytesIO()

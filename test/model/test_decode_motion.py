@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from valid_messages import TRANSFORM, VALUES
+from valid_messages import STAMP_NS, TRANSFORM, VALUES
 from wire_encoder import FieldValue, encode
 
 from edgefirst_ros.model.errors import DecodeError
@@ -17,6 +17,8 @@ from edgefirst_ros.model.navigation import (
     decode_navsat,
     decode_odometry,
 )
+from edgefirst_ros.model.registry import decode
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import Transform, decode_tf, decode_transform
 
 BAD_ROTATIONS = [
@@ -87,9 +89,10 @@ def test_what_no_sensor_measures_is_refused(changes: FieldValue, reason: str) ->
 
 def test_fix_is_taken_as_sent() -> None:
     schema = "sensor_msgs/NavSatFix"
-    assert decode_navsat(encode(schema, VALUES[schema])).datum == NavSatFix(
-        42.377, -71.147, -23.1, -1, sigma_m=(2, 2, 3)
-    )
+    made = decode_navsat(encode(schema, VALUES[schema])).datum
+    assert (made.latitude_deg, made.longitude_deg, made.altitude_m) == (42.377, -71.147, -23.1)
+    assert (made.status, made.sigma_m) == (-1, (2, 2, 3))
+    assert made.covariance_m2 == (4, 0, 0, 0, 4, 0, 0, 0, 9)
     unjudged = {"latitude": math.inf, "longitude": -500, "altitude": math.nan, "status": {"status": 2}}
     made = decode_navsat(encode(schema, unjudged)).datum
     assert (made.latitude_deg, made.longitude_deg, made.status) == (math.inf, -500, 2)
@@ -102,6 +105,47 @@ def test_odometry() -> None:
         *("base", (1, 2, 3), (0, 0.6, 0, -0.8), (4, 5, 6), (7, 8, 9)),
         position_sigma_m=(1, 1, 1),
         rotation_sigma_rad=(1, 1, 1),
+    )
+
+
+def test_poses_are_odometry_without_velocity() -> None:
+    for schema, sigma in (("PoseStamped", None), ("PoseWithCovarianceStamped", (2, 2, 2))):
+        data = encode(f"geometry_msgs/{schema}", VALUES[f"geometry_msgs/{schema}"])
+        found = decode(RawMessage("/a", f"geometry_msgs/msg/{schema}", data, 1, 1, 0))
+        assert (found.stamp_ns, found.frame_id) == (STAMP_NS, "base_link")
+        odometry = found.datum
+        assert isinstance(odometry, Odometry)
+        assert (odometry.position_m, odometry.orientation_xyzw) == ((1, 2, 3), (0, 0, 0.6, 0.8))
+        assert odometry.position_sigma_m == odometry.rotation_sigma_rad == sigma
+        assert all(map(math.isnan, odometry.linear_m_s))
+
+
+@pytest.mark.parametrize(
+    ("frames", "position", "forward"), [((1, 1), (2, 1, 3), (4, -1, 2)), ((2, 3), (1, -2, 3), (4, -1, 2))]
+)
+def test_an_autopilots_odometry_is_turned_into_the_axes_of_ros(
+    frames: tuple[int, int], position: tuple[float, ...], forward: tuple[float, ...]
+) -> None:
+    """North, east, down becomes east, north, up; of another frame the middle axis and the last are turned."""
+    schema = "px4_msgs/VehicleOdometry"
+    values = {**VALUES[schema], "pose_frame": frames[0], "velocity_frame": frames[1]}
+    found = decode(RawMessage("/a", "px4_msgs/msg/VehicleOdometry", encode(schema, values), 1, 1, 0))
+    odometry = found.datum
+    assert isinstance(odometry, Odometry)
+    assert found.stamp_ns == 1_500_000_000
+    assert odometry.position_m == pytest.approx(position)
+    assert odometry.linear_m_s == pytest.approx(forward)
+    assert odometry.angular_rad_s == (0.5, -0.25, -0.125)
+    assert odometry.position_sigma_m == (2, 2, 3)
+    # That looks north, at 90 degrees from east; or ahead.
+    yaw = 2 * math.atan2(odometry.orientation_xyzw[2], odometry.orientation_xyzw[3])
+    assert math.degrees(yaw) % 360 == pytest.approx(90 if frames[0] == 1 else 0, abs=1e-6)
+
+
+def test_a_fix_with_more_to_it_is_a_fix() -> None:
+    data = encode("gps_msgs/GPSFix", VALUES["gps_msgs/GPSFix"])
+    assert decode(RawMessage("/a", "gps_msgs/msg/GPSFix", data, 1, 1, 0)).datum == NavSatFix(
+        42.377, -71.147, -23.1, 1, (2, 2, 3), (4, 0, 0, 0, 4, 0, 0, 0, 9), 2
     )
 
 

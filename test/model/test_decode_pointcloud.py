@@ -10,7 +10,7 @@ from valid_messages import HEADER, VALUES
 from wire_encoder import FieldValue, encode
 
 from edgefirst_ros.model.errors import DecodeError
-from edgefirst_ros.model.pointcloud import PointCloud, decode_pointcloud
+from edgefirst_ros.model.pointcloud import KILOMETRES, TOO_FAR, PointCloud, decode_pointcloud, far_points
 
 CODES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 SCHEMA = "sensor_msgs/PointCloud2"
@@ -142,3 +142,17 @@ def test_coordinates_must_be_three_numbers() -> None:
         cloud(XYZ[:2], bytes(12)).xyz()
     with pytest.raises(DecodeError, match="more than one number"):
         cloud([field("x", 0), field("y", 4), field("z", 8, 3, 2)], bytes(12)).xyz()
+
+
+@pytest.mark.parametrize(
+    ("metres", "found"),
+    [
+        ([3.0, 200.0, np.nan, np.inf], ""),
+        ([3.0, 200.0, 900.0, 1e9], TOO_FAR),
+        ([6000.0, 12.0, 12_000.0, 8000.0], KILOMETRES),
+    ],
+)
+def test_a_lidar_that_sees_kilometres_is_told_from_stray_points(metres: list[float], found: str) -> None:
+    points = np.zeros(len(metres), np.dtype([(axis, "f4") for axis in "xyz"]))
+    points["x"] = metres
+    assert far_points(PointCloud(points, 1, len(metres))) == found

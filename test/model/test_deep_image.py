@@ -163,6 +163,10 @@ def test_what_cannot_be_unpacked_is_refused_by_name() -> None:
         bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
         with pytest.raises(DecodeError, match=said):
             decoded(packed(bytes(bomb)), "16UC1; compressedDepth png")
+    large = bytearray(png(DEPTH) + bytes(1 << 20))
+    large[16:26] = struct.pack(">IIBB", 7000, 7000, 16, 6)  # its bytes could hold so many
+    with pytest.raises(DecodeError, match="declares more pixels"):
+        decoded(bytes(large), "png")
     with pytest.raises(DecodeError, match="absurd size"):
         decoded(packed(struct.pack("<II", 2**32 - 1, 2**32 - 1)), "16UC1; compressedDepth rvl")
     with pytest.raises(DecodeError, match="cut short"):

@@ -20,7 +20,7 @@ def test_both_spellings_are_known() -> None:
     for schema in DECODERS:
         assert can_decode(schema)
         assert can_decode(schema.replace("/", "/msg/"))
-    assert len(DECODERS) == 22
+    assert len(DECODERS) == 26
 
 
 @pytest.mark.parametrize(

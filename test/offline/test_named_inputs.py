@@ -91,11 +91,13 @@ def test_lists_are_lines_or_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.guarded
 def test_what_is_no_list_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "two.parquet")
+    pq.write_table(pa.table({"path": ["x.mcap"] * 600_000}), tmp_path / "bomb.parquet", compression="zstd")
     (tmp_path / "empty").write_text("# nothing\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
     for name, fault in {
         "two.parquet": "which column",
+        "bomb.parquet": "600,000 rows in",
         "empty": "names no recording",
         "bytes": "is no list of recordings",
         "cut.parquet": "is no list of recordings",

@@ -153,7 +153,7 @@ def test_one_worker_and_four_write_the_same_bytes(
     assert set(hashes[0]) == {
         *(f"{recording.stem}-dataset.{end}" for end in ("arrow", "manifest", "zip")),
         "capture_report.json",
-        "quality.arrow",
+        "quality.parquet",
     }
 
 

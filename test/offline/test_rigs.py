@@ -25,7 +25,6 @@ from wire_encoder import encode
 
 import edgefirst_ros
 from edgefirst_ros.config.model import build_config
-from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.model.reasons import Code, Severity
 from edgefirst_ros.model.registry import decode
@@ -385,49 +384,6 @@ def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     for recording in sorted((tmp_path / "live" / "recordings").glob("*.mcap")):
         convert([recording], tmp_path / "again", build_config(values | {"prefix": "", "record": False}))
     assert dataset_files(tmp_path / "again") == dataset_files(tmp_path / "live")
-
-
-@pytest.fixture(scope="module")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    values = {"formats": ["edgefirst", "ncore"], "edgefirst": {"merge_lidars": True}}
-    return converted(tmp_path_factory.mktemp("merged"), **values)
-
-
-@pytest.mark.long
-@needs_official
-def test_merged_points_are_where_nvidias_reader_sees_them_once_the_rig_has_moved(
-    merged: tuple[Path, dict[str, Any]], official: dict[str, Any]
-) -> None:
-    """Each point of each lidar, from the rig at the picture's time, as the rig drives at some 10 m/s."""
-    found = samples(merged[0])[SEQUENCE]
-    times_us, T_cameras = official["camera_optical/times_us"], official["camera_optical/T_world"]
-    T_camera_rig = sequence(merged[0]).pose("camera_optical", "rig")
-    moved_m = []
-    for number in (10, 20, 30):
-        cloud = found[number]["lidar"]
-        T_rig_world = T_cameras[number] @ np.linalg.inv(T_camera_rig)
-        here = np.stack([cloud[axis] for axis in "xyz"], axis=1) @ T_rig_world[:3, :3].T + T_rig_world[:3, 3]
-        for of, lidar in enumerate(("lidar", "rear_lidar")):
-            sweeps_us = official[f"{lidar}/times_us"]
-            at = int(np.abs(sweeps_us - times_us[number]).argmin())
-            there = official[f"{lidar}/{at}"]
-            assert len(there) == (cloud["lidar"] == of).sum() > 500
-            assert np.abs(here[cloud["lidar"] == of] - there).max() < 0.03
-            moved_m.append(abs(sweeps_us[at] - times_us[number]) * 1e-5)
-    assert max(moved_m) > 0.1
-
-
-def test_every_camera_has_the_points_of_all_lidars_if_they_are_merged(
-    merged: tuple[Path, dict[str, Any]],
-) -> None:
-    output, report = merged
-    assert all(each.ok for each in check(output / "edgefirst"))
-    for found in samples(output).values():
-        assert {*found[20]["lidar"]["lidar"].tolist()} == {0, 1}
-    for topic in (FRONT, "/rear/points"):
-        account = report["topics"][topic]
-        assert account["written_to"] == {"edgefirst": account["received"], "ncore": account["received"]}
-        assert account["left_out"] == {}
 
 
 def test_what_nvidias_reader_opens_is_sound(rig: tuple[Path, dict[str, Any]]) -> None:

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from drives import simulated
 from faulty import Truth
@@ -14,7 +13,6 @@ from livedrive import dataset_files
 from oracle import NCORE_PYTHON
 from rigjudge import read_officially, worst_px
 
-import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.offline.convert import convert
@@ -58,7 +56,7 @@ def suggestion() -> Suggestion:
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     output = tmp_path_factory.mktemp("turning")
-    values = {"formats": ["edgefirst", "ncore"], "edgefirst": {"merge_lidars": True}}
+    values = {"formats": ["edgefirst", "ncore"]}
     config = build_config({**suggestion().values, **values})
     return output, convert([made().mcap], output, config, dataset="d").report
 
@@ -78,29 +76,11 @@ def test_each_lidar_lies_in_each_picture(official: dict[str, Any]) -> None:
     assert max(found.values()) < 0.5, found
 
 
-@needs_official
-def test_merged_points_are_where_each_lidar_was(
-    converted: tuple[Path, dict[str, Any]], official: dict[str, Any]
-) -> None:
-    """By their places in the world as NVIDIA's reader has them."""
-    times_us, T_cameras = official["front_optical/times_us"], official["front_optical/T_world"]
-    front = next(each for each in Truth.read(made().truth).world.mounts if each.child == "front_optical")
-    samples = [s for s in edgefirst_ros.open(converted[0] / "edgefirst") if s["sequence"] == SEQUENCE]
-    for number in (5, 10, 15):
-        cloud = samples[number]["lidar"]
-        T_rig_world = T_cameras[number] @ np.linalg.inv(front.matrix())
-        here = np.stack([cloud[axis] for axis in "xyz"], axis=1) @ T_rig_world[:3, :3].T + T_rig_world[:3, 3]
-        for of, lidar in enumerate(("swing", "top")):
-            at = int(np.abs(official[f"{lidar}/times_us"] - times_us[number]).argmin())
-            assert np.abs(here[cloud["lidar"] == of] - official[f"{lidar}/{at}"]).max() < 0.03
-
-
 @pytest.mark.long
 def test_live_equals_convert_across_a_split(tmp_path: Path) -> None:
     values = {
         **suggestion().values,
         "formats": ["edgefirst", "ncore", "l5kit"],
-        "edgefirst": {"merge_lidars": True},
         "ego": {"smoothing": "lag"},
         "overload": {"latency_s": 0},
         "record": True,

@@ -109,6 +109,37 @@ def test_a_duplicate_of_a_tile_spoils_no_picture(tmp_path: Path) -> None:
     assert report["samples"] == pictures_in(files) == 20
 
 
+def segments(message: RawMessage, count: int) -> list[RawMessage]:
+    """A cloud of one row in so many messages, 5 ms apart, of one stamp."""
+    data, u32 = message.data, (lambda at: int.from_bytes(message.data[at : at + 4], "little"))
+    at = 16 + u32(12)
+    at += -at % 4
+    width = u32(at + 4)
+    start = next(n for n in range(at, len(data)) if u32(n - 4) == u32(n - 12) * width == len(data) - n - 1)
+    step, made = u32(start - 12), []
+    for number in range(count):
+        first, last = (width * each // count for each in (number, number + 1))
+        points = data[start + first * step : start + last * step]
+        head = data[: at + 4] + (last - first).to_bytes(4, "little") + data[at + 8 : start - 8]
+        size = len(points).to_bytes(4, "little")
+        whole = head + size + size + points + data[-1:]
+        made.append(message._replace(data=whole, receive_ns=message.receive_ns + number * 5_000_000))
+    return made
+
+
+def test_segments_of_a_scan_are_one_sweep(tmp_path: Path) -> None:
+    """MultiScan sends up to 8 of one stamp, Continental's radars and Livox several."""
+    content = drive(tmp_path / "drive")
+    whole, files = converted(tmp_path / "whole", content)
+    clouds = {m.arrival: segments(m, 4) for m in content if m.topic == "/lidar/points"}
+    split = in_order(each for m in content for each in clouds.get(m.arrival, [m]))
+    report, same = converted(tmp_path / "split", split)
+    assert {name for name, data in same.items() if data != files.get(name)} == set()
+    before, after = (each["topics"]["/lidar/points"] for each in (whole, report))
+    assert after["written"] == 4 * before["written"]
+    assert after["reasons"].get("refused") is None
+
+
 @pytest.mark.long(cases=2)
 @pytest.mark.parametrize("topic", ["/radar/targets", "/lidar/points", "/model/output", "/camera/jpeg"])
 def test_other_content_with_the_stamp_of_the_one_before_is_refused(tmp_path: Path, topic: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from drives import simulate
 from edgefirst.schemas import edgefirst_msgs, geometry_msgs, nav_msgs, sensor_msgs
+from faulty import FaultyOptions
 from places import contents
 from recorded import record
 from valid_messages import URDF
@@ -28,7 +29,7 @@ from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
-from edgefirst_ros.simulation import DriveOptions, wire
+from edgefirst_ros.simulation import wire
 from edgefirst_ros.sources.mcap import McapRecording
 
 FORMATS = tuple(BUILT_IN)
@@ -39,7 +40,7 @@ TOPICS = {"odometry": {"role": "odometry", "topic": "odom"}, "model_mask": {"clo
 
 
 def messages(folder: Path, **options: Any) -> list[RawMessage]:  # noqa: ANN401
-    made = simulate(folder, DriveOptions(**{**TINY, "seconds": 1.0, **options}))
+    made = simulate(folder, FaultyOptions(**{**TINY, "seconds": 1.0, **options}))
     return list(McapRecording(made.mcap).messages())
 
 
@@ -205,7 +206,7 @@ def test_written_messages_are_in_the_files_and_others_say_why_not(
     assert account["written_to"] == ({name: account["written"]} if account["written"] else {})
     if account["written"]:
         assert files != without, f"{name} holds nothing of {role}"
-        # A column without nulls is smaller, so that quality.arrow may be.
+        # A column without nulls is smaller, so that quality.parquet may be.
         size, before = (
             sum(len(d) for n, d in each.items() if "quality" not in n) for each in (files, without)
         )

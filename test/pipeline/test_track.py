@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from edgefirst_ros.model.sample import EgoPose, GeoPoint, PoseBasis
-from edgefirst_ros.pipeline.context import MOST_POINTS, Track
+from edgefirst_ros.pipeline.context import MOST_POINTS, PoseAccount, Track
 
 HERE, THERE = GeoPoint(45.5, -73.5, 30.0), GeoPoint(46.0, -73.5, 30.0)
 
@@ -37,3 +38,13 @@ def test_each_local_frame_has_its_origin() -> None:
     assert found is not None
     assert [origin["latitude"] for origin in found["origins"]] == [45.5, 46.0]
     assert [point[4] for point in found["points"]] == [0, 1]
+
+
+def test_a_rig_that_lies_on_its_side_is_doubted() -> None:
+    leaning, lying = PoseAccount(), PoseAccount()
+    for number in range(10):
+        at = EgoPose(number * 10**9, rotation_basis=PoseBasis.MEASURED)
+        leaning.add(replace(at, rotation_xyzw=(0.34, 0.0, 0.0, 0.94)))  # 40 degrees
+        lying.add(replace(at, rotation_xyzw=(0.7, 0.0, 0.0, 0.714)))  # 89 degrees of roll
+    assert not leaning.doubts
+    assert "rotation_xyzw" in lying.doubts[0]

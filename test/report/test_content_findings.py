@@ -99,6 +99,14 @@ def test_damage_of_a_recording_is_said_and_graded() -> None:
     assert "x.mcap: cut off in a chunk (638,000 bytes, at 40)" in found.sentence
 
 
+def test_pictures_without_a_checksum_are_counted_in_the_verdict() -> None:
+    made = values()
+    made["topics"]["/camera"]["unchecked"] = 40
+    found = judge(parsed(made))
+    assert (found.grade, [each.code for each in found.findings]) == ("good", [Code.UNCHECKED])
+    assert "/camera: no checksum covers 40 pictures of video" in found.sentence
+
+
 def test_live_it_is_said_after_some_seconds() -> None:
     now = {"/camera": {"black": (0, 6 * 10**9)}, "/lidar": {"frozen": (0, 3 * 10**9)}, "/imu": {}}
     found = content_now(now)

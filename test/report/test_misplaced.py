@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from reports import report, stream
 
+from edgefirst_ros.model.pointcloud import TOO_FAR
 from edgefirst_ros.model.reasons import Code, Finding
 from edgefirst_ros.model.transform import matrix_of, product, quaternion_of_angles
 from edgefirst_ros.report.judge import judge, warnings_of
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.report.sensors import misplaced
+from edgefirst_ros.report.sensors import assumed, misplaced
 
 OPTICAL = (-0.5, 0.5, -0.5, 0.5)
 """Of a camera that looks ahead, as ROS's static_transform_publisher has it for -90, 0, -90 degrees."""
@@ -95,3 +96,33 @@ def test_one_that_is_turned_while_it_drives_is_none() -> None:
 def test_millimetres_are_no_metres(at_m: tuple[float, ...], said: str) -> None:
     told = [each.text for each in found(values(at_m=at_m))]
     assert [said in each for each in told] == [True] * bool(said)
+
+
+def rigged(*placed: str, streams: Sequence[str] = ("camera", "lidar_points")) -> dict[str, Any]:
+    """A drive with these sensors, of which transforms place some."""
+    made = report({f"/{role}": {**stream(role, 0, 180, 10.0), "sensor": role} for role in streams})
+    at = {"parent": "base_link", "translation_m": (1, 0, 1), "rotation_xyzw": OPTICAL}
+    made["sequences"][0]["calibration"] = {"transforms": [{**at, "child": role} for role in placed]}
+    return made
+
+
+def test_sensors_that_nobody_places_are_said_and_no_such_drive_is_good() -> None:
+    verdict = judge(parsed(rigged()))
+    assert verdict.grade == "fair"
+    assert "extrinsics of 2 sensors are assumed: camera, lidar_points" in verdict.sentence
+    assert "intrinsics of 1 sensor are assumed: camera" in verdict.sentence
+    assert judge(parsed(rigged("camera", "lidar_points"))).grade == "good"
+    (only,) = (each for each in assumed(parsed(rigged("camera"))) if each.severity)
+    assert only.text == "extrinsics of 1 sensor are assumed: lidar_points"
+    assert not [*assumed(parsed(rigged(streams=["camera"])))]  # alone it is where it is
+
+
+@pytest.mark.parametrize(
+    ("why", "grade"), [("no transform from lidar to base_link", "poor"), (TOO_FAR, "good")]
+)
+def test_parts_that_are_not_written_count_but_for_stray_points(why: str, grade: str) -> None:
+    made = rigged("camera", "lidar_points")
+    made["topics"]["/lidar_points"]["refused_parts"] = {why: made["topics"]["/lidar_points"]["received"]}
+    verdict = judge(parsed(made))
+    assert verdict.grade == grade
+    assert (why in verdict.sentence) is (grade == "poor")

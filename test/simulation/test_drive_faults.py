@@ -205,6 +205,7 @@ def test_masks_show_the_classes_of_the_picture_and_have_no_stamp(make: Make) -> 
 
 FIELDS = {
     "maivin": (13, {"x", "y", "z", "reflect"}),
+    "ouster": (48, {"x", "y", "z", "intensity", "t", "reflectivity", "ring", "ambient", "range"}),
     "hesai": (26, {"x", "y", "z", "intensity", "ring", "timestamp"}),
 }
 
@@ -222,6 +223,8 @@ def test_every_lidar_sees_the_same_world_in_its_own_fields(make: Make, model: st
         np.stack([p[a] for a in "xyz"], axis=1) for p in (points[met], usual.points("/lidar/points", 0))
     )
     assert (xyz == expected).all()
+    if "range" in FIELDS[model][1]:
+        assert np.allclose(points["range"][met] / 1000, np.linalg.norm(xyz, axis=1), atol=1e-3)
     if "ring" in FIELDS[model][1]:
         assert (points["ring"] == np.repeat(np.arange(32), 20)).all()
     zeros = make(lidar_points=640, lidar_model=model, lidar_missing="zero").points("/lidar/points", 0)

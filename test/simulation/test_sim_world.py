@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 from faulty import Truth, read_number
+from faulty.truth import sees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +94,7 @@ def test_the_nearer_surface_hides_the_farther() -> None:
     eye = np.array([0.0, 0.0, 0.5])
     assert rays.cast(world, 0.0, eye, np.array([[1.0, 0, 0]]), 50.0)[1].tolist() == [1]
     points = np.array([[9.0, 0, 0.5], [19.0, 0, 0.5], [19.0, 1.9, 0.9], [19.0, 5.0, 0.5]])
-    assert rays.sees(world, 0.0, eye, points).tolist() == [True, False, False, True]
+    assert sees(world, 0.0, eye, points).tolist() == [True, False, False, True]
 
 
 @pytest.mark.parametrize(

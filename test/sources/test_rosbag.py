@@ -23,6 +23,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.sources.location import location_of
 from edgefirst_ros.sources.recording import TimeWindow, open_recording
+from edgefirst_ros.sources.records import IMPLAUSIBLE
 from edgefirst_ros.sources.ros1bag import Ros1Recording, Ros1Types
 
 NAME = "maivin-sim_2026_05_01_09_00_00"
@@ -124,6 +125,9 @@ def test_what_rosbag2_compresses_is_read_file_by_file_or_message_by_message(
     damaged = recorded.record(tmp_path / "b.mcap", [each[0]._replace(data=each[0].data[:4] + b"\xff" * 20)])
     (found,) = open_recording(damaged).messages()
     assert found.fault.startswith("its compressed data are damaged")
+    huge = recorded.record(tmp_path / "c.mcap", [each[0]._replace(data=zstandard.compress(bytes(64 << 20)))])
+    (found,) = open_recording(huge).messages()
+    assert (found.data, found.fault) == (b"", IMPLAUSIBLE)
 
 
 def test_messages_of_ros_1_in_mcap_are_read_and_other_encodings_are_named(

@@ -6,12 +6,14 @@ import json
 import math
 import re
 import signal
+import struct
 import sys
 import threading
 import time
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from livedrive import messages
@@ -28,12 +30,14 @@ from edgefirst_ros.cli.app import app
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.model.navigation import Odometry
 from edgefirst_ros.model.registry import decode
 from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.offline.inputs import suggestion_of
 from edgefirst_ros.sources.suggest import Look, Suggestion
 from edgefirst_ros.sources.zenoh import overhear
 from edgefirst_ros.sources.zenohlink import Outlet, open_session
+from edgefirst_ros.timing.finding import Arrivals, estimate
 
 
 @cache
@@ -225,6 +229,39 @@ def test_points_of_a_depth_camera_are_no_lidar_beside_its_image() -> None:
     assert looked([*content, *depths]).suggestion("depth").left_out["/points"] == "points of a depth camera"
 
 
+def test_a_sweep_stamped_since_boot_by_its_first_column_is_dated_within_what_is_said() -> None:
+    """As Ouster does by default; what is stamped comes a turn and its way later."""
+    clouds = [m for m in made("autoware").content if m.schema.endswith("PointCloud2")]
+    clouds = [m for m in clouds if m.topic == clouds[0].topic]
+    turn_ns = (clouds[-1].receive_ns - clouds[0].receive_ns) // (len(clouds) - 1)
+    booted_ns = 1_700_000_000 * 10**9
+    late_ns = np.full(len(clouds), booted_ns + turn_ns + 10_000_000)
+    for number, message in enumerate(clouds):
+        second, rest = divmod(message.receive_ns - int(late_ns[0]), 10**9)
+        stamp = second.to_bytes(4, "little") + rest.to_bytes(4, "little")
+        clouds[number] = message._replace(data=message.data[:4] + stamp + message.data[12:])
+    topics = looked(clouds).suggestion("lidar").values["topics"]
+    (latency_ms,) = (each["latency_ms"] for each in topics.values() if "latency_ms" in each)
+    clock = estimate([Arrivals(late_ns, latency_ms * 1_000_000)])
+    assert abs(clock.offset_ns - booted_ns) <= (clock.uncertainty_ns or 0)
+
+
+def test_two_robots_are_not_made_one_rig() -> None:
+    """As two of a fleet are, whose names and frames are alike; each has a suggestion of its own."""
+    content = []
+    for message in made("devices").content:
+        if message.topic == "/rear/gps" and (fix := decode(message).datum).is_fix:
+            here, there = (struct.pack("<d", fix.latitude_deg + away) for away in (0.0, 0.001))
+            content.append(message._replace(data=message.data.replace(here, there)))
+        else:
+            content.append(message)
+    look = looked(content)
+    with pytest.raises(ConfigError, match=r"two robots, 111 m apart.*--prefix front, then --prefix rear"):
+        look.suggestion("robots")
+    used = look.suggestion("rear", "rear").used
+    assert {topic.split("/")[1] for topic in used} == {"rear", "tf_static"}
+
+
 def test_live_a_configuration_is_made_where_one_is_made_of_a_recording() -> None:
     """Whatever else is called as a device's topics are."""
     content = made("turtlebot").content
@@ -380,3 +417,21 @@ def test_transforms_on_tf_that_keep_their_values_are_mountings_and_odometry_is_w
     fixes = looked([*content, *(m for m in made("autoware").content if m.schema.endswith("NavSatFix"))])
     tf = fixes.suggestion("robot").values["topics"]["tf"]
     assert tf == {"role": "tf", "topic": "/tf"}
+
+
+def test_poses_are_motion_where_they_are_the_robots() -> None:
+    content: list[RawMessage] = []
+    for number, message in enumerate(made("turtlebot").content):
+        if message.topic == "/odom":
+            odometry = decode(message).datum
+            assert isinstance(odometry, Odometry)
+            header = {"stamp": {"sec": 1, "nanosec": number}, "frame_id": "map"}
+            pose = {"position": dict(zip("xyz", odometry.position_m, strict=True)), "orientation": {"w": 1.0}}
+            for topic in ("/pose", "/goal_pose"):
+                values = {"header": header, "pose": pose}
+                content.append(instead_of(message, topic, "geometry_msgs/PoseStamped", values))
+        elif message.topic != "/tf":
+            content.append(message)
+    found = looked(content).suggestion("robot")
+    assert found.used["/pose"] is Role.ODOMETRY
+    assert found.left_out["/goal_pose"].startswith("no pose of the robot")

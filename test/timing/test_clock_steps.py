@@ -8,6 +8,7 @@ import pytest
 from devices import AT_NS, END_S, FOREIGN, OWN, Judged, Late, drive, prompt
 from streams import MONOTONIC, MS, SECOND, WALL
 
+from edgefirst_ros.timing.clock import Boundary, ClockFinder
 from edgefirst_ros.timing.finding import MessageTimes, Rule
 
 
@@ -142,3 +143,22 @@ def test_topics_that_come_and_go_around_a_step_are_all_accounted_for(seed: int) 
         assert [true for _, name, true, _ in judged.timed if name == topic] == [
             true for _, true, times in made if times.topic == topic
         ]
+
+
+@pytest.mark.parametrize("drained_s", [1.0, 20.0])
+def test_what_a_pause_held_up_and_a_burst_brings_is_no_step(drained_s: float) -> None:
+    """30 s of silence, then what came meanwhile, faster than it was measured."""
+    finder: ClockFinder[MessageTimes] = ClockFinder()
+    pick, sent = random.Random(1), []
+    for topic, hz in (("camera", 10), ("imu", 50), ("lidar", 5)):
+        for number in range(70 * hz):
+            at_s = number / hz
+            came_s = at_s + 0.02 + abs(pick.gauss(0, 0.001))
+            if 20 < came_s < 50 + drained_s:
+                came_s = 50 + (came_s - 20) * drained_s / (30 + drained_s)
+            sent.append((came_s, at_s, topic))
+    times = (
+        (WALL + round(came * SECOND), WALL + round(at * SECOND), topic) for came, at, topic in sorted(sent)
+    )
+    events = [e for came, at, topic in times for e in finder.feed(MessageTimes(topic, at, came, came))]
+    assert [event for event in events if isinstance(event, Boundary)] == []

@@ -17,6 +17,7 @@ from edgefirst_ros.model.camera import Codec, VideoPacket
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.video.batches import EncodedPicture
 from edgefirst_ros.video.gops import AccessUnit, Gop
+from edgefirst_ros.video.headers import head, is_key_head
 from edgefirst_ros.video.pictures import Picture
 from edgefirst_ros.video.stream import VideoStream
 
@@ -39,6 +40,11 @@ class Shot:
     @property
     def time_ns(self) -> int:
         return START_NS + self.number * self.step_ns + self.shift_ns
+
+
+def is_keyframe(packet: VideoPacket) -> bool:
+    """Whether decoding can start there."""
+    return is_key_head(packet.codec, head(packet))
 
 
 def access_unit(number: int, packet: VideoPacket) -> AccessUnit:
@@ -180,7 +186,6 @@ def play(
     wanted: Callable[[int], bool] | None = None,
     window: int = 6,
     lookahead_ns: int = LOOKAHEAD_NS,
-    checksummed: bool = False,
 ) -> Played:
     """Use a stream as the pipeline does: verdicts trail arrival, the caller blocks on its oldest picture."""
     played = Played({}, {}, {})
@@ -211,7 +216,7 @@ def play(
 
     newest_ns = START_NS
     for shot in arrivals:
-        stream.push(shot.time_ns, shot.packet, checksummed=checksummed)
+        stream.push(shot.time_ns, shot.packet)
         waiting.append(shot)
         newest_ns = max(newest_ns, shot.time_ns)
         judge(newest_ns - lookahead_ns)

@@ -25,7 +25,7 @@ LOOKAHEAD_NS = 1_500_000_000
 def assert_all_come(shots: tuple[Shot, ...], workers: int, remarks: Remarks | None = None) -> None:
     truth = decode_plainly(shots)
     video = VideoStream("/camera", workers=workers, lookahead_ns=LOOKAHEAD_NS, remarks=remarks)
-    played = play(video, shots, checksummed=True, lookahead_ns=LOOKAHEAD_NS)
+    played = play(video, shots, lookahead_ns=LOOKAHEAD_NS)
     assert sorted(played.pictures) == sorted(truth)
     assert all(np.array_equal(rgb, truth[number]) for number, rgb in played.pictures.items())
 
@@ -137,6 +137,6 @@ def test_a_slice_of_another_picture_is_found(encoder: str) -> None:
     truth = decode_plainly(shots)
     one, other = nal_units(shots[4].packet.data), nal_units(shots[5].packet.data)
     shots[4] = replace(shots[4], packet=replace(shots[4].packet, data=rejoin([*one[:-1], other[-1]])))
-    played = play(VideoStream("/camera"), shots, checksummed=True)
+    played = play(VideoStream("/camera"), shots)
     assert shots[4].number not in played.pictures
     assert all(np.array_equal(rgb, truth[number]) for number, rgb in played.pictures.items())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from clips import Clip, encode_shots, make_clip, recipe
+from clips import Clip, encode_shots, is_keyframe, make_clip, recipe
 from hypothesis import given
 from hypothesis import strategies as st
 from rewrite import escape, nal_units, rejoin
 
 from edgefirst_ros.model.camera import Codec, VideoPacket
-from edgefirst_ros.video.headers import head, is_keyframe, unescape
+from edgefirst_ros.video.headers import head, unescape
 
 SEI_AT_ONCE = bytes((6, 6, 1, 0b11000000, 0x80))
 SEI_AFTER_ONE = bytes((6, 6, 1, 0b01011000, 0x80))

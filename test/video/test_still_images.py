@@ -218,21 +218,21 @@ def png(rows: bytes, *, colour: int = 2, interlaced: int = 0) -> CompressedImage
     "image",
     [
         png(b"no zlib stream"),
-        png(zlib.compress(bytes(4 * 13))[:-3]),
+        png(zlib.compress(bytes(4 * 13))[:-6]),
         png(zlib.compress(bytes(4 * 13 - 1))),
-        png(zlib.compress(bytes(4 * 13 + 1))),
-        png(zlib.compress(bytes(1 << 26))),
         png(zlib.compress(bytes(4 * 5)), colour=3),
         png(zlib.compress(bytes(4 * 5)), colour=7),
     ],
-    ids=["noise", "cut", "short", "long", "bomb", "no palette", "no colour"],
+    ids=["noise", "cut", "short", "no palette", "no colour"],
 )
 def test_a_png_of_sound_chunks_that_no_reader_opens_is_refused(image: CompressedImage) -> None:
     with pytest.raises(DecodeError, match="PNG cannot be decoded"):
         passthrough(image)
 
 
-def test_a_png_of_rows_as_declared_is_passed_through() -> None:
-    assert passthrough(png(zlib.compress(bytes(4 * 13)))).width == 4
+@pytest.mark.parametrize("held", [4 * 13, 4 * 13 + 1, 1 << 26], ids=["whole", "long", "bomb"])
+def test_a_png_that_has_its_rows_is_passed_through(held: int) -> None:
+    """Readers pass over what follows them."""
+    assert passthrough(png(zlib.compress(bytes(held)))).width == 4
     interlaced = png(zlib.compress(bytes(4 * 13 + 5)), interlaced=1)
     assert passthrough(interlaced).data is interlaced.data

@@ -26,10 +26,10 @@ from clips import (
 from mcap.reader import make_reader
 from rewrite import nal_units, rejoin, without_vui
 
-from edgefirst_ros.model.camera import VideoPacket, decode_video
+from edgefirst_ros.model.camera import Codec, VideoPacket, decode_video
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.video.decoder import VideoDecoder
-from edgefirst_ros.video.stream import VideoStream
+from edgefirst_ros.video.stream import Remarks, VideoStream
 
 WORKERS = pytest.mark.parametrize("workers", [1, 3])
 PARAMETER_KINDS = {"h264": {7, 8}, "h265": {32, 33, 34}}
@@ -113,7 +113,22 @@ def test_parameter_sets_may_come_once_only(clip: Clip, workers: int) -> None:
 
 def test_without_parameter_sets_nothing_is_usable(clip: Clip) -> None:
     played = play(stream(), [apart(shot)[1] if shot.key else shot for shot in clip.shots])
-    assert set(played.verdicts.values()) == {Reason.BEFORE_KEY}
+    assert set(played.verdicts.values()) == {Reason.NO_SETS}
+
+
+def test_what_is_called_by_the_name_of_another_codec_says_so(clip: Clip) -> None:
+    other: Codec = "h264" if clip.name.startswith("h265") else "h265"
+    shots = [replace(shot, packet=VideoPacket(other, shot.packet.data)) for shot in clip.shots]
+    assert set(play(stream(), shots).verdicts.values()) == {Reason.OTHER_CODEC}
+
+
+def test_several_pictures_in_a_message_are_said(clip: Clip) -> None:
+    pairs = zip(clip.shots[::2], clip.shots[1::2], strict=True)
+    joined = [
+        replace(one, packet=VideoPacket(one.packet.codec, one.packet.data + two.packet.data))
+        for one, two in pairs
+    ]
+    assert set(play(stream(), joined).verdicts.values()) == {Reason.MIXED}
 
 
 @WORKERS
@@ -255,3 +270,28 @@ def test_what_a_device_recorded_after_a_loss(lost: int, recording: Path, truth: 
     video.close()
     next_key = min(key for key in keys if key > lost)
     assert {place for place, verdict in verdicts.items() if verdict} == set(range(lost + 1, next_key))
+
+
+@WORKERS
+@pytest.mark.parametrize("silent", [False, True])
+def test_stamps_in_order_of_decoding_are_sorted(clip: Clip, workers: int, silent: bool) -> None:
+    shots = clip.shots
+    if silent and shots[0].packet.codec == "h264":
+        shots = tuple(replace(s, packet=VideoPacket("h264", without_vui(s.packet.data))) for s in shots)
+    late = [replace(shot, number=place) for place, shot in enumerate(shots)]
+    moved, remarks = sum(shot.number != place for place, shot in enumerate(shots)), Remarks()
+    video = VideoStream("/camera", workers=workers, lookahead_ns=LOOKAHEAD_NS, remarks=remarks)
+    played = play(video, late)
+    assert len(played.pictures) == len(late)
+    assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())
+    assert [note.split(" pictures")[0] for note in remarks.notes] == [f"/camera: {moved}"] * bool(moved)
+
+
+def test_a_lost_key_frame_moves_no_times(clip: Clip) -> None:
+    for lost, gone in enumerate(clip.shots):
+        if gone.key:
+            remarks = Remarks()
+            left = clip.without([lost])
+            played = play(VideoStream("/camera", lookahead_ns=LOOKAHEAD_NS, remarks=remarks), left)
+            assert not remarks.notes
+            assert all(np.array_equal(rgb, clip.truth[number]) for number, rgb in played.pictures.items())

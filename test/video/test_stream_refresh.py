@@ -17,6 +17,7 @@ from clips import (
     Played,
     decode_plainly,
     encode_shots,
+    is_keyframe,
     play,
     recipe,
 )
@@ -26,7 +27,7 @@ from rewrite import bits_to_bytes, escape, nal_units, rejoin, ue
 
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.reasons import Reason
-from edgefirst_ros.video.headers import can_start, gradual_start, head, is_keyframe
+from edgefirst_ros.video.headers import can_start, gradual_start, head
 from edgefirst_ros.video.stream import VideoStream
 
 PERIOD = 12

@@ -35,7 +35,7 @@ from edgefirst_ros.formats.edgefirst.many import find
 from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
 from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
-from edgefirst_ros.model.untrusted import refusing
+from edgefirst_ros.model.untrusted import refuse_rows, refusing
 
 FORMAT = b"edgefirst_ros catalogue, version 2"
 _NOTE = b"edgefirst_ros"
@@ -136,6 +136,7 @@ def opened(path: Path) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
         if (file.schema_arrow.metadata or {}).get(_NOTE) != FORMAT:
             raise ValueError("its metadata do not say so")
+        refuse_rows(file.metadata, path.stat().st_size)
         return file
 
 

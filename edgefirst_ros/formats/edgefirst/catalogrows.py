@@ -20,7 +20,7 @@ from edgefirst_ros.formats.edgefirst.options import drive_of
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Entry, find_stems, in_order
 from edgefirst_ros.formats.edgefirst.read.rows import is_longitude_first, is_yaw_first
 from edgefirst_ros.formats.edgefirst.store.archive import MANIFEST, QUALITY, TABLE
-from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED
+from edgefirst_ros.formats.edgefirst.store.arrowfile import LABELLED, read_quality
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.sample import PoseBasis
@@ -35,7 +35,7 @@ MEASURED = {
     "repeated": "camera_repeated",
     **{name: name for name in ("lidar_points", "lidar_zeros", "lidar_sectors", "lidar_repeated")},
 }
-"""Columns of a catalogue that are columns of quality.arrow."""
+"""Columns of a catalogue that are columns of quality.parquet."""
 OFFSETS = tuple(f"{role}_offset_ms" for role in COMPANIONS)
 DATASET, VERSION, CLASS = "dataset", "version", "class_"
 _BASES = pa.array([str(basis) for basis in PoseBasis])
@@ -129,7 +129,7 @@ _SAME = {
     name: name
     for name in (*OFFSETS, *LABELLED.values(), "speed_mps", "position_sigma_m", "rotation_sigma_deg")
 }
-"""Columns of quality.arrow that have the same name in a catalogue."""
+"""Columns of quality.parquet that have the same name in a catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +187,10 @@ def _texts(table: pa.Table, name: str) -> list[str | None] | None:
 
 
 def _quality(path: Path, files: int, entries: Sequence[Entry]) -> pa.Table | None:
-    """The rows of quality.arrow for samples, in their order, null where it has none."""
+    """The rows of quality.parquet for samples, in their order, null where it has none."""
     if not path.is_file():
         return None
-    table = read_table(path, files=files)
+    table = read_quality(path, files)
     keys = zip(table["name"].to_pylist(), table["frame"].to_pylist(), strict=True)
     numbers = {key: number for number, key in enumerate(keys)}
     return table.take(pa.array([numbers.get(entry.key) for entry in entries], pa.int64()))

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
 
 from edgefirst_ros.formats.crashsafe.manifest import Entry, write_manifest
-from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, take_name
+from edgefirst_ros.formats.crashsafe.names import old_path, part_path, remove, replace_file, take_name
 from edgefirst_ros.formats.crashsafe.sync import sync_file, sync_path
 from edgefirst_ros.formats.edgefirst.options import (
     GROUPS,
     BlockSplit,
+    Degradation,
     EdgeFirstOptions,
     SchemaVersion,
     drive_group,
@@ -38,21 +43,29 @@ from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
 
-DEGRADATIONS = ("low", "medium", "high")
+_PARTS = ("train", "validation")
+"""What the vendor's validator calls the groups; which rows are of which the table says."""
 STATUSES = ("valid", "edit")
 ENUM_NOTE = b"_PL_ENUM_VALUES2"
 """A field's note by which polars takes an ordered dictionary for an Enum: each category after its length."""
 _TEXT, _BOX_2D, _BOX_3D = pa.large_string(), pa.list_(pa.float32(), 4), pa.list_(pa.float32(), 6)
-_OUTLINE = pa.large_list(pa.float32())
+_OUTLINE, _PLACE = pa.large_list(pa.float32()), pa.list_(pa.float64(), 2)
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The sample, annotation and group from which the values of a row are taken."""
+    """The sample, annotation and group from which the values of a row are taken.
+
+    Attributes:
+        masked: classes of which the sample has a mask without a box.
+        boxed: classes of which each object in the sample has a 2-D and a 3-D box.
+    """
 
     record: SampleRecord
     annotation: Annotation
     group: str
+    masked: Collection[str | None] = ()
+    boxed: Collection[str | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +77,6 @@ class Column:
     categories: tuple[str, ...] = ()
     note: bytes | None = None
 
-    @property
-    def is_category(self) -> bool:
-        """Whether values are one of some texts."""
-        return bool(pa.types.is_dictionary(self.type))
-
     def field(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """The column in a schema."""
         return pa.field(name, self.type, metadata=None if self.note is None else {ENUM_NOTE: self.note})
@@ -76,7 +84,7 @@ class Column:
     def array(self, rows: Sequence[TableRow]) -> Any:  # noqa: ANN401 - pyarrow has no types
         """The values of rows; a dictionary has all categories, as all batches of a file must share it."""
         values = [self.value(row) for row in rows]
-        if not self.is_category:
+        if not pa.types.is_dictionary(self.type):
             return pa.array(values, self.type)
         codes = {category: code for code, category in enumerate(self.categories)}
         indices = pa.array(
@@ -86,17 +94,19 @@ class Column:
         return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.type.ordered)
 
 
-def columns(version: SchemaVersion, labels: tuple[str, ...]) -> Mapping[str, Column]:
-    """The columns of a schema version, in order, for a dataset with these labels.
+def columns(
+    version: SchemaVersion, labels: tuple[str, ...], degradation: Degradation | None = None
+) -> Mapping[str, Column]:
+    """The columns of a schema version, in order, for a dataset with these labels and degradation.
 
     Source: for 2025.01 the vendor's published article, except that ``name`` is a String, which the vendor's
     client needs; for 2026.10 the vendor's client. ``label_index`` is the class index of the model.
     The extents in ``box3d`` (w, h, l in 2026.10; depth, width, height in 2025.01) are along x, y and z.
     """
-    return _published(labels) if version == "2025.01" else _current(labels)
+    return _published(labels, degradation) if version == "2025.01" else _current(labels)
 
 
-def _published(labels: tuple[str, ...]) -> dict[str, Column]:
+def _published(labels: tuple[str, ...], degradation: Degradation | None) -> dict[str, Column]:
     return {
         "name": Column(_TEXT, lambda row: row.record.sequence),
         "frame": Column(pa.uint64(), lambda row: row.record.frame),
@@ -105,10 +115,10 @@ def _published(labels: tuple[str, ...]) -> dict[str, Column]:
         "mask": Column(_OUTLINE, lambda row: _flat(_rings(row.annotation))),
         "box2d": Column(_BOX_2D, lambda row: row.annotation.box2d),
         "box3d": Column(_BOX_3D, lambda row: row.annotation.box3d),
-        "location": Column(pa.list_(pa.float64(), 2), lambda row: _longitude_first(row.record.location)),
+        "location": Column(_PLACE, lambda row: row.record.location and row.record.location[::-1]),
         "pose": Column(pa.list_(pa.float64(), 3), lambda row: row.record.pose),
-        "degradation": _enum(DEGRADATIONS, lambda _: None),
-        "status": _enum(STATUSES, lambda row: _status(row.annotation)),
+        "degradation": _enum(get_args(Degradation), lambda _: degradation),
+        "status": _enum(STATUSES, _status),
     }
 
 
@@ -170,16 +180,16 @@ def _png(annotation: Annotation) -> bytes | None:
     return None if annotation.mask is None else base64.b64decode(annotation.mask)
 
 
-def _longitude_first(location: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if location is None else (location[1], location[0])
+def _status(row: TableRow) -> str | None:
+    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule).
 
-
-def _status(annotation: Annotation) -> str | None:
-    """Valid with 2-D box, mask and 3-D box, edit if one is missing, null if all are (the article's rule)."""
-    geometry = (annotation.box2d, annotation.polygons, annotation.box3d)
-    if all(part is None for part in geometry):
-        return None
-    return "edit" if None in geometry else "valid"
+    The mask of an object may be that of its class, whose boxes are those of the objects.
+    """
+    own = row.annotation
+    if own.box2d is None and own.box3d is None:
+        return None if own.polygons is None else "valid" if own.label in row.boxed else "edit"
+    has_mask = own.polygons is not None or own.label in row.masked
+    return "valid" if has_mask and own.box2d is not None and own.box3d is not None else "edit"
 
 
 BATCH_BYTES = 8 << 20
@@ -203,37 +213,47 @@ class _Summary:
 
 
 class TableFile(NamedTuple):
-    """What was written: number of rows, bytes, the CRC-32 of these, and ``Looked`` of all samples."""
+    """What was written: number of rows, bytes, the CRC-32 of these, ``Looked`` of all samples, and labels."""
 
     rows: int
     size: int
     crc: int
     looked: frozenset[str] = frozenset()
+    labels: Sequence[str] = ()
 
 
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
     """Write the journal's samples as an Arrow IPC file.
 
-    Its metadata have the ``schema_version``. Version 2025.01 always has all columns, 2026.10 omits those that
-    are null in all rows.
+    Its metadata have the ``schema_version``, and of 2026.10 the ``labels``. Version 2025.01
+    always has all columns, 2026.10 omits those that are null in all rows.
 
     Raises:
         OSError: the file system reports an error.
     """
     summary = _summarise(journal)
-    schema_columns = columns(options.schema_version, tuple(sorted(summary.labels)))
+    labels = tuple(sorted(summary.labels))
+    schema_columns = columns(options.schema_version, labels, options.degradation)
     if options.schema_version != "2025.01":
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
     group = _split(summary, options)
     fields = [column.field(name) for name, column in schema_columns.items()]
-    schema = pa.schema(fields, {"schema_version": options.schema_version})
+    notes: dict[str, str] = {"schema_version": options.schema_version}
+    if options.schema_version != "2025.01":
+        notes["labels"] = json.dumps(labels, ensure_ascii=False)
+    schema = pa.schema(fields, notes)
     batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
-    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked))
+    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked), labels=labels)
 
 
-def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> TableFile:
-    """Write tables of one schema as an Arrow IPC file, synced.
+PARQUET = partial(pq.ParquetWriter, compression="zstd")
+
+
+def write_arrow(
+    path: Path, schema: pa.Schema, tables: Iterable[pa.Table], writer: Callable[..., Any] = pa.ipc.new_file
+) -> TableFile:
+    """Write tables of one schema as an Arrow IPC file, or by another writer, synced.
 
     Raises:
         OSError: the file system reports an error.
@@ -242,9 +262,9 @@ def write_arrow(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> Ta
     remove(path)  # a link to elsewhere is not written through
     with path.open("xb") as file:
         summed = _Summed(file)
-        with pa.ipc.new_file(summed, schema) as writer:
+        with writer(summed, schema) as growing:
             for table in tables:
-                writer.write_table(table)
+                growing.write_table(table)
                 rows += len(table)
         file.flush()
         sync_file(file.fileno())
@@ -387,7 +407,13 @@ def _batches(journal: SampleJournal, of: Callable[[SampleRecord], str]) -> Itera
     for committed in journal:
         record = committed.record
         group = of(record)
-        batch += [TableRow(record, annotation, group) for annotation in record.annotations or (Annotation(),)]
+        boxes = [(each.label, each.box2d is not None, each.box3d is not None) for each in record.annotations]
+        masked = {label for label, *has in boxes if not any(has)}
+        boxed = {label for label, *has in boxes if all(has)} - {
+            n for n, *has in boxes if any(has) != all(has)
+        }
+        rows = record.annotations or (Annotation(),)
+        batch += [TableRow(record, annotation, group, masked, boxed) for annotation in rows]
         if committed.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], committed.end
@@ -405,7 +431,7 @@ REPEATED = "camera_repeated"
 
 
 def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -> TableFile:
-    """Write the journal's measures as an Arrow IPC file.
+    """Write the journal's measures as a Parquet file.
 
     Args:
         journal: of the dataset.
@@ -417,7 +443,7 @@ def write_quality(journal: SampleJournal, path: Path, looked: Collection[str]) -
     """
     rows = _rows(journal, looked)
     batches = ([first, *islice(rows, ROWS - 1)] for first in rows)
-    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches))
+    return write_arrow(path, SCHEMA, (pa.Table.from_pylist(batch, SCHEMA) for batch in batches), PARQUET)
 
 
 def _rows(journal: SampleJournal, looked: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -480,6 +506,10 @@ def complete_dataset(
     table = write_table(journal, part_path(paths.arrow), options)
     quality = write_quality(journal, part_path(paths.quality), table.looked)
     write_manifest(part_path(paths.manifest), MADE_BY, _entries(journal, table, quality))
+    if options.schema_version != "2025.01" and options.container == "folder":
+        parts = {part: {"images": paths.name, "annotations": paths.arrow.name} for part in _PARTS}
+        listing = {"type": "edgefirst", "classes": [*table.labels], **parts}
+        replace_file(paths.listing, yaml.safe_dump(listing, sort_keys=False, allow_unicode=True).encode())
     journal.sync()
     sync_path(paths.folder)
     return table.rows
@@ -509,6 +539,8 @@ def publish_dataset(paths: DatasetPaths, journal: SampleJournal, options: EdgeFi
     take_name(paths.manifest)
     remove(paths.container("folder" if options.container == "zip" else "zip"))
     remove(old_path(paths.container("folder")))
+    if options.container == "zip" or options.schema_version == "2025.01":
+        remove(paths.listing)
     paths.journal.unlink()
     sync_path(paths.folder)
     journal.close()

@@ -10,7 +10,6 @@ from edgefirst_ros.formats.crashsafe.names import part_path
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.format import EVERYTHING, Format, Look, Target, below
 from edgefirst_ros.model.errors import DatasetNotFound
-from edgefirst_ros.model.sample import Role
 from edgefirst_ros.model.untrusted import REPORT
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.formats.format import Check, Recovery
 
 _TABLE, _ARCHIVE, _JOURNAL, _MANIFEST = ".arrow", ".zip", ".journal.part", ".manifest"
-_QUALITY = "quality.arrow"
 
 
 class EdgeFirstFormat(Format[EdgeFirstOptions]):
@@ -72,10 +70,6 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
 
         return check(path, look)
 
-    def takes_all(self, options: EdgeFirstOptions) -> frozenset[Role]:
-        """Lidars, to merge them."""
-        return frozenset({Role.LIDAR_POINTS} if options.merge_lidars else ())
-
     def scenes(self, path: Path) -> EdgeFirstScenes:
         """Each sample's picture, boxes, clouds and cube."""
         from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
@@ -108,8 +102,6 @@ def _dataset(file: Path, *, is_given: bool) -> Path | None:
     folder = file.parent
     if file.name == REPORT:
         return folder
-    if file.name == _QUALITY and not is_given:
-        return None  # beside a dataset, which is found by its other files
     if file.name.endswith(_JOURNAL):
         from edgefirst_ros.formats.crashsafe.journal import journal_format
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample, Span
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
-from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE
+from edgefirst_ros.formats.edgefirst.store.archive import TABLE
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
             here = list(entries)
     except OSError:  # what may not be read holds nothing that could be opened
         return
-    ending = [Path(entry.path) for entry in here if entry.name.endswith(TABLE) and entry.name != QUALITY]
+    ending = [Path(entry.path) for entry in here if entry.name.endswith(TABLE)]
     tables = [path for path in ending if path.is_file()]  # of entries a loop of links is an error
     yield from [table for table in tables if table.stem == folder.name] or tables
     if not tables and depth:
@@ -90,6 +90,7 @@ def open_datasets(
     transform: Callable[[Sample], Any] | None = None,
     labels: Iterable[str] | None = None,
     labelled: str | None = None,
+    require: Iterable[str] = (),
     as_corpus: bool = False,
 ) -> EdgeFirstDataset:
     """A dataset, or several as one; with ``as_corpus`` also of one; see ``EdgeFirstDataset`` for the others.
@@ -103,7 +104,13 @@ def open_datasets(
         raise DatasetNotFound("no dataset was named")
     if len(found) == 1 and not as_corpus:
         return EdgeFirstDataset(
-            *found[0], keys=keys, group=group, transform=transform, labels=labels, labelled=labelled
+            *found[0],
+            keys=keys,
+            group=group,
+            transform=transform,
+            labels=labels,
+            labelled=labelled,
+            require=require,
         )
     wanted = None if keys is None else [keys] if isinstance(keys, str) else list(keys)
     members = []
@@ -111,7 +118,7 @@ def open_datasets(
         members.append((str(each.path), EdgeFirstDataset(*each, keys=wanted)))
         members[-1][1].release()
     chosen = [labels] if isinstance(labels, str) else labels
-    return Corpus(members, labels=chosen, transform=transform).only(group, labelled)
+    return Corpus(members, labels=chosen, transform=transform).only(group, labelled, require)
 
 
 class Corpus(EdgeFirstDataset):
@@ -185,18 +192,21 @@ class Corpus(EdgeFirstDataset):
     def _of(self, members: list[EdgeFirstDataset], **changed: Any) -> Self:  # noqa: ANN401 - attributes
         return self._with(_members=members, _open={}, _lock=ForkLock(), **changed)
 
-    def only(self, group: str | None = None, labelled: str | None = None) -> Self:
-        """Its samples of a group, and those in which somebody looked for these annotations; maybe none.
+    def only(
+        self, group: str | None = None, labelled: str | None = None, require: Iterable[str] = ()
+    ) -> Self:
+        """Its samples of a group, labelled, and with what is required; maybe none.
 
         Raises:
-            ConfigError: there are no such annotations, or no dataset has such a group.
+            ConfigError: there are no such annotations or keys, or no dataset has such a group.
         """
         if group is not None and group not in self.groups:
             known = ", ".join(self.groups) or "none"
             raise ConfigError([f"group: no dataset has a group {group}; there are {known}"])
-        if group is None and labelled is None:
+        wanted = tuple(require)
+        if group is None and labelled is None and not wanted:
             return self
-        kept = [member.only(group, labelled).numbered() for member in self._members]
+        kept = [member.only(group, labelled, wanted).numbered() for member in self._members]
         keys = [list(member.numbered()) for member in self._members]
         found = [keys[number][inside] in kept[number] for number, inside in self._order.tolist()]
         return self._part(np.array(found, np.bool_))

@@ -18,6 +18,7 @@ from edgefirst_ros.formats.format import OptionsModel
 
 SchemaVersion = Literal["2025.01", "2026.10"]
 Container = Literal["zip", "folder"]
+Degradation = Literal["none", "low", "medium", "high"]
 Split = Literal["time", "drive", "place"]
 
 AUTO = "auto"
@@ -63,11 +64,10 @@ class EdgeFirstOptions(OptionsModel):
         "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
         "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
     )
-    merge_lidars: bool = Field(
-        default=False,
-        description="lidar.pcd has the points of all lidars, in the rig's frame and where they are at the "
-        "sample's time, with a field lidar: the number of the lidar, by the order of their topics. Set it to "
-        "train on the whole surroundings.",
+    degradation: Degradation | None = Field(
+        default=None,
+        description="How much weather, light or dirt impaired what the drive's cameras saw, for the column "
+        "of that name (schema 2025.01 only). Set it by drive to train or test on bad conditions.",
     )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),

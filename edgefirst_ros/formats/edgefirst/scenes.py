@@ -15,15 +15,7 @@ from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.decoding import acquired_ns, positions, read_pcd
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
-from edgefirst_ros.formats.scene import (
-    Box2d,
-    Detail,
-    Moment,
-    Points,
-    Scene,
-    Scenes,
-    opened,
-)
+from edgefirst_ros.formats.scene import Box2d, Detail, Moment, Points, Scene, Scenes, opened
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.untrusted import refusing
 

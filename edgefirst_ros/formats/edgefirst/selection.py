@@ -15,17 +15,11 @@ from edgefirst_ros.formats.crashsafe.names import part_path, remove, take_name
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
 from edgefirst_ros.formats.edgefirst.catalog import catalog, opened, resolved
 from edgefirst_ros.formats.edgefirst.catalogrows import COLUMNS, DATASET
-from edgefirst_ros.formats.edgefirst.finish import MADE_BY, categories, write_arrow
+from edgefirst_ros.formats.edgefirst.finish import MADE_BY, PARQUET, categories, write_arrow
 from edgefirst_ros.formats.edgefirst.many import find
 from edgefirst_ros.formats.edgefirst.read.files import DatasetFiles, Key, find_stems, split
-from edgefirst_ros.formats.edgefirst.store.archive import (
-    QUALITY,
-    TABLE,
-    DatasetPaths,
-    FileRecord,
-    ZipArchive,
-)
-from edgefirst_ros.formats.edgefirst.store.arrowfile import SCHEMA, ArrowTable
+from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, TABLE, DatasetPaths, FileRecord, ZipArchive
+from edgefirst_ros.formats.edgefirst.store.arrowfile import SCHEMA, ArrowTable, read_quality
 from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, extra
 from edgefirst_ros.model.untrusted import refusing
 from edgefirst_ros.model.zlib_backend import crc32
@@ -116,19 +110,22 @@ class _Source(NamedTuple):
             raise ConfigError([f"{place}: files are copied of datasets in folders; copy it to this machine"])
         return cls(shown, DatasetFiles(*find(Path(place))[0]), times_ns)
 
-    def table(self, columns: Iterable[str] | None = None, path: Path | None = None) -> ArrowTable:
-        """Its annotation table, or another one of its samples, with these columns, by default all."""
+    def table(self, columns: Iterable[str] | None = None) -> ArrowTable:
+        """Its annotation table, with these columns, by default all."""
         wanted = None if columns is None else {*columns}
-        return ArrowTable(path or self.files.table, files=len(self.files.names), columns=wanted)
+        return ArrowTable(self.files.table, files=len(self.files.names), columns=wanted)
 
     def rows(self, table: ArrowTable) -> Iterator[pa.Table]:
         """The rows of samples that are taken, batch by batch."""
         with table.readable():
             for batch in table.batches():
-                keys = zip(map(str, batch["name"].to_pylist()), batch["frame"].to_pylist(), strict=True)
-                mask = pa.array([key in self.times_ns for key in keys], pa.bool_())
                 plain = pa.schema([each.with_type(_plain(each.type)) for each in batch.schema])
-                yield pa.Table.from_batches([batch]).cast(plain).filter(mask)
+                yield self.taken(pa.Table.from_batches([batch]).cast(plain))
+
+    def taken(self, rows: pa.Table) -> pa.Table:
+        """Those of samples that are taken."""
+        keys = zip(map(str, rows["name"].to_pylist()), rows["frame"].to_pylist(), strict=True)
+        return rows.filter(pa.array([key in self.times_ns for key in keys], pa.bool_()))
 
 
 def _plain(kind: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -147,7 +144,7 @@ def _write(path: Path, sources: Sequence[_Source]) -> None:
             paths = [growing / each.name for each in (whole.container("zip"), whole.arrow, whole.quality)]
             entries = [*_copy(paths[0], sources)]
             table = write_arrow(paths[1], schema, _rows(sources, schema, texts))
-            quality = write_arrow(paths[2], SCHEMA, _quality(sources))
+            quality = write_arrow(paths[2], SCHEMA, _quality(sources), PARQUET)
             entries += [Entry(TABLE, table.size, table.crc), Entry(QUALITY, quality.size, quality.crc)]
             write_manifest(growing / whole.manifest.name, MADE_BY, entries)
             sync_path(growing)
@@ -225,10 +222,11 @@ def _conformed(column: Any, field: pa.Field, kinds: Mapping[str, tuple[str, ...]
 
 
 def _quality(sources: Sequence[_Source]) -> Iterator[pa.Table]:
-    """The rows of quality.arrow, with all columns that there are today."""
+    """The rows of quality.parquet, with all columns that there are today."""
     for source in sources:
         path = source.files.path / QUALITY
-        for rows in source.rows(source.table(path=path)) if path.is_file() else ():
+        if path.is_file():
+            rows = source.taken(read_quality(path, len(source.files.names)))
             there = {*rows.schema.names}
             columns = [
                 rows[each.name].cast(each.type) if each.name in there else pa.nulls(len(rows), each.type)

@@ -25,7 +25,7 @@ from edgefirst_ros.formats.edgefirst.recover import finish_replacement
 from edgefirst_ros.formats.edgefirst.store.archive import Archive, DatasetPaths, open_archive
 from edgefirst_ros.formats.edgefirst.store.journal import SampleJournal
 from edgefirst_ros.formats.format import Call, LeftOut, Written
-from edgefirst_ros.formats.motion import location_motion
+from edgefirst_ros.formats.motion import SEVERAL, location_motion
 from edgefirst_ros.model.errors import OutputExists, WriteError
 from edgefirst_ros.model.sample import Sample, SequenceInfo
 from edgefirst_ros.model.untrusted import safe_name
@@ -70,7 +70,7 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         self.options = options
         self._once = EncodedOnce()
         self.paths = paths = DatasetPaths(root / safe_name(dataset))
-        refuse_links(root, paths.manifest, paths.quality)
+        refuse_links(root, paths.manifest, paths.quality, paths.listing)
         finished, unfinished = paths.finished(), paths.unfinished()
         super().__init__(root, paths.folder, paths.journal, finished, unfinished, overwrite=overwrite)
         self._sequences: set[str] = set()
@@ -79,6 +79,7 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         self._has_samples = False
         self._is_single = options.schema_version != "2025.01"  # precision of the table's locations
         self._motion = location_motion(single=self._is_single)
+        self._places: list[tuple[int, tuple[float, float]]] = []
 
     def begin(self, sequence: SequenceInfo) -> None:
         """Begin a sequence; the first one creates the output's ``.part`` files.
@@ -230,11 +231,19 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         if prepared.sequence != self._rig:
             return
         if prepared.location is not None and any(file.kind.startswith("camera.") for file in files):
-            degrees = np.array([prepared.location], "f4" if self._is_single else "f8").astype(np.float64)
-            self._motion.move([prepared.time_ns], degrees)
+            self._places.append((prepared.time_ns, prepared.location))
+            if len(self._places) >= SEVERAL:
+                self._judge_places()
+
+    def _judge_places(self) -> None:
+        """Several at a time, which takes as long as one."""
+        degrees = np.array([place for _, place in self._places], "f4" if self._is_single else "f8")
+        self._motion.move([time_ns for time_ns, _ in self._places], degrees.astype(np.float64))
+        self._places.clear()
 
     def _judge_motion(self) -> None:
         """Warn if the sequence's samples lie where no vehicle can have been in time."""
+        self._judge_places()
         if warning := self._motion.warning(self._rig):
             self._warnings.append(warning)
         self._motion = location_motion(single=self._is_single)

@@ -119,7 +119,7 @@ class L5KitOptions(OptionsModel):
             raise ValueError(f"every source once, found {', '.join(value)}")
         return value
 
-    @property
+    @cached_property
     def roles(self) -> frozenset[Role]:
         """What the format is made of besides the pose; samples need no companions of other roles."""
         return frozenset({Role.MODEL, *(ROLES[source] for source in self.sources)})

@@ -61,13 +61,7 @@ class NCoreFormat(Format[NCoreOptions]):
 
         return recover(path, complete=complete)
 
-    def check(
-        self,
-        path: Path,
-        *,
-        official_python: Path | None = None,
-        look: Look = EVERYTHING,
-    ) -> Check:
+    def check(self, path: Path, *, official_python: Path | None = None, look: Look = EVERYTHING) -> Check:
         """Container, index, metadata, times, rays and poses; NCore's own reader where it is installed."""
         from edgefirst_ros.formats.ncore.check.sequence import check_sequence
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -13,6 +13,14 @@ from edgefirst_ros.formats.format import OptionsModel
 
 StoreType = Literal["itar", "directory"]
 Profile = Literal["separate-sensors", "single"]
+
+AUTOLABEL, SYNTHETIC = "AUTOLABEL", "GT_SYNTHETIC"
+"""Who labels: a model, or a simulator that knows."""
+TRUTH = "truth"
+"""Name of the model of simulators that send what there is."""
+EVERY = "all"
+"""In place of a camera's id."""
+Readout = Annotated[float, Field(ge=0.0, le=1000.0)]
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"
 """Names of cameras and masks: safe in a key, a file name and a tar header."""
@@ -49,13 +57,11 @@ class NCoreOptions(OptionsModel):
         "mask; files are named from the configuration's folder. Give one if the bonnet is in view, so that "
         "nobody trains on it.",
     )
-    camera_readout_ms: float = Field(
-        default=0.0,
-        ge=0.0,
-        le=1000.0,
-        description="Rolling-shutter readout time, from the first row of the picture to the last. A frame "
-        "ends this long after its stamp; 0: global shutter. Set it from the sensor's data sheet where "
-        "reconstructions must be sharp in motion.",
+    camera_readout_ms: dict[str, Readout] = Field(
+        default_factory=dict,
+        description="Rolling-shutter readout time, from the first row of the picture to the last, by camera "
+        "id, or one number for all. A frame ends this long after its stamp; 0: global shutter. Set it from "
+        "the sensor's data sheet where reconstructions must be sharp in motion.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,
@@ -80,6 +86,11 @@ class NCoreOptions(OptionsModel):
         "cut if your reader does not look at the marks.",
     )
 
+    @field_validator("camera_readout_ms", mode="before")
+    @classmethod
+    def _of_all(cls, value: object) -> object:
+        return {EVERY: value} if isinstance(value, int | float) else value
+
     @field_validator("ego_masks")
     @classmethod
     def _safe_masks(cls, masks: dict[str, dict[str, Path]]) -> dict[str, dict[str, Path]]:
@@ -87,6 +98,11 @@ class NCoreOptions(OptionsModel):
         for named in masks.values():
             _check_names(named)
         return masks
+
+
+def readout_of(readouts_ms: Mapping[str, float], camera: str) -> float:
+    """Milliseconds from a camera's first row to its last."""
+    return readouts_ms.get(camera, readouts_ms.get(EVERY, 0.0))
 
 
 def _check_names(names: Iterable[str]) -> None:

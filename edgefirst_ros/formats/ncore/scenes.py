@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.store.base import FLAT_BOXES
 from edgefirst_ros.formats.ncore.store.files import MOST_RAY_BYTES, Reading
-from edgefirst_ros.formats.scene import (
-    Box2d,
-    Detail,
-    Moment,
-    Scene,
-    Scenes,
-    opened,
-)
+from edgefirst_ros.formats.scene import Box2d, Detail, Moment, Scene, Scenes, opened
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import parse_json, refusing
@@ -103,4 +96,5 @@ def _range(scene: Scene, get: Get, where: str) -> None:
     """The first returns of a sweep, in metres in the lidar's frame."""
     direction = read_array(get, f"{where}/ray_bundle/direction", "f", MOST_RAY_BYTES).astype(float)
     distance = read_array(get, f"{where}/ray_bundle_returns/distance_m", "f", MOST_RAY_BYTES).astype(float)
-    scene.points = direction * distance[0][:, None]
+    met = ~np.isnan(distance[0])
+    scene.points = direction[met] * distance[0][met][:, None]

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pydantic
 import pypcd4
 import pytest
@@ -36,14 +38,16 @@ from edgefirst_samples import (
 from PIL import Image
 from places import contents
 
+import edgefirst_ros
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.format import LeftOut, Written
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Detections
-from edgefirst_ros.model.errors import OutputExists, WriteError
+from edgefirst_ros.model.errors import ConfigError, DatasetError, OutputExists, WriteError
 from edgefirst_ros.model.sample import CameraImage, EgoPose, GeoPoint, Role, Sample, SequenceInfo
+from edgefirst_ros.model.transform import Transform, matrix_of, quaternion_of, quaternion_of_angles
 
 SECOND = replace(SEQUENCE, name="raivin-7_2026_03_14_11_20_30", start_ns=START_NS + 3600 * 10**9)
 PUBLISHED = {
@@ -106,7 +110,8 @@ def test_a_dataset_of_two_sequences(tmp_path: Path, container: str, version: str
     }
     folder = tmp_path / "ds"
     container_name = "ds" if container == "folder" else "ds.zip"
-    assert tree(folder) == {"ds.arrow", "ds.manifest", "quality.arrow", container_name}
+    listing = {"dataset.yaml"} if (container, version) == ("folder", "2026.10") else set()
+    assert tree(folder) == {"ds.arrow", "ds.manifest", "quality.parquet", container_name, *listing}
     if container == "folder":
         assert set(contents(folder / "ds")) == expected
     else:
@@ -154,6 +159,54 @@ def test_everything_of_a_sample_is_read_back(tmp_path: Path) -> None:
     with Image.open(io.BytesIO(files["depth.png"])) as image:
         assert set(np.asarray(image).ravel()) == {1001}
     assert row["pose"] == [0.5, -1.25, 179.75]
+
+
+def test_samples_that_lack_what_is_required_are_left_out(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        samples = [full_sample(frame) for frame in range(8)]
+        for each in samples[::2]:
+            each.companions.pop(Role.RADAR_CUBE)  # type: ignore[attr-defined]
+            each.error_ns.pop(Role.RADAR_CUBE)  # type: ignore[attr-defined]
+        write(tmp_path / folder, samples)
+    one, both = tmp_path / "a", [tmp_path / "a", tmp_path / "b"]
+    for places, count in ((one, 1), (both, 2)):
+        found = edgefirst_ros.open(places, keys=["cube", "lidar"], require=("cube", "lidar"))
+        assert [sample["frame"] for sample in found] == [1, 3, 5, 7] * count
+        assert all(sample["cube"] is not None for sample in found)
+    with pytest.raises(ConfigError, match=r"require: expected some of .*, found tube"):
+        edgefirst_ros.open(one, require=("cube", "tube"))
+
+
+@pytest.mark.parametrize("names", [["x" * (1 << 20)] * 500, ["x"] * 300_000], ids=["long", "many"])
+def test_what_sensors_showed_takes_no_more_memory_than_such_a_table(tmp_path: Path, names: list[str]) -> None:
+    write(tmp_path, [full_sample(0)])
+    rows = len(names)
+    columns = {"name": names, "frame": pa.array([0] * rows, pa.uint32()), "time_ns": [0] * rows}
+    pq.write_table(pa.table(columns), tmp_path / "ds" / "quality.parquet")
+    with pytest.raises(DatasetError, match=r"quality\.parquet: is not a complete Parquet file: it h"):
+        edgefirst_ros.open(tmp_path / "ds", keys=["quality"])[0]
+
+
+@pytest.mark.parametrize("frame_id", ["camera_optical", "camera"])
+def test_the_pose_is_the_cameras(tmp_path: Path, frame_id: str) -> None:
+    """Of one that looks to the left and 10 degrees down, on a rig that looks east."""
+    given = full_sample(1)
+    looks = matrix_of(quaternion_of_angles(np.radians([0.0, 10.0, 90.0])))
+    optical = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])  # its axes in those of a body
+    turn = looks @ optical if frame_id == "camera_optical" else looks
+    mount = Transform("base_link", frame_id, (1.0, 0.0, 1.5), tuple(quaternion_of(turn).tolist()))
+    camera = given.companions[Role.RADAR_TARGETS]._replace(frame_id=frame_id, datum=None)
+    for transforms, pose in (({}, [0.0, 0.0, 0.0]), ({frame_id: mount}, [0.0, 10.0, 90.0])):
+        made = replace(
+            given,
+            companions={**given.companions, Role.CAMERA: camera},
+            calibration=replace(given.calibration, transforms=transforms),
+            ego=replace(given.ego, rpy_deg=(0.0, 0.0, 0.0), rotation_xyzw=(0.0, 0.0, 0.0, 1.0)),
+        )
+        write(tmp_path / str(len(transforms)), [made], degradation="low")
+        (row, *_) = table(tmp_path / str(len(transforms))).iter_rows(named=True)
+        assert row["pose"] == pytest.approx(pose, abs=1e-9)
+        assert row["degradation"] == "low"
 
 
 def test_options_are_checked() -> None:
@@ -349,7 +402,7 @@ def test_names_from_the_recording_stay_in_the_folder(tmp_path: Path) -> None:
     assert set(contents(tmp_path)) == {
         "out/up-ds/up-ds.arrow",
         "out/up-ds/up-ds.manifest",
-        "out/up-ds/quality.arrow",
+        "out/up-ds/quality.parquet",
         f"out/up-ds/up-ds/{safe}/{safe}_000.camera.jpeg",
     }
     assert table(tmp_path / "out", "up-ds")["name"].to_list() == [safe]

@@ -149,7 +149,8 @@ def _gps_tags(location: GeoPoint, fix_time_ns: int | None) -> dict[int, Any]:
     }
     if math.isfinite(location.altitude_m):
         tags[GPS.GPSAltitudeRef] = b"\x01" if location.altitude_m < 0.0 else b"\x00"
-        tags[GPS.GPSAltitude] = _rational(abs(location.altitude_m), 1000)
+        up_mm = min(round(abs(location.altitude_m) * 1000), 0xFFFFFFFF)
+        tags[GPS.GPSAltitude] = IFDRational(up_mm, 1000)
     if fix_time_ns is not None:
         fix = datetime.fromtimestamp(fix_time_ns // 10**9, UTC)
         millionths = fix_time_ns % (60 * 10**9) // 1000
@@ -167,7 +168,3 @@ def _angle(degrees: float) -> tuple[IFDRational, IFDRational, IFDRational]:
     minutes, millionths = divmod(millionths, 60 * 1_000_000)
     whole, minutes = divmod(minutes, 60)
     return IFDRational(whole), IFDRational(minutes), IFDRational(millionths, 1_000_000)
-
-
-def _rational(value: float, denominator: int) -> IFDRational:
-    return IFDRational(min(round(value * denominator), 0xFFFFFFFF), denominator)

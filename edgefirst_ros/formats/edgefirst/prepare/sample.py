@@ -12,8 +12,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
-from edgefirst_ros.formats.edgefirst.prepare.annotations import ANNOTATION_ROLES, Annotations, annotate
+from edgefirst_ros.formats.edgefirst.prepare.annotations import (
+    ANNOTATION_ROLES,
+    LEAST_EXTENT,
+    Annotations,
+    annotate,
+)
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     EncodedCloud,
     RangeFiles,
@@ -21,7 +28,6 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
     encode_gray_jpeg,
     encode_lidar,
     encode_radar,
-    merged_sweeps,
     range_files,
     reflectivity,
 )
@@ -31,11 +37,13 @@ from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path,
 from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
 from edgefirst_ros.model.camera import RawImage, depth_mm
+from edgefirst_ros.model.detection import is_optical
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pictures import encode_gray
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.sample import EgoPose, Measurement, PoseBasis, Role, Sample
+from edgefirst_ros.model.transform import angles_of, bare, frame_in_base, matrix_of
 from edgefirst_ros.model.untrusted import safe_name
 from edgefirst_ros.model.zlib_backend import crc32
 
@@ -162,8 +170,6 @@ class _Files:
     frame: int
     files: list[PreparedFile] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
-    shares: dict[str, int] = field(default_factory=dict)
-    """Bytes of a file that are of another topic than the one that it is named with."""
 
     def add(
         self, topic: str, kind: str, encode: Callable[[], bytes], size: tuple[int, int] | None = None
@@ -210,12 +216,10 @@ def prepare_sample(
         time_ns=sample.time_ns,
         size=(sample.image.width, sample.image.height) if sample.image else None,
         location=(location.latitude_deg, location.longitude_deg) if location else None,
-        pose=sample.ego.rpy_deg,
+        pose=_camera_pose(sample),
         annotations=tuple(annotations.rows),
         looked=tuple(sorted(annotations.looked)),
-        quality=_quality(
-            sample, {file.topic for file in out.files} | out.shares.keys() | {*annotations.topics}
-        ),
+        quality=_quality(sample, {file.topic for file in out.files} | {*annotations.topics}),
         rig=safe_name(sample.sequence.rig) if sample.sequence.rig else None,
     )
     return PreparedSample(
@@ -225,7 +229,7 @@ def prepare_sample(
         location=record.location,
         files=tuple(out.files),
         record_json=record.to_json(),
-        annotations={**annotations.stored, **out.shares},
+        annotations=annotations.stored,
         refused=(*out.refused, *annotations.refused, *_empty(annotations)),
     )
 
@@ -264,6 +268,22 @@ def _pose(ego: EgoPose) -> dict[str, float]:
 
 
 _BASES = tuple(PoseBasis)
+_AHEAD_IN_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+"""Columns: forward, left and up of a camera in its optical frame."""
+
+
+def _camera_pose(sample: Sample) -> tuple[float, float, float] | None:
+    """Roll, pitch and yaw of the camera, of the rig where nothing says how the camera is mounted."""
+    ego, camera = sample.ego, sample.companions.get(Role.CAMERA)
+    frame_id = camera.frame_id if camera is not None else ""
+    mount = frame_in_base(sample.calibration.transforms, frame_id, sample.sequence.rig_frame)
+    if ego.rpy_deg is None or ego.rotation_xyzw is None or mount is None or not bare(frame_id):
+        return ego.rpy_deg
+    turn = mount[:3, :3] @ _AHEAD_IN_OPTICAL if is_optical(frame_id) else mount[:3, :3]
+    if np.abs(turn - np.eye(3)).max() < LEAST_EXTENT:  # the same, to the last digit
+        return ego.rpy_deg
+    roll, pitch, yaw = np.degrees(angles_of(matrix_of(np.array(ego.rotation_xyzw)) @ turn)).tolist()
+    return roll, pitch, yaw
 
 
 def _empty(annotations: Annotations) -> Iterator[tuple[str, str]]:
@@ -303,14 +323,8 @@ def _radar(sample: Sample, once: EncodedOnce, out: _Files) -> None:
 
 def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
     points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
-    if options.merge_lidars and sample.sweeps:
-        _merged(sample, out)
-    elif points:
+    if points:
         _cloud(points, "lidar.pcd", encode_lidar, once, out)
-    if not options.merge_lidars:
-        own = {each.topic for each in sample.companions.values()}
-        more = (s.measurement.topic for s in sample.sweeps if s.measurement.topic not in own)
-        out.refused += [(topic, NoPlace("lidar.pcd is of another lidar: see merge_lidars")) for topic in more]
     depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
     reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
     has_images = all(options.lidar_image_size)
@@ -331,17 +345,6 @@ def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _F
         )
     elif points and projected and (jpeg := projected.jpeg) is not None:
         out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
-
-
-def _merged(sample: Sample, out: _Files) -> None:
-    """lidar.pcd of all lidars that can be placed."""
-    merged, sizes, refused = merged_sweeps(sample)
-    out.refused += refused
-    if merged is None:
-        return
-    first, *others = sizes
-    out.add(first, "lidar.pcd", lambda: encode_lidar(merged).data)
-    out.shares.update({topic: sizes[topic] for topic in others})
 
 
 def _depth(sample: Sample, out: _Files) -> None:
@@ -374,11 +377,7 @@ def _cloud(
     out: _Files,
 ) -> None:
     measurement, datum = cloud
-
-    def encode_and_count() -> bytes:
-        return once.of(datum, datum.points.nbytes, encode).data
-
-    out.add(measurement.topic, kind, encode_and_count)
+    out.add(measurement.topic, kind, lambda: once.of(datum, datum.points.nbytes, encode).data)
 
 
 def _datum(

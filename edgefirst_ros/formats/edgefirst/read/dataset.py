@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import groupby
@@ -96,7 +96,7 @@ class EdgeFirstDataset:
     ============= ==================== ==============================================================
 
     Samples are those that have files, a row in the table, or both, by sequence and frame. One without rows
-    has no objects, by the vendor's rule. Whether somebody looked is in ``quality.arrow``; a dataset without
+    has no objects, by the vendor's rule. Whether somebody looked is in ``quality.parquet``; a dataset without
     it, of others or of an earlier version, does not tell, and its boxes and masks are never None.
     Rows that the table excludes, objects of no class, are left out.
 
@@ -111,6 +111,7 @@ class EdgeFirstDataset:
         transform: called with each sample; returns what ``dataset[i]`` shall be.
         labels: names of the classes, so that several datasets have the same numbers.
         labelled: only samples in which somebody looked for these annotations: whose key is not None.
+        require: only samples that have all of these, such as ``("cube", "lidar")``: likewise.
 
     Attributes:
         path: the dataset's folder.
@@ -135,6 +136,7 @@ class EdgeFirstDataset:
         transform: Callable[[Sample], Any] | None = None,
         labels: Iterable[str] | None = None,
         labelled: str | None = None,
+        require: Iterable[str] = (),
     ) -> None:
         self.path = folder.absolute()
         self._files = DatasetFiles(self.path, name)
@@ -148,8 +150,7 @@ class EdgeFirstDataset:
             raise ConfigError([f"group: {self.path} has no group {group}; it has {known}"])
         self._stems = find_stems(self._files.names, [(name, frame) for name, frame, _ in self._table.samples])
         self._entries = in_order(self._table.samples, self._stems)
-        if group is not None or labelled is not None:
-            self._entries = self._limited(group, labelled)
+        self._entries = self._limited(group, _required(labelled, require))
         self.labels = (
             self._table.labels if labels is None else _chosen(labels, self._table.occurring, self.path)
         )
@@ -204,13 +205,16 @@ class EdgeFirstDataset:
         """The number of each sample by sequence and frame."""
         return {entry.key: number for number, entry in enumerate(self._entries)}
 
-    def only(self, group: str | None = None, labelled: str | None = None) -> Self:
-        """Its samples of a group, and those in which somebody looked for these annotations; maybe none.
+    def only(
+        self, group: str | None = None, labelled: str | None = None, require: Iterable[str] = ()
+    ) -> Self:
+        """Its samples of a group, labelled, and with what is required; maybe none.
 
         Raises:
-            ConfigError: there are no such annotations.
+            ConfigError: there are no such annotations or keys.
         """
-        return self._with(_entries=self._limited(group, labelled), _group=group or self._group)
+        wanted = _required(labelled, require)
+        return self._with(_entries=self._limited(group, wanted), _group=group or self._group)
 
     def at(self, chosen: Iterable[int]) -> Self:
         """These of its samples, in this order."""
@@ -284,14 +288,9 @@ class EdgeFirstDataset:
     def _part(self, chosen: slice) -> Self:
         return self._with(_entries=self._entries[chosen], _is_part=True)
 
-    def _limited(self, group: str | None, labelled: str | None) -> list[Entry]:
-        if labelled is not None and labelled not in ANNOTATIONS:
-            raise ConfigError([f"labelled: expected one of {', '.join(ANNOTATIONS)}, found {labelled}"])
-        return [
-            entry
-            for entry in self._entries
-            if group in {None, entry.group} and (labelled is None or self._is_labelled(entry, labelled))
-        ]
+    def _limited(self, group: str | None, wanted: Collection[str]) -> list[Entry]:
+        mine = [entry for entry in self._entries if group in {None, entry.group}]
+        return [entry for entry in mine if all(self._has(entry, key) for key in wanted)]
 
     def _with(self, **changed: Any) -> Self:  # noqa: ANN401 - attributes
         other = copy(self)
@@ -329,8 +328,10 @@ class EdgeFirstDataset:
             self._quality_read = self._files.quality()
         return self._quality_read
 
-    def _is_labelled(self, entry: Entry, key: str) -> bool:
-        """Whether somebody looked for these annotations; what was added later on was looked for, too."""
+    def _has(self, entry: Entry, key: str) -> bool:
+        """Whether a key is not None: what was added later on was looked for, too."""
+        if key in DECODERS:
+            return self._find(entry, DECODERS[key][0]) is not None
         if entry.row is None or key not in self._quality.unlabelled(entry.sequence, entry.frame):
             return True
         rows = self._table.rows(entry.row, with_masks=key == "masks")
@@ -404,6 +405,17 @@ class EdgeFirstDataset:
             sample["masks"] = [row.rings for row in masked]
             sample["labels_masks"] = labels(masked)
             sample["ignore_masks"] = np.array([row.is_ignored for row in masked], np.bool_)
+
+
+def _required(labelled: str | None, require: Iterable[str]) -> frozenset[str]:
+    """Keys that must not be None."""
+    if labelled is not None and labelled not in ANNOTATIONS:
+        raise ConfigError([f"labelled: expected one of {', '.join(ANNOTATIONS)}, found {labelled}"])
+    wanted = frozenset([require] if isinstance(require, str) else require)
+    if unknown := wanted - {*DECODERS, *ANNOTATIONS}:
+        known = ", ".join((*DECODERS, *ANNOTATIONS))
+        raise ConfigError([f"require: expected some of {known}, found {', '.join(sorted(unknown))}"])
+    return wanted if labelled is None else wanted | {labelled}
 
 
 def _known(keys: Iterable[str] | None) -> frozenset[str]:

@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from edgefirst_ros.formats.edgefirst.prepare.annotations import outline
 from edgefirst_ros.formats.edgefirst.read.batches import TableFile
 from edgefirst_ros.formats.edgefirst.read.local import TablePath
-from edgefirst_ros.formats.masks import outline
 from edgefirst_ros.model.errors import DatasetError
 from edgefirst_ros.model.pictures import check_size, open_picture
 from edgefirst_ros.model.untrusted import refusing

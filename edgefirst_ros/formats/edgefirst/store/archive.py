@@ -378,7 +378,7 @@ def _flags(name: bytes) -> int:
 
 MANIFEST, TABLE = ".manifest", ".arrow"
 """How the names of manifest and table go on behind the dataset's."""
-QUALITY = "quality.arrow"
+QUALITY = "quality.parquet"
 """Name of the table of what sensors showed, in every dataset."""
 
 
@@ -421,6 +421,11 @@ class DatasetPaths:
     def quality(self) -> Path:
         """What each sample's sensors showed; earlier versions wrote none."""
         return self.folder / QUALITY
+
+    @property
+    def listing(self) -> Path:
+        """What the vendor's validator reads of a folder in its present schema."""
+        return self.folder / "dataset.yaml"
 
     def finished(self) -> list[Path]:
         """All paths that a finished dataset may have, and by which it is one."""

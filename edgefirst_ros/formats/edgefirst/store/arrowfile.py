@@ -3,7 +3,7 @@
 Source: Apache Arrow's columnar format, "IPC File Format" and "Encapsulated message format", with the layouts
 of File.fbs, Schema.fbs and Message.fbs; and flatbuffers' internals, by which such headers are stored.
 
-The table of what each sample's sensors showed: its columns, and its rows in memory.
+The table of what each sample's sensors showed, in Parquet: its columns, and its rows in memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from edgefirst_ros.formats.edgefirst.store.journal import MEASURES
 from edgefirst_ros.model.errors import DatasetError
@@ -65,11 +66,7 @@ class ArrowTable:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        files: int | None = None,
-        columns: Collection[str] | None = None,
+        self, path: Path, *, files: int | None = None, columns: Collection[str] | None = None
     ) -> None:
         self._path = path
         with self.readable(), open_regular(path) as file:
@@ -329,6 +326,33 @@ SCHEMA = pa.schema(
 """A row a sample: its sequence, frame and time, what it was searched for, and measures, null where nobody
 measured."""
 
+_NO_PARQUET = "is not a complete Parquet file"
+
+
+def read_quality(path: Path, files: int) -> pa.Table:
+    """The rows of a table of what sensors showed, in the columns of ``SCHEMA`` that it has.
+
+    Args:
+        path: of the table.
+        files: how many sensor files the dataset has, which bound its rows.
+
+    Raises:
+        DatasetError: it is damaged, or declares more than such a table holds.
+    """
+    with refusing(path, DatasetError, _NO_PARQUET), open_regular(path) as opened:
+        stored = _Layout((), stored_bytes(opened))
+        file = pq.ParquetFile(opened, read_dictionary=["name"])
+        there = [field for field in SCHEMA if field.name in file.schema_arrow.names]  # earlier ones had fewer
+        if file.metadata.num_rows > most_rows(files):
+            raise ValueError(f"it has {file.metadata.num_rows:,} rows, more than {most_rows(files):,}")
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        stored.refuse_growth(sum(group.total_byte_size for group in groups))
+        rows = file.read([field.name for field in there], use_threads=False)
+        stored.refuse_growth(sum(_written_out(chunk) for chunk in rows["name"].chunks))
+        rows = rows.cast(pa.schema(there))
+        rows.validate(full=True)
+        return rows
+
 
 class Quality:
     """The measures of a dataset's samples, in memory; none where no such table is beside it.
@@ -347,21 +371,14 @@ class Quality:
         self._labelled: dict[str, npt.NDArray[np.bool_]] = {}
         if path is None or not path.is_file():
             return
-        table = ArrowTable(path, files=files, columns=SCHEMA.names)
-        with table.readable():
-            there = [name for name in SCHEMA.names if name in table.schema.names]  # earlier ones had fewer
-            schema = pa.schema([SCHEMA.field(name) for name in there])
-            whole = pa.Table.from_batches([each.select(there) for each in table.batches()], schema)
+        with refusing(path, DatasetError, _NO_PARQUET):
+            whole = read_quality(path, files)
             keys = zip(whole["name"].to_pylist(), whole["frame"].to_pylist(), strict=True)
             self._rows = {key: number for number, key in enumerate(keys)}
-            self._columns = {
-                name: whole[name].to_numpy()  # null is NaN
-                for name in there
-                if name in MEASURES
-            }
-            self._labelled = {
-                key: whole[name].to_numpy(zero_copy_only=False) for key, name in LABELLED.items()
-            }
+            measures = [name for name in MEASURES if name in whole.schema.names]
+            self._columns = {name: whole[name].to_numpy() for name in measures}  # null is NaN
+            flags = {key: whole[name] for key, name in LABELLED.items()}
+            self._labelled = {key: each.to_numpy(zero_copy_only=False) for key, each in flags.items()}
 
     def unlabelled(self, sequence: str, frame: int | None) -> frozenset[str]:
         """Keys of annotations that nobody looked for in a sample; empty if nothing is known of it."""

@@ -193,10 +193,7 @@ _Poses = tuple[Floats, Floats, npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def _poses(
-    window: SceneWindow,
-    subject: Subject,
-    agent_from_world: Floats,
-    ego_extent_m: tuple[float, float, float],
+    window: SceneWindow, subject: Subject, agent_from_world: Floats, ego_extent_m: tuple[float, float, float]
 ) -> _Poses:
     """Position (N, 2), yaw (N,), extent (N, 2) and presence (N,) of the subject in each frame.
 

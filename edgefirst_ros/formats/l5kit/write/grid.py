@@ -283,7 +283,7 @@ class FrameGrid:
         stored: Counter[tuple[int, str]] = Counter()
         # Heading and size come from sightings whose whole window is known.
         self._tracks.learn(due_ns + TRACK_GAP_NS - HALF_NS)
-        ego_yaw_rad = float(yaw_of(pose.rotation))
+        ego_yaw_rad = math.atan2(pose.rotation[1, 0], pose.rotation[0, 0])
         shown = self._tracks.rows(due_ns, ego_yaw_rad, self._own_ns(due_ns))
         self._credit_agents(shown, stored)
         for number, each in enumerate(shown, self._rows):
@@ -292,12 +292,7 @@ class FrameGrid:
         agents = [np.zeros(0, AGENT), *(each.row for each in shown)]
         nearest = min(self._held, key=lambda held: abs(held.sample.time_ns - due_ns))
         return Frame(
-            due_ns,
-            pose,
-            np.concatenate(agents),
-            self._faces(due_ns, stored),
-            nearest.number,
-            stored,
+            due_ns, pose, np.concatenate(agents), self._faces(due_ns, stored), nearest.number, stored
         )
 
     def _own_ns(self, due_ns: int) -> tuple[int, int]:

@@ -115,9 +115,6 @@ def prepare_frame(sample: Sample, options: L5KitOptions) -> PreparedFrame:
         account.refused = [(topic, NO_POSE) for topic in sorted(account.topics)]
     others = sample.companions.keys() - options.roles
     account.refused += [(sample.companions[role].topic, NO_FILE) for role in sorted(others)]
-    own = {each.topic for each in sample.companions.values()}
-    more = {each.measurement.topic for each in sample.sweeps} - own
-    account.refused += [(topic, NO_FILE) for topic in sorted(more)]
     return PreparedFrame(
         sample.sequence.name,
         sample.frame,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
@@ -16,18 +17,10 @@ from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
 from edgefirst_ros.formats.format import LeftOut, NoPlace, Written
 from edgefirst_ros.formats.l5kit.options import L5KitOptions
 from edgefirst_ros.formats.l5kit.store.growingdataset import GrowingDataset
-from edgefirst_ros.formats.l5kit.store.schema import (
-    AGENTS,
-    FACES,
-    FRAME,
-    FRAMES,
-    JOURNAL,
-    Records,
-    SceneNote,
-)
+from edgefirst_ros.formats.l5kit.store.schema import AGENTS, FACES, FRAME, FRAMES, JOURNAL, Records, SceneNote
 from edgefirst_ros.formats.l5kit.write.grid import Frame, FrameGrid, Held
 from edgefirst_ros.formats.l5kit.write.prepare import NO_POSE, PreparedFrame, pose_of, prepare_frame
-from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
+from edgefirst_ros.formats.motion import POSE_NOISE_M, SEVERAL, Motion
 from edgefirst_ros.model.errors import EdgeFirstError, OutputExists, WriteError
 from edgefirst_ros.model.sample import EgoPose, Sample, SequenceInfo
 from edgefirst_ros.model.untrusted import safe_name
@@ -69,6 +62,7 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         self._in_scene = False
         self._first_agent = 0
         self._motion = Motion(POSE_NOISE_M)
+        self._places: list[tuple[int, npt.NDArray[np.float64]]] = []
         self._last_ns = 0
         self._frames = 0
         self._largest = 0
@@ -155,10 +149,7 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
         if (store := self._store) is None:
             yield []
             return
-        with (
-            disk_errors(self.path, advice=self._advice, below=self.path.parent),
-            store.syncing() as paths,
-        ):
+        with disk_errors(self.path, advice=self._advice, below=self.path.parent), store.syncing() as paths:
             yield paths
 
     def finish_bytes(self) -> int:
@@ -189,7 +180,9 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 size = self._append(store, frame)
                 self._largest = max(self._largest, size)
             self._last_frame_ns = frame.time_ns
-            self._motion.move([frame.time_ns], frame.pose.position_m[None])
+            self._places.append((frame.time_ns, frame.pose.position_m))
+            if len(self._places) >= SEVERAL:
+                self._judge_places()
             grid.credit(frame, size)
         for settled in grid.settled(final=final):
             store.settle_agents(settled.rows + self._first_agent, settled.yaw, settled.extent)
@@ -235,8 +228,17 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
                 "evenly spaced frames: select no samples for it, or go by the timestamps"
             )
+        self._judge_places()
         if warning := self._motion.warning(scene):
             self._warnings.append(warning)
+
+    def _judge_places(self) -> None:
+        """Several at a time, which takes as long as one."""
+        if self._places:
+            self._motion.move(
+                [time_ns for time_ns, _ in self._places], np.stack([at for _, at in self._places])
+            )
+        self._places.clear()
 
     @staticmethod
     def _append(store: GrowingDataset, made: Frame) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from edgefirst_ros.formats.format import Findings, Point, Verdict
 from edgefirst_ros.formats.ncore.check.instances import Edge, Instance, read_edges
 from edgefirst_ros.formats.ncore.finish.components import BASIS, DEFAULT
-from edgefirst_ros.formats.ncore.finish.provenance import RIG_ORIGIN, VEHICLE_BOX
+from edgefirst_ros.formats.ncore.finish.facts import RIG_ORIGIN, VEHICLE_BOX
 from edgefirst_ros.formats.ncore.poses import ASSUMED, RIG, WORLD
 from edgefirst_ros.model.pictures import open_picture
 from edgefirst_ros.model.transform import interpolated, product, quaternion_of

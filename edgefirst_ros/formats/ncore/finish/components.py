@@ -14,8 +14,8 @@ from PIL import Image
 from edgefirst_ros.formats.motion import POSE_NOISE_M, Motion
 from edgefirst_ros.formats.ncore.finish.cuboids import META as CUBOIDS_META
 from edgefirst_ros.formats.ncore.finish.cuboids import solved
-from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
-from edgefirst_ros.formats.ncore.finish.provenance import placed_rig, provenance, rear_axle_m
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks, placed_rig, provenance, rear_axle_m
+from edgefirst_ros.formats.ncore.options import AUTOLABEL, SYNTHETIC, readout_of
 from edgefirst_ros.formats.ncore.poses import (
     ASSUMED,
     BASES,
@@ -198,11 +198,7 @@ def _to_base(frame_id: str, facts: Facts) -> str:
 
 
 def _trajectory(
-    facts: Facts,
-    span_us: tuple[int, int],
-    static: dict[tuple[str, str], Pose],
-    dynamic: Json,
-    warn: Warn,
+    facts: Facts, span_us: tuple[int, int], static: dict[tuple[str, str], Pose], dynamic: Json, warn: Warn
 ) -> tuple[RigPoses | None, Pose | None]:
     """Put (rig, world) among the static or dynamic poses.
 
@@ -271,7 +267,7 @@ def _intrinsics(facts: Facts, instances: Mapping[Instance, EntryTimes], remarks:
             model = camera_model(
                 facts.camera_info.get(name),
                 (width, height),
-                rolling=facts.sequence.get("rolling", False),
+                rolling=readout_of(facts.sequence.get("readouts_ms", {}), name) > 0,
                 tile=whole_camera(told.get("frame_id", ""), known)[1],
             )
             records += group(f"cameras/{name}", model.attributes)
@@ -312,7 +308,8 @@ def _cuboids(facts: Facts) -> Component:
     rig_frame = facts.sequence.get("rig_frame", "base_link")
     placed = [*facts.transforms.values()], rig_frame, facts.nodes
     dims, rotations, headings = solved(boxes, poses, *placed, mounted=facts.mounted_at)
-    attributes = JsonPayload(*boxes.attributes(dims, rotations))
+    source = {"source": SYNTHETIC if facts.is_simulated else AUTOLABEL, "source_version": facts.model or None}
+    attributes = JsonPayload(*boxes.attributes(dims, rotations, source))
     records: list[Record] = [*group(""), *group("cuboids"), (f"cuboids/{ATTRIBUTES_KEY}", attributes)]
     messages_us = np.unique(
         np.concatenate([np.array(boxes.times_us, np.int64), np.array(facts.nothing_us, np.int64)])

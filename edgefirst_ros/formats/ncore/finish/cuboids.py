@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.poses import RIG, Pose, RigPoses, TransformRow, poses_at, sensor_edges
-from edgefirst_ros.formats.ncore.prepare.boxes import SOURCE
+from edgefirst_ros.formats.ncore.prepare.parts import Json
 from edgefirst_ros.formats.ncore.store.journal import ARRAY, MAP, cbor_head
 from edgefirst_ros.formats.pace import rest
 from edgefirst_ros.formats.tracks.sizes import PRIORS, Kind, Prior
@@ -112,20 +112,22 @@ class CuboidTable:
             self.texts.append(text)
         return index
 
-    def attributes(self, dims: Floats, rotations: Floats) -> tuple[bytes, bytes]:
+    def attributes(self, dims: Floats, rotations: Floats, source: Json) -> tuple[bytes, bytes]:
         """The observations with these dimensions and rotations (N, 3), as compact JSON and as CBOR.
+
+        ``source`` is who says it: ``source`` and ``source_version``.
 
         Raises:
             ValueError: NaN or infinity, which JSON cannot express.
         """
         texts, packed = [], [cbor_head(MAP, 1) + cbor2.dumps(LIST) + cbor_head(ARRAY, len(self))]
-        for observation in self._observations(dims, rotations):
+        for observation in self._observations(dims, rotations, source):
             rest()
             texts.append(json_bytes(observation).decode())
             packed.append(cbor2.dumps(observation))
         return f'{{"{LIST}":[{",".join(texts)}]}}'.encode(), b"".join(packed)
 
-    def _observations(self, dims: Floats, rotations: Floats) -> Iterator[dict[str, object]]:
+    def _observations(self, dims: Floats, rotations: Floats, source: Json) -> Iterator[Json]:
         """By row, with keys in their order."""
         places = (np.array(self.centroids).reshape(-1, 3).tolist(), dims.tolist(), rotations.tolist())
         columns = (self.classes, self.nodes, self.reference_us, self.times_us, self.tracks)
@@ -137,8 +139,7 @@ class CuboidTable:
                 "class_id": self.texts[class_],
                 "reference_frame_id": self.texts[node],
                 "reference_frame_timestamp_us": reference_us,
-                "source": SOURCE,
-                "source_version": None,
+                **source,
                 "timestamp_us": time_us,
                 "track_id": self.texts[track],
             }

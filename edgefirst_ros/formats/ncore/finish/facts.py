@@ -1,12 +1,15 @@
 """What a journal says about a sequence: everything that is written only when the sequence is finished.
 
-Warnings and notes about the sequences, for the user.
+Where it comes from and what carried its sensors, under the names that NVIDIA's converters use (those of Waymo
+and PAI write them; NuRec, stereo matching and simulators look for them). Warnings and notes, for the user.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.cuboids import CuboidTable
-from edgefirst_ros.formats.ncore.poses import Pose, RigPoses, TransformRow, poses_at
+from edgefirst_ros.formats.ncore.options import TRUTH
+from edgefirst_ros.formats.ncore.poses import (
+    REAR_AXLE,
+    Pose,
+    RigPoses,
+    TransformRow,
+    frames_in_rig,
+    inverse,
+    poses_at,
+)
 from edgefirst_ros.formats.ncore.prepare.parts import FlatBoxes, Json
 from edgefirst_ros.formats.ncore.store.base import Instance
 from edgefirst_ros.formats.ncore.store.journal import read_facts
@@ -69,7 +81,7 @@ class Facts:
         transforms: latest transform by child frame.
         mounted: where frames on mounts that move were, by child frame.
         camera_info: latest CameraInfo by camera; first_info the first one.
-        classes: of the model on the device.
+        classes: of the model on the device; model is its name.
         radar_infos: latest settings by radar.
         nodes: coordinate frame of every node that something refers to.
         masks: PNG by camera and mask name.
@@ -98,6 +110,7 @@ class Facts:
     camera_info: dict[str, Json] = field(default_factory=dict)
     first_info: dict[str, Json] = field(default_factory=dict)
     classes: list[str] = field(default_factory=list)
+    model: str = ""
     radar_infos: dict[str, Json] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     masks: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -140,7 +153,10 @@ class Facts:
     def take(self, kind: str, value: Any) -> None:  # noqa: ANN401 - what the journal holds
         """One record of the journal."""
         take = getattr(self, f"_take_{kind}", None)
-        if take is not None:  # a later version may write more than this one knows
+        tables = {"cuboids": self.solid, "flat_cuboids": self.flat, "radar_cuboids": self.radar}
+        if kind in tables:
+            _fill(tables[kind], value)
+        elif take is not None:  # a later version may write more than this one knows
             take(value)
 
     @property
@@ -161,6 +177,11 @@ class Facts:
         if len(self.solid) or self.nothing_us:
             return self.solid
         return self.flat if len(self.flat) else self.radar
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing of it is real."""
+        return bool(self.sequence.get("simulated")) or self.model == TRUTH
 
     def rig_poses(self) -> RigPoses:
         """The rig poses as recorded."""
@@ -208,6 +229,9 @@ class Facts:
     def _take_classes(self, value: list[str]) -> None:
         self.classes = value
 
+    def _take_model(self, value: str) -> None:
+        self.model = value
+
     def _take_boxes2d(self, value: list[Any]) -> None:
         self.boxes2d_span_us = _joined(self.boxes2d_span_us, value[2])
 
@@ -240,15 +264,6 @@ class Facts:
         series = self.series[value[0]]
         series.times_us.append(value[1])
         series.values.extend(value[2:])
-
-    def _take_cuboids(self, value: list[Any]) -> None:
-        _fill(self.solid, value)
-
-    def _take_flat_cuboids(self, value: list[Any]) -> None:
-        _fill(self.flat, value)
-
-    def _take_radar_cuboids(self, value: list[Any]) -> None:
-        _fill(self.radar, value)
 
     def _take_nothing(self, value: int) -> None:
         self.nothing_us.append(value)
@@ -291,3 +306,101 @@ class Remarks:
         """Add a note: something was done to the data."""
         if text not in self.notes:
             self.notes.append(text)
+
+
+VEHICLE_BOX = "vehicle-bbox"
+"""In the sequence's metadata: a box in the rig's frame, as NVIDIA's exporters read it."""
+STEREO_PAIRS = "stereo_pairs"
+RIG_ORIGIN = "rig_origin"
+"""In the poses' metadata: where the rig's origin is, by the configuration."""
+AT_REAR_AXLE = "middle of the rear axle on the ground"
+
+_OVERHANG = 0.2
+"""Of cars' lengths what is behind the rear axle: 0.18 to 0.22 of usual ones."""
+_SAME_BASELINE = 0.1
+"""How well a CameraInfo's baseline fits the way between two mounts: a tenth, for calibrations differ."""
+
+
+def rear_axle_m(facts: Facts) -> tuple[float, ...] | None:
+    """Where the rig's origin goes in the frame that is located; None: it is that frame's."""
+    found = facts.sequence.get("vehicle", {}).get("rear_axle_m")
+    return None if found is None else tuple(found)
+
+
+def placed_rig(facts: Facts) -> tuple[Iterable[TransformRow], str]:
+    """Transforms and the rig's frame.
+
+    NCore's rig has its origin at the middle of the rear axle on the ground, and so have the readers' box of
+    the vehicle and the distance within which cuboids are taken for it. Where the configuration says where
+    that is, the rig is a frame of its own there, and the robot's base one like any other.
+    """
+    base, rows = facts.sequence.get("rig_frame", "base_link"), facts.transforms.values()
+    origin_m = rear_axle_m(facts)
+    if origin_m is None:
+        return rows, base
+    x, y, z = origin_m
+    return [*rows, (base, REAR_AXLE, (x, y, z), (0.0, 0.0, 0.0, 1.0))], REAR_AXLE
+
+
+def provenance(facts: Facts, assumed: int, frames: int) -> Json:
+    """What the poses say of themselves.
+
+    Args:
+        facts: the journal.
+        assumed: how many frames are placed without a transform.
+        frames: how many there are.
+    """
+    kinds = {series.kind for series in facts.series.values()}
+    if not facts.pose_times_us or facts.rig_poses().is_unknown:
+        motion = "assumed"
+    elif facts.origin is None:
+        motion = "odometry"
+    else:
+        motion = "gnss-imu" if "imu" in kinds else "gnss"
+    calibration = "transforms" if not assumed else "assumed" if assumed == frames else "transforms-assumed"
+    meta: Json = {
+        "calibration_type": f"edgefirst_ros:{calibration}",
+        "egomotion_type": f"edgefirst_ros:{motion}",
+    }
+    if rear_axle_m(facts) is not None:
+        meta[RIG_ORIGIN] = AT_REAR_AXLE
+    return meta
+
+
+def sequence_meta(facts: Facts, cameras: Sequence[str]) -> Json:
+    """The generic_meta_data that all stores of a sequence share."""
+    told = facts.sequence
+    meta: Json = {key: told[key] for key in ("host", "name", "part") if key in told}
+    meta |= {"converter": "edgefirst_ros", "source": "simulation" if facts.is_simulated else "real"}
+    meta |= {key: told[key] for key in ("converter_version", "pictures")}
+    vehicle = told["vehicle"]
+    if platform := vehicle.get("platform"):
+        meta["platform_class"] = platform
+    if "length_m" in vehicle:
+        length, width, height = (float(vehicle[f"{side}_m"]) for side in ("length", "width", "height"))
+        overhang = float(vehicle.get("rear_overhang_m", _OVERHANG * length))
+        centroid = [length / 2 - overhang, 0.0, height / 2]
+        meta[VEHICLE_BOX] = {"centroid": centroid, "dim": [length, width, height], "rot": [0.0, 0.0, 0.0]}
+        assumed = [name for name in ("rear_axle_m", "rear_overhang_m") if name not in vehicle]
+        if assumed:
+            meta["vehicle_assumed"] = assumed
+    if pairs := [*_side_by_side(facts, cameras)]:
+        meta[STEREO_PAIRS] = [{"left": left, "right": right} for left, right in pairs]
+    return meta
+
+
+def _side_by_side(facts: Facts, cameras: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Left and right cameras of which the right one's CameraInfo says how far it is from the left one.
+
+    ROS leaves open which that is: it counts if a camera of the same size is just there.
+    """
+    frames = frames_in_rig(*placed_rig(facts))
+    for left, right in permutations(cameras, 2):
+        infos = [facts.camera_info.get(name, {}) for name in (left, right)]
+        baseline_m = infos[1].get("baseline_m", 0.0)
+        names = [bare(facts.instances["cameras", name].get("frame_id", "")) for name in (left, right)]
+        is_pair = baseline_m > 0 and "baseline_m" not in infos[0] and infos[0].get("size") == infos[1]["size"]
+        if is_pair and names[0] != names[1] and frames.keys() >= {*names}:
+            between_m = (inverse(frames[names[0]]) @ frames[names[1]])[:3, 3]
+            if np.abs(between_m - [baseline_m, 0.0, 0.0]).max() <= _SAME_BASELINE * baseline_m:
+                yield left, right

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
+from edgefirst_ros.formats.ncore.options import SYNTHETIC
 from edgefirst_ros.formats.ncore.prepare.parts import (
     COMPRESSOR,
     ComponentEntry,
@@ -270,16 +271,17 @@ def label_json(entry: ComponentEntry, topic: str) -> list[Any]:
     return [topic, entry.name, entry.camera_frame or "", entry.end_us, entry.shared, entry.records]
 
 
-def snapped(ends: Sequence[int], end_us: int) -> int:
-    """The end of the picture that a label is of, or its own time if there is none."""
+def snapped(ends: Sequence[int], end_us: int) -> int | None:
+    """The end of the picture that a label is of, None if there is none."""
     first = bisect_left(ends, end_us - SNAP_US)
-    near = min(ends[first : first + 2], key=lambda end: abs(end - end_us), default=end_us)
-    return near if abs(near - end_us) <= SNAP_US else end_us
+    near = min(ends[first : first + 2], key=lambda end: abs(end - end_us), default=None)
+    return near if near is not None and abs(near - end_us) <= SNAP_US else None
 
 
-def descriptor_of(shared: Json | None, camera: str) -> Json:
+def descriptor_of(shared: Json | None, camera: str, *, simulated: bool) -> Json:
     """Attributes of the labels of one camera."""
-    return {"descriptor": {**(shared or {})["descriptor"], "camera_id": camera}}
+    source = {"label_source": SYNTHETIC} if simulated else {}
+    return {"descriptor": {**(shared or {})["descriptor"], **source, "camera_id": camera}}
 
 
 def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> None:
@@ -300,11 +302,11 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
         rest()
         topic, name, frame_id, end_us, shared, records = value
         mine = [camera for camera, (frame, _) in cameras.items() if frame == frame_id] or list(cameras)
-        if not mine:
+        camera = mine[0] if mine else ""
+        end_us = snapped(cameras[camera][1], end_us) if mine else None
+        if end_us is None:
             lost[topic] += 1
             continue
-        camera = mine[0]
-        end_us = snapped(cameras[camera][1], end_us)
         instance = ("camera_labels", _name(facts, topic, f"{name}@{camera}"))
         facts.instances.setdefault(instance, {"topic": topic, "frame_id": frame_id})
         store = _store(files, stores, facts, instance[1])
@@ -313,13 +315,15 @@ def settle_labels(files: SequenceFiles, stores: dict[str, Store], facts: Facts, 
             continue
         base = "/".join((*instance, "labels"))
         batch = [] if len(times) else new_groups(store, base)
+        told = descriptor_of(shared, camera, simulated=facts.is_simulated)
         if not len(times):
-            batch.append((f"{base}/{ATTRIBUTES_KEY}", json_bytes(descriptor_of(shared, camera))))
+            batch.append((f"{base}/{ATTRIBUTES_KEY}", json_bytes(told)))
         mark = (ATTRIBUTES_KEY, json_bytes({"generic_meta_data": {}, TIMES: [end_us, end_us]}))
         store.append([*batch, *under(f"{base}/{end_us}", [*map(tuple, records), mark])])
         times.insert(end_us)
     for topic, number in lost.items():
-        remarks.warn(f"{files.id}: {number} labels of {topic} are lost: no picture of any camera came")
+        say = remarks.note if cameras else remarks.warn
+        say(f"{files.id}: {number} labels of {topic} are left out, as the pictures that they are of are")
 
 
 def _name(facts: Facts, topic: str, wanted: str) -> str:

@@ -24,7 +24,7 @@ from edgefirst_ros.formats.ncore.finish.components import (
     instance_records,
     root_attributes,
 )
-from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks
+from edgefirst_ros.formats.ncore.finish.facts import Facts, Remarks, sequence_meta
 from edgefirst_ros.formats.ncore.finish.labels import (
     UNPAIRED_META,
     Camera,
@@ -32,7 +32,6 @@ from edgefirst_ros.formats.ncore.finish.labels import (
     read_flat_boxes,
     settle_labels,
 )
-from edgefirst_ros.formats.ncore.finish.provenance import sequence_meta
 from edgefirst_ros.formats.ncore.options import StoreType
 from edgefirst_ros.formats.ncore.poses import whole_camera
 from edgefirst_ros.formats.ncore.prepare.parts import Json
@@ -54,12 +53,7 @@ COMMON = ""
 """Component group of poses, intrinsics, masks and cuboids."""
 
 
-def complete_sequence(
-    files: SequenceFiles,
-    stores: dict[str, Store],
-    facts: Facts,
-    remarks: Remarks,
-) -> bool:
+def complete_sequence(files: SequenceFiles, stores: dict[str, Store], facts: Facts, remarks: Remarks) -> bool:
     """Complete the stores, then write the sequence meta file, all synced and under ``.part`` names.
 
     Until the meta file is there a sequence killed in here is finished anew, from what the journal has.

@@ -77,9 +77,6 @@ def _class(label: str, labels: Sequence[str]) -> tuple[int, str]:
 EXTRA = ("score", "speed_m_s", "track_lifetime", "track_created_us")
 """Per observation, in the component's generic data: what an observation has no field for."""
 
-SOURCE = "AUTOLABEL"
-"""Label source of every cuboid."""
-
 
 def cuboids_of(observation: Observation) -> tuple[Cuboids, tuple[str, ...]]:
     """The boxes of a message that have an extent, and why others are left out.
@@ -191,7 +188,8 @@ def _in_space(
     observations, extra, kinds, tracked, refused = [], [], [], [], set()
     labels = observation.calibration.model_info.labels if observation.calibration.model_info else ()
     for index, box in enumerate(boxes):
-        if not (box.width > 0.0 and box.height > 0.0 and _finite(box)):
+        place = box.center_x, box.center_y, box.distance_m, box.width, box.height
+        if not (box.width > 0.0 and box.height > 0.0 and all(map(math.isfinite, place))):
             refused.add("box without extent or position")
             continue
         observations.append(_observation(box, time_us, index, axes))
@@ -211,11 +209,6 @@ def _in_space(
     return found, tuple(sorted(refused))
 
 
-def _finite(box: Box) -> bool:
-    values = (box.center_x, box.center_y, box.distance_m, box.width, box.height)
-    return all(abs(value) < float("inf") for value in values)
-
-
 def _observation(box: Box, time_us: int, index: int, axes: BoxAxes) -> Json:
     """An observation without its frame of reference, which the writer knows; dimensions as measured."""
     track = box.track_id or f"untracked-{time_us}-{index}"
@@ -231,6 +224,4 @@ def _as_json(track: str, label: str, time_us: int, place: Sequence[Sequence[floa
         "timestamp_us": time_us,
         "reference_frame_timestamp_us": time_us,
         "bbox3": {"centroid": [float(v) for v in centroid], "dim": [float(v) for v in dim], "rot": [0.0] * 3},
-        "source": SOURCE,
-        "source_version": None,
     }

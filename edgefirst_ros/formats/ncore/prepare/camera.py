@@ -15,8 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from edgefirst_ros.formats.ncore.options import NCoreOptions
-from edgefirst_ros.formats.ncore.prepare.parts import COMPRESSOR, ComponentEntry, Json, generic_data
+from edgefirst_ros.formats.ncore.options import AUTOLABEL, NCoreOptions, readout_of
+from edgefirst_ros.formats.ncore.prepare.parts import (
+    COMPRESSOR,
+    ComponentEntry,
+    Json,
+    generic_data,
+    safe_instance_name,
+)
 from edgefirst_ros.formats.ncore.store.base import SIZE
 from edgefirst_ros.formats.zarr2 import Record, array_records, blob_records, group
 from edgefirst_ros.model.camera import (
@@ -30,7 +36,9 @@ from edgefirst_ros.model.camera import (
 )
 from edgefirst_ros.model.detection import Detections, Mask
 from edgefirst_ros.model.errors import DecodeError
+from edgefirst_ros.model.pictures import MOST_PIXELS
 from edgefirst_ros.model.sample import Observation, SixteenBits
+from edgefirst_ros.model.transform import bare
 
 
 def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEntry:
@@ -49,12 +57,8 @@ def camera_entry(observation: Observation, options: NCoreOptions) -> ComponentEn
         name="camera",
         frame_id=measurement.frame_id,
         start_us=start_us,
-        end_us=start_us + readout_us(options),
-        records=(
-            *group(""),
-            *generic_data({}),
-            *blob_records("image", image.data, {"format": image.format}),
-        ),
+        end_us=start_us + _readout_us(measurement.frame_id, options),
+        records=(*group(""), *generic_data({}), *blob_records("image", image.data, {"format": image.format})),
         attributes={SIZE: [image.width, image.height]},
         meta=_VALUES[image.values],
         size=(image.width, image.height),
@@ -79,9 +83,9 @@ _VALUES: Mapping[SixteenBits, Json] = {
 """What a camera's metadata say of pictures of 16 bits."""
 
 
-def readout_us(options: NCoreOptions) -> int:
-    """Duration of a camera frame."""
-    return round(options.camera_readout_ms * 1000)
+def _readout_us(frame_id: str, options: NCoreOptions) -> int:
+    """Duration of a camera's frame."""
+    return round(1000 * readout_of(options.camera_readout_ms, safe_instance_name(bare(frame_id) or "camera")))
 
 
 Pixel = TypeVar("Pixel", bound=np.generic)
@@ -110,7 +114,7 @@ def mask_entries(observation: Observation, options: NCoreOptions) -> Iterator[Co
         yield _label(
             observation,
             options,
-            _descriptor("SEGMENTATION", qualifier, "UNITLESS", "AUTOLABEL", "uint8", png=True),
+            _descriptor("SEGMENTATION", qualifier, "UNITLESS", AUTOLABEL, "uint8", png=True),
             array_records("data", data, None, attributes={"format": "png"}),
         )
 
@@ -164,7 +168,7 @@ def _label(
     observation: Observation, options: NCoreOptions, descriptor: Json, data: list[Record]
 ) -> ComponentEntry:
     measurement, kind = observation.measurement, descriptor["label_type"]
-    end_us = measurement.time_ns // 1000 + readout_us(options)
+    end_us = measurement.time_ns // 1000 + _readout_us(measurement.frame_id, options)
     return ComponentEntry(
         component="camera_labels",
         collection="labels",
@@ -183,7 +187,7 @@ def _picture(observation: Observation) -> tuple[int, int] | None:
     """Width and height of the camera's pictures, or what its calibration says of them; None if unknown."""
     info = observation.calibration.camera_info
     size = observation.picture or (None if info is None else info.picture_size)
-    return None if size is None or 0 in size else size
+    return None if size is None or not 0 < size[0] * size[1] <= MOST_PIXELS else size
 
 
 def _resized(pixels: npt.NDArray[Pixel], size: tuple[int, int] | None) -> npt.NDArray[Pixel]:

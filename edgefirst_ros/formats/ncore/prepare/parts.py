@@ -35,7 +35,8 @@ class Intensity:
         scale: value that is stored as 1; None if it has to be learnt from the sequence.
         largest: of the sweep, as sent.
         outside: how many values were cut off at 0 or 1.
-        values: as sent, float32; empty if the records have them already.
+        values: as sent, float32, NaN without an echo; empty if the records have them already.
+        returns: of each ray.
     """
 
     field: str
@@ -44,6 +45,7 @@ class Intensity:
     largest: float
     outside: int
     values: bytes
+    returns: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +207,23 @@ def safe_instance_name(wanted: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rays:
-    """Rays that hit something.
+    """Rays, most of which hit something.
 
     Attributes:
         direction: (N, 3) float32, unit vectors in the sensor's frame.
-        distance_m: (N,) float32, greater than 0.
-        kept: (P,) bool, which of the cloud's points these are; None for all.
+        distance_m: (N,) or (R, N) float32, greater than 0; NaN without an echo.
+        kept: (P,) bool or (R, N) indices, which of the cloud's points these are; None for all.
     """
 
     direction: npt.NDArray[np.float32]
     distance_m: npt.NDArray[np.float32]
-    kept: npt.NDArray[np.bool_] | None
+    kept: npt.NDArray[Any] | None
 
     def __len__(self) -> int:
-        return len(self.distance_m)
+        return len(self.direction)
 
     def keep(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A column of the cloud for these rays, native byte order, contiguous."""
+        """A column of the cloud for these rays and returns, native byte order, contiguous."""
         column = column if self.kept is None else column[self.kept]
         return np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
 
@@ -276,23 +278,21 @@ _NEAREST_M = 1e-6
 def ray_records(
     rays: Rays, timestamp_us: npt.NDArray[np.uint64], returns: Mapping[str, npt.NDArray[np.float32]]
 ) -> list[Record]:
-    """``ray_bundle``, ``ray_bundle_returns`` and the valid mask of one return that every ray has."""
-    count = len(rays)
+    """``ray_bundle``, ``ray_bundle_returns`` and the mask of returns."""
+    count, distance_m = len(rays), np.atleast_2d(rays.distance_m)
     bundle = group("", {"n_rays": count})
     bundle += array_records("direction", rays.direction, COMPRESSOR)
     bundle += array_records("timestamp_us", timestamp_us, COMPRESSOR)
-    echoes = group("", {"n_returns": 1})
-    for name, values in {"distance_m": rays.distance_m, **returns}.items():
-        echoes += array_records(name, values[None], COMPRESSOR)
-    valid = np.packbits(np.ones(count, bool))
+    shape = {"n_returns": len(distance_m)}
+    echoes = group("", shape)
+    for name, values in {"distance_m": distance_m, **returns}.items():
+        echoes += array_records(name, values.reshape(distance_m.shape), COMPRESSOR)
+    valid = np.packbits(~np.isnan(distance_m))
     return [
         *under("ray_bundle", bundle),
         *under("ray_bundle_returns", echoes),
         *array_records(
-            "ray_bundle_returns_valid_mask_packed",
-            valid,
-            COMPRESSOR,
-            attributes={"n_returns": 1, "n_rays": count},
+            "ray_bundle_returns_valid_mask_packed", valid, COMPRESSOR, attributes={**shape, "n_rays": count}
         ),
     ]
 

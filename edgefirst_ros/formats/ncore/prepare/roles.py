@@ -89,7 +89,10 @@ def _single(make: Callable[[Observation], Outcome]) -> Maker:
 
 
 _IMU = (("orientation_xyzw", 4), ("angular_velocity_rad_s", 3), ("linear_acceleration_m_s2", 3))
-_NAVSAT = (("latitude_deg", 1), ("longitude_deg", 1), ("altitude_m", 1), ("status", 1))
+_NAVSAT = (
+    *(("latitude_deg", 1), ("longitude_deg", 1), ("altitude_m", 1), ("status", 1), ("service", 1)),
+    *(("position_covariance_m2", 9), ("position_covariance_type", 1)),
+)
 _ODOMETRY = (("position_m", 3), ("orientation_xyzw", 4), ("linear_m_s", 3), ("angular_rad_s", 3))
 _NO_ORIENTATION = (math.nan,) * 4
 
@@ -108,8 +111,10 @@ def series_value(observation: Observation) -> SeriesValue:
             motion = (*datum.angular_velocity_rad_s, *datum.linear_acceleration_m_s2)
             return SeriesValue("imu", _IMU, time_us, (*orientation, *motion))
         case NavSatFix():
-            fix = (datum.latitude_deg, datum.longitude_deg, datum.altitude_m, float(datum.status))
-            return SeriesValue("navsat", _NAVSAT, time_us, fix)
+            place = datum.latitude_deg, datum.longitude_deg, datum.altitude_m
+            fix = *place, float(datum.status), float(datum.service)
+            spread = *datum.covariance_m2, float(datum.covariance_type)
+            return SeriesValue("navsat", _NAVSAT, time_us, (*fix, *spread))
         case Odometry():
             pose, twist = (
                 (*datum.position_m, *datum.orientation_xyzw),

@@ -6,6 +6,7 @@ Clusters and fused clouds to ``point_clouds``: coordinates and typed attributes.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,12 @@ from edgefirst_ros.model.pointcloud import PointCloud, as_type, is_seen, point_o
 from edgefirst_ros.model.radar import RadarCube, RadarInfo
 from edgefirst_ros.model.sample import Observation
 
-_INTENSITY = ("reflect", "reflectivity", "intensity", "signal")
+_INTENSITY = ("reflect", "reflectivity", "intensity", "signal", "i")
+_SAME_RAY = 5e-4
+"""Between two returns of a ray, which drivers round to millimetres; columns of a lidar are farther apart."""
+_FITS = 0.02
+"""Between where rows and columns say that a ray looks, and where it does: more in a depth camera's cloud."""
+Grid = npt.NDArray[np.intp]
 
 
 def lidar_entry(observation: Observation) -> ComponentEntry:
@@ -45,19 +51,20 @@ def lidar_entry(observation: Observation) -> ComponentEntry:
     cloud = measurement.datum
     if not isinstance(cloud, PointCloud):
         raise DecodeError(f"lidar message is {type(cloud).__name__}, not a point cloud")
-    rays = rays_of(cloud)
+    rays = rays_of(cloud) if cloud.height < 2 else _organised(cloud)
     time_us = measurement.time_ns // 1000
     clock, offset_ns = point_offsets_ns(cloud, measurement.stamp_ns) or ("constant", None)
     times_us = np.full(len(rays), time_us, np.int64)
     if offset_ns is not None:
-        times_us += rays.keep(offset_ns) // 1000
+        times_us += np.atleast_2d(rays.keep(offset_ns))[0] // 1000
     found = _intensity(cloud, rays)
     field = found.field if found else ""
     others = other_fields(cloud, rays, {"x", "y", "z", field, clock}, {})
-    returns = {}
+    returns, known = {}, Json()
     if found is None:
-        returns = {"intensity": np.zeros(len(rays), np.float32)}
+        returns = {"intensity": np.where(np.isnan(rays.distance_m), rays.distance_m, np.float32(0))}
     elif found.scale is not None:
+        known = {"intensity_max": found.scale, "intensity_scale": f"the largest value of {found.dtype}"}
         returns = {"intensity": scaled_intensity(found.values, found.scale)}
         found = replace(found, values=b"")
     return ComponentEntry(
@@ -67,14 +74,67 @@ def lidar_entry(observation: Observation) -> ComponentEntry:
         frame_id=measurement.frame_id,
         start_us=int(times_us.min()) if len(rays) else time_us,
         end_us=int(times_us.max()) if len(rays) else time_us,
-        records=(
-            *group(""),
-            *generic_data(others),
-            *ray_records(rays, times_us.astype(np.uint64), returns),
-        ),
-        meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **_scale_meta(found)},
+        records=(*group(""), *generic_data(others), *ray_records(rays, times_us.astype(np.uint64), returns)),
+        meta={"intensity_field": field or "none, written as 0", "ray_times": clock, **known},
         intensity=found,
     )
+
+
+def _organised(cloud: PointCloud) -> Rays:
+    """The rays of a cloud with rows: with two returns, if those are beside each other, and without an echo.
+
+    Where one without an echo looks, the others of its row and column say; if they do not, it is left out.
+    """
+    rays = rays_of(cloud)
+    if rays.kept is None:
+        rays = replace(rays, kept=np.ones(len(cloud.points), bool))
+    direction = np.full((len(cloud.points), 3), np.nan, np.float32)
+    distance_m = np.full(len(cloud.points), np.nan, np.float32)
+    direction[rays.kept], distance_m[rays.kept] = rays.direction, rays.distance_m
+    grid = np.arange(len(cloud.points)).reshape(cloud.height, cloud.width)
+    returns = next((pair for pair in _pairs(grid) if _are_same(direction[pair])), grid[None])
+    looks = direction[returns[0]]
+    looks = np.where(np.isnan(looks), direction[returns[-1]], looks)
+    looks = _completed(looks) if np.isnan(looks).any() else looks
+    there = ~np.isnan(looks[..., 0])
+    kept = returns[:, there] if len(returns) > 1 else returns[0][there]
+    return Rays(looks[there], distance_m[kept], kept)
+
+
+def _pairs(grid: Grid) -> Iterator[Grid]:
+    """Ways in which two returns lie in a cloud, (2, rows, columns): by turns, or one after the other."""
+    for axis in (1, 0):
+        if grid.shape[axis] % 2 == 0:
+            by_axis = np.moveaxis(grid, axis, 0)
+            for pair in ((by_axis[::2], by_axis[1::2]), np.split(by_axis, 2)):
+                yield np.stack([np.moveaxis(each, 0, axis) for each in pair])
+
+
+def _are_same(directions: npt.NDArray[np.float32]) -> bool:
+    """Whether directions (2, rows, columns, 3) are the same, of at least as many rays as there are rows."""
+    apart = np.linalg.norm(directions[0] - directions[1], axis=-1)
+    both = apart[~np.isnan(apart)]
+    return len(both) >= len(apart) and bool(np.median(both) < _SAME_RAY)
+
+
+def _completed(looks: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Directions (rows, columns, 3), also where they are NaN, if rows have elevations, columns azimuths."""
+    with np.errstate(invalid="ignore"):
+        turns = np.exp(1j * np.arctan2(looks[..., 1], looks[..., 0])).astype(np.complex64)
+        up = np.arcsin(looks[..., 2])
+        rise = np.nansum(up, axis=1) / np.count_nonzero(~np.isnan(up), axis=1)
+        columns = rows = np.ones(1, np.complex64)
+        for _ in range(2):  # rows of many lidars are shifted against each other
+            columns = np.nansum(turns / rows[:, None], axis=0)
+            columns /= np.abs(columns)
+            rows = np.nansum(turns / columns, axis=1)
+            rows /= np.abs(rows)
+        across = columns * rows[:, None] * np.cos(rise)[:, None]
+        upward = np.broadcast_to(np.sin(rise)[:, None], across.shape)
+        found = np.stack([across.real, across.imag, upward], axis=-1).astype(np.float32)
+        off = np.linalg.norm(found - looks, axis=-1)
+    fits = bool(np.nanmedian(off) < _FITS) if not np.isnan(off).all() else False
+    return np.where(np.isnan(looks), found, looks) if fits else looks
 
 
 def _intensity(cloud: PointCloud, rays: Rays) -> Intensity | None:
@@ -86,25 +146,17 @@ def _intensity(cloud: PointCloud, rays: Rays) -> Intensity | None:
     column = rays.keep(cloud.points[field])
     scale = type_scale(column.dtype)
     values = np.nan_to_num(as_type(column, np.float32), posinf=0.0, neginf=0.0)
+    values[np.isnan(rays.distance_m)] = np.nan
     outside = int(np.count_nonzero((values < 0) | (values > (scale or np.inf))))
-    largest = float(values.max(initial=0.0))
-    return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes())
+    largest = float(np.fmax.reduce(values, axis=None, initial=0.0))
+    returns = rays.distance_m.ndim
+    return Intensity(field, str(column.dtype), scale, largest, outside, values.tobytes(), returns)
 
 
 def scaled_intensity(values: bytes, scale: float) -> npt.NDArray[np.float32]:
     """Values as sent, float32, to 0..1."""
     shares: npt.NDArray[np.float32] = np.clip(np.frombuffer(values, np.float32) / np.float32(scale), 0.0, 1.0)
     return shares
-
-
-def _scale_meta(intensity: Intensity | None) -> Json:
-    """Metadata of a scale that is known from the field's type."""
-    if intensity is None or intensity.scale is None:
-        return {}
-    return {
-        "intensity_max": intensity.scale,
-        "intensity_scale": f"the largest value of {intensity.dtype}",
-    }
 
 
 VELOCITY = "radial_velocity_m_s"

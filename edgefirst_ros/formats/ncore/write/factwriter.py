@@ -12,7 +12,13 @@ import cbor2
 from edgefirst_ros.formats.ncore.finish.facts import Facts
 from edgefirst_ros.formats.ncore.finish.labels import KIND as EARLY_LABEL
 from edgefirst_ros.formats.ncore.finish.labels import label_json
-from edgefirst_ros.formats.ncore.options import POSE_GAP_MS, SAME_PICTURE_MS, SAME_SCAN_MS, NCoreOptions
+from edgefirst_ros.formats.ncore.options import (
+    POSE_GAP_MS,
+    SAME_PICTURE_MS,
+    SAME_SCAN_MS,
+    TRUTH,
+    NCoreOptions,
+)
 from edgefirst_ros.formats.ncore.poses import ASSUMED, BASES, node
 from edgefirst_ros.formats.ncore.prepare.camera import camera_info_json
 from edgefirst_ros.formats.ncore.prepare.parts import (
@@ -54,6 +60,8 @@ class FactWriter:
         self._moving: set[str] = set()
         self._radar_infos: dict[str, RadarInfo] = {}
         self._classes: tuple[str, ...] = ()
+        self._model = ""
+        self._simulated = sequence.simulated
         self._seen_info: dict[str, CameraInfo] = {}
         self._camera_info: dict[str, Json] = {}
         self._nodes: set[str] = set()
@@ -96,7 +104,8 @@ class FactWriter:
             "pictures": sequence.pictures,
             "converter_version": version("edgefirst_ros"),
             "pose_gap_us": round(POSE_GAP_MS * 1000),
-            "rolling": options.camera_readout_ms > 0,
+            "readouts_ms": options.camera_readout_ms,
+            "simulated": sequence.simulated,
             "boxes2d_tolerance_us": round(SAME_PICTURE_MS * 1000),
             "boxes2d_tolerances_us": {topic: round(ms * 1000) for topic, ms in boxes2d_tolerances_ms.items()},
             "cube_tolerance_us": round(SAME_SCAN_MS * 1000),
@@ -130,7 +139,15 @@ class FactWriter:
         if info is not None and info.labels != self._classes:
             self._classes = info.labels
             written += self._record("classes", list(info.labels))
+        if info is not None and info.name != self._model:
+            self._model = info.name
+            written += self._record("model", info.name)
         return written
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it is a simulation, as far as is known by now."""
+        return self._simulated or self._model == TRUTH
 
     def camera(self, name: str, info: CameraInfo | None) -> int:
         """The CameraInfo in force for a camera."""

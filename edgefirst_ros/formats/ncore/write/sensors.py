@@ -181,7 +181,8 @@ class LidarScales:
         sent = np.frombuffer(intensity.values, np.float32)
         seen.outside += int(np.count_nonzero((sent < 0) | (sent > scale)))
         values = scaled_intensity(intensity.values, scale)
-        return under("ray_bundle_returns", array_records("intensity", values[None], COMPRESSOR))
+        values = values.reshape(intensity.returns, -1)
+        return under("ray_bundle_returns", array_records("intensity", values, COMPRESSOR))
 
     def learnt(self, name: str) -> Json:
         """Metadata of a learnt scale; empty if it was known from the type, or is not known yet."""

@@ -77,6 +77,8 @@ class SequenceWriter:
         self._masks = masks
         self._lidars = lidars
         self._scaled: set[Instance] = set()
+        self._simulated: dict[str, bool] = {}
+        """Whether labels were taken for those of a simulator, by instance; what came first counts."""
         self.journal = _begin_journal(files)
         self._fact_writer = FactWriter(self.journal, sequence)
         self._fact_writer.begin(files.id, sequence, part, options, boxes2d_tolerances_ms)
@@ -242,11 +244,12 @@ class SequenceWriter:
         cameras = self._names.same_frame("cameras", entry.camera_frame or "")
         times = {name: self._stores.times(("cameras", name)) for name in cameras}
         camera, ends = next(((name, found.ends) for name, found in times.items() if found), ("", None))
-        if ends is None:
-            return self._fact_writer.label(entry, topic)
+        end_us = snapped(ends or (), entry.end_us)
+        if end_us is None:
+            return self._fact_writer.label(entry, topic)  # its picture may still come
         name = self._names.other(entry.component, topic, f"{entry.name}@{camera}")
-        end_us = snapped(ends, entry.end_us)
-        shared = descriptor_of(entry.shared, camera)
+        simulated = self._simulated.setdefault(name, self._fact_writer.is_simulated)
+        shared = descriptor_of(entry.shared, camera, simulated=simulated)
         return self._append(entry, name, topic, span_us=(end_us, end_us), shared=shared)
 
     def _append(
@@ -260,11 +263,7 @@ class SequenceWriter:
         shared: Json | None = None,
     ) -> Outcome:
         instance = (entry.component, name)
-        facts: Json = {
-            "topic": topic,
-            "frame_id": entry.frame_id,
-            "meta": entry.meta,
-        }
+        facts: Json = {"topic": topic, "frame_id": entry.frame_id, "meta": entry.meta}
         if entry.size is not None:
             facts["size"] = entry.size
         shared = shared or entry.shared

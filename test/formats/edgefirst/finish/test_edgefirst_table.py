@@ -76,7 +76,7 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
         "box3d": pl.Array(pl.Float32, 6),
         "location": pl.Array(pl.Float64, 2),
         "pose": pl.Array(pl.Float64, 3),
-        "degradation": pl.Enum(["low", "medium", "high"]),
+        "degradation": pl.Enum(["none", "low", "medium", "high"]),
         "status": pl.Enum(["valid", "edit"]),
     }
     assert dict(frame.schema) == expected
@@ -94,6 +94,17 @@ def test_published_columns_and_types(tmp_path: Path) -> None:
     nothing = {name for name, value in empty.items() if value is None}
     assert nothing == {"label", "mask", "box2d", "box3d", "degradation", "status"}
     assert full["group"] == flat["group"]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_mask_of_a_class_is_the_mask_of_its_objects(tmp_path: Path, complete: bool) -> None:
+    box = replace(FULL, polygons=None, mask=None)
+    whole = Annotation(label="person", polygons=FULL.polygons)
+    other = replace(box, label="car")
+    rows = [box, whole, other, *(() if complete else (replace(box, box3d=None),))]
+    frame = pl.read_ipc(written(tmp_path, [record(0, *rows)], "2025.01").read_bytes())
+    expected = ["valid", "valid", "edit"] if complete else ["valid", "edit", "edit", "edit"]
+    assert frame["status"].to_list() == expected
 
 
 def test_current_columns_and_types(tmp_path: Path) -> None:
@@ -118,7 +129,7 @@ def test_current_columns_and_types(tmp_path: Path) -> None:
     }
     assert dict(frame.schema) == expected
     assert frame.columns == list(expected)
-    assert metadata(path) == {b"schema_version": b"2026.10"}
+    assert metadata(path) == {b"schema_version": b"2026.10", b"labels": b'["car", "person"]'}
     full, flat, empty = frame.iter_rows(named=True)
     assert (full["label"], full["label_index"], full["object_id"]) == ("person", 2, "t-1")
     assert full["polygon"] == [SQUARE.tolist(), TRIANGLE.tolist()]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from drives_chosen import HOUR_NS, START_NS, STOP_S, copied, long_drive, twelve
@@ -17,7 +18,7 @@ import edgefirst_ros
 from edgefirst_ros.formats.edgefirst import catalog as catalogues
 from edgefirst_ros.formats.edgefirst.catalogrows import COLUMNS
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY
-from edgefirst_ros.model.errors import DatasetNotFound, WriteError
+from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, WriteError
 
 
 def test_each_row_says_what_the_truth_says(tmp_path: Path) -> None:
@@ -187,3 +188,15 @@ def test_datasets_in_a_store_have_rows_as_those_here(bucket: str, tmp_path: Path
     obstore.delete(obstore.store.from_url(bucket), f"sets/{name}/{drives[0].name}.arrow")
     last = edgefirst_ros.catalog(f"{bucket}/sets", tmp_path / "c.parquet")
     assert (last.kept, last.removed) == (len(drives) - 1, 1)
+
+
+def test_rows_are_bounded_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    none = [pa.nulls(600_000, each.type) for each in COLUMNS]
+    schema = pa.schema([each.with_nullable(True) for each in COLUMNS])
+    table = pa.Table.from_arrays(none, schema=schema).replace_schema_metadata(
+        {catalogues._NOTE: catalogues.FORMAT}
+    )
+    pq.write_table(table, path, compression="zstd")
+    with pytest.raises(DatasetError, match="600,000 rows in"):
+        catalogues.opened(path)

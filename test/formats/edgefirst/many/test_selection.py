@@ -100,7 +100,7 @@ def test_of_a_folder_the_catalogue_is_brought_up_to_date(tmp_path: Path) -> None
         files = sorted((tmp_path / name / "sub").iterdir())
         made.append([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files])
     assert made[0] == made[1], "the same wish gives the same bytes"
-    assert [name for name, _ in made[0]] == ["quality.arrow", "sub.arrow", "sub.manifest", "sub.zip"]
+    assert [name for name, _ in made[0]] == ["quality.parquet", "sub.arrow", "sub.manifest", "sub.zip"]
 
 
 def test_nothing_is_overwritten_or_left_half(fleet: Path, tmp_path: Path) -> None:

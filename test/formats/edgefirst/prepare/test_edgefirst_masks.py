@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
 
-from edgefirst_ros.formats.masks import Outline, class_outlines, instance_outline
+from edgefirst_ros.formats.edgefirst.prepare.annotations import Outline, class_outlines, instance_outline
 from edgefirst_ros.model.detection import Mask
 from edgefirst_ros.model.errors import DecodeError
 

@@ -24,8 +24,8 @@ from places import opened as opened_files
 from readable import NAME, copied, dataset, digests
 
 import edgefirst_ros
+from edgefirst_ros.formats.edgefirst.prepare.annotations import outline
 from edgefirst_ros.formats.edgefirst.read.decoding import positions, read_pcd
-from edgefirst_ros.formats.masks import outline
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 
 FIRST = "maivin-sim_2026_05_01_09_00_00_000"

@@ -72,7 +72,7 @@ def test_boxes_are_none_where_no_model_looked_and_empty_where_it_saw_nothing(sch
         assert all(sample["boxes2d"] is not None for sample in only)
         assert len(edgefirst_ros.open(folder, labelled="masks")) == 0
         assert report["labelled"] == seen
-        table = pl.read_ipc(folder / "quality.arrow")
+        table = pl.read_parquet(folder / "quality.parquet")
         assert table["box2d_labelled"].sum() == seen
         assert not table["box3d_labelled"].any()
 

@@ -293,6 +293,7 @@ def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> Non
     random = np.random.default_rng(0)
     table, expected = CuboidTable(), []
     names = ("a", "é", 'quote"', "x" * 30, "y" * 300, "")
+    source = {"source": "AUTOLABEL", "source_version": "v1"}
     for message in range(12):
         time_us = (7, 300, 70_000, START_NS // 1000 + message)[message % 4]
         observations = [
@@ -306,8 +307,7 @@ def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> Non
                     "dim": [1.0, 1.0, 1e22],
                     "rot": [0.0] * 3,
                 },
-                "source": "AUTOLABEL",
-                "source_version": None,
+                **source,
             }
             for number in range(message % 5)
         ]
@@ -319,11 +319,11 @@ def test_observations_are_the_json_and_cbor_that_libraries_make_of_them() -> Non
     for row, each in enumerate(expected):
         each["bbox3"] |= {"dim": dims[row].tolist(), "rot": rotations[row].tolist()}
         each["reference_frame_id"] = "node"
-    text, packed = table.attributes(dims, rotations)
+    text, packed = table.attributes(dims, rotations, source)
     assert text == json_bytes({"cuboid_track_observations": expected})
     assert packed == cbor2.dumps(json.loads(text))
-    empty = CuboidTable().attributes(np.zeros((0, 3)), np.zeros((0, 3)))
+    empty = CuboidTable().attributes(np.zeros((0, 3)), np.zeros((0, 3)), source)
     assert empty == (json_bytes({"cuboid_track_observations": []}), cbor2.dumps(json.loads(empty[0])))
     dims[3, 1] = np.nan
     with pytest.raises(ValueError, match="JSON compliant"):
-        table.attributes(dims, rotations)
+        table.attributes(dims, rotations, source)

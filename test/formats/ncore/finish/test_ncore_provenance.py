@@ -29,7 +29,7 @@ from edgefirst_ros.formats.ncore.check import official
 from edgefirst_ros.formats.ncore.options import NCoreOptions
 from edgefirst_ros.formats.ncore.poses import inverse
 from edgefirst_ros.formats.ncore.write.writer import NCoreWriter
-from edgefirst_ros.model.detection import Detections, ModelInfo, relabelled
+from edgefirst_ros.model.detection import Detections, Mask, ModelInfo, relabelled
 from edgefirst_ros.model.sample import Calibration, EgoPose, Observation, Role, SequenceInfo, Vehicle
 from edgefirst_ros.model.transform import Transform
 
@@ -66,6 +66,24 @@ def test_every_sequence_says_who_made_it_of_what(tmp_path: Path) -> None:
     said = found.attributes("poses/default")["generic_meta_data"]
     assert said["calibration_type"] == "edgefirst_ros:transforms"
     assert said["egomotion_type"] == "edgefirst_ros:gnss-imu"
+
+
+def test_what_a_simulator_made_is_not_real(tmp_path: Path) -> None:
+    mask = Mask(np.zeros((2, 2, 1), np.uint8), boxed=False)
+    label = observation(Role.MASK, "/model/mask", START_NS, mask, "camera_optical")
+    for simulated, model in ((True, "yolo"), (False, "truth")):
+        calibration = replace(CALIBRATION, model_info=ModelInfo(model, ("car",)))
+        found_boxes = Detections((box(9.0, 1.0, 0.5),), ())
+        boxes = observation(
+            Role.BOXES_3D, "/boxes3d", START_NS, found_boxes, "lidar", calibration=calibration
+        )
+        info = replace(SEQUENCE, simulated=simulated)
+        found = written(tmp_path / model, [boxes, camera(START_NS), label, lidar(START_NS)], info)
+        assert found.meta["generic_meta_data"]["source"] == "simulation"
+        (cuboid,) = found.attributes("cuboids/default/cuboids")["cuboid_track_observations"]
+        assert (cuboid["source"], cuboid["source_version"]) == ("GT_SYNTHETIC", model)
+        labels = found.attributes("camera_labels/segmentation.semantic@camera_optical/labels")
+        assert labels["descriptor"]["label_source"] == "GT_SYNTHETIC"
 
 
 def test_types_say_what_is_assumed_and_what_poses_are_of(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ncoremade import (
     CALIBRATION,
+    CAMERA_INFO,
     CLUSTERS,
     FUSION,
     HEIGHT,
@@ -41,7 +42,7 @@ from edgefirst_ros.formats.ncore.prepare.roles import prepare
 from edgefirst_ros.formats.zarr2 import read_array
 from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.detection import Box, Detections, Mask
-from edgefirst_ros.model.navigation import Imu
+from edgefirst_ros.model.navigation import Imu, NavSatFix
 from edgefirst_ros.model.pointcloud import PointCloud
 from edgefirst_ros.model.sample import Calibration, Observation, Role
 
@@ -87,6 +88,69 @@ def test_a_picture_is_stored_as_it_is() -> None:
 def test_a_rolling_shutter_makes_a_frame_of_its_readout() -> None:
     part = entry(camera(START_NS), NCoreOptions(camera_readout_ms=16.5))
     assert part.end_us - part.start_us == 16_500
+
+
+def test_each_camera_has_a_readout_of_its_own() -> None:
+    options = NCoreOptions(camera_readout_ms={"camera_optical": 8.0, "all": 2.0})
+    other = camera(START_NS)
+    other = replace(other, measurement=other.measurement._replace(frame_id="rear"))
+    spans = [
+        (part.start_us, part.end_us) for part in (entry(camera(START_NS), options), entry(other, options))
+    ]
+    assert [end - start for start, end in spans] == [8000, 2000]
+
+
+def turning(returns: int = 1, name: str = "reflect") -> tuple[np.ndarray, np.ndarray]:
+    """A cloud of 16 rows and 64 columns that turns by a full turn, and the directions of its rays."""
+    up, around = np.radians(np.linspace(-15, 15, 16)), np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    up, around = np.meshgrid(up, around, indexing="ij")
+    around = around + np.linspace(0, 0.05, 16)[:, None]
+    looks = np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=-1)
+    found = np.zeros((16, 64, returns), np.dtype([*LIDAR.descr[:3], (name, "u1")]))
+    for number in range(returns):
+        for axis, each in enumerate("xyz"):
+            found[each][..., number] = (5 + number) * looks[..., axis]
+        found[name][..., number] = 100 + number
+    return found, looks
+
+
+def test_rays_of_an_organised_cloud_that_met_nothing_stay() -> None:
+    cloud_, looks = turning()
+    gone = np.zeros((16, 64), bool)
+    gone[::3, ::5] = True
+    cloud_[gone] = np.zeros(1, cloud_.dtype)
+    part = entry(sweep(cloud_.ravel(), height=16))
+    distance = array(part, "ray_bundle_returns/distance_m")
+    assert distance.shape == (1, 1024)
+    assert np.array_equal(np.isnan(distance[0]), gone.ravel())
+    assert np.array_equal(np.isnan(array(part, "ray_bundle_returns/intensity")), np.isnan(distance))
+    assert np.abs(array(part, "ray_bundle/direction") - looks.reshape(-1, 3)).max() < 0.01
+    mask = np.unpackbits(array(part, "ray_bundle_returns_valid_mask_packed"), count=1024)
+    assert np.array_equal(mask == 0, gone.ravel())
+
+
+@pytest.mark.parametrize("layout", ["by turns", "one after the other", "rows"])
+def test_two_returns_of_a_ray_are_returns(layout: str) -> None:
+    cloud_, looks = turning(returns=2)
+    cloud_[::2, :, 1] = np.zeros(1, cloud_.dtype)  # half of the rays have one echo
+    axes, height = {
+        "by turns": ((0, 1, 2), 16),
+        "one after the other": ((0, 2, 1), 16),
+        "rows": ((2, 0, 1), 32),
+    }[layout]
+    part = entry(sweep(np.ascontiguousarray(cloud_.transpose(axes)).ravel(), height=height))
+    assert attributes(part, "ray_bundle_returns") == {"n_returns": 2}
+    distance, intensity = (array(part, f"ray_bundle_returns/{name}") for name in ("distance_m", "intensity"))
+    assert distance.shape == intensity.shape == (2, 1024)
+    assert np.allclose(distance[0], 5)
+    assert np.array_equal(np.isnan(distance[1]).reshape(16, 64).all(axis=1), np.arange(16) % 2 == 0)
+    assert np.array_equal(np.isnan(distance), np.isnan(intensity))
+    assert np.allclose(array(part, "ray_bundle/direction"), looks.reshape(-1, 3), atol=1e-6)
+
+
+def test_intensity_may_be_called_i() -> None:
+    cloud_, _ = turning(name="i")
+    assert np.allclose(array(entry(sweep(cloud_.ravel(), 16)), "ray_bundle_returns/intensity"), 100 / 255)
 
 
 def test_a_packet_without_picture_is_refused() -> None:
@@ -281,6 +345,8 @@ def test_a_mask_is_enlarged_to_the_picture() -> None:
     assert found.shape == (HEIGHT, WIDTH)
     assert np.array_equal(found[HEIGHT // 6 :: HEIGHT // 3, WIDTH // 8 :: WIDTH // 4], values[..., 0])
     assert png(entry(mask(values, calibration=Calibration()))).shape == (3, 4)
+    claimed = Calibration(camera_info=replace(CAMERA_INFO, width=16_384, height=16_384))
+    assert png(entry(mask(values, calibration=claimed))).shape == (3, 4)
     assert part.name == "segmentation.semantic"
     schema = part.shared["descriptor"]["label_schema"]  # type: ignore[index]
     assert (schema["encoding"], schema["encoded_format"], schema["dtype"]) == (
@@ -338,7 +404,7 @@ def boxes(*found: Box, frame: str = "lidar") -> Cuboids:
 def test_boxes_are_turned_into_the_frame_they_are_sent_in() -> None:
     (observed,) = boxes(box(10.0, 2.0, 0.5)).observations
     assert observed["bbox3"] == {"centroid": [10.0, 2.0, 0.5], "dim": [1.5, 1.5, 1.2], "rot": [0.0, 0.0, 0.0]}
-    assert (observed["track_id"], observed["class_id"], observed["source"]) == ("7", "3", "AUTOLABEL")
+    assert (observed["track_id"], observed["class_id"]) == ("7", "3")
     assert observed["timestamp_us"] == observed["reference_frame_timestamp_us"] == START_NS // 1000
 
 
@@ -374,7 +440,11 @@ def test_raw_series_keep_every_value() -> None:
     assert np.isnan(row.values[:4]).all()
     (row,) = made(gps(START_NS)).parts
     assert isinstance(row, SeriesValue)
-    assert row.values == (45.5, -73.6, 30.0, 0.0)
+    fix = NavSatFix(45.5, -73.6, 30.0, 0, None, tuple(map(float, range(9))), 2, 5)
+    (row,) = made(observation(Role.GPS, "/gps", START_NS, fix)).parts
+    assert isinstance(row, SeriesValue)
+    assert row.values == (45.5, -73.6, 30.0, 0.0, 5.0, *range(9), 2.0)
+    assert sum(size for _, size in row.layout) == len(row.values)
 
 
 @pytest.mark.parametrize(
