@@ -11,7 +11,7 @@ import gtsam
 import numpy as np
 
 from edgefirst_ros.ego.geometry import Floats
-from edgefirst_ros.ego.graph import ANY_RAD, LEANING_RAD, Node, Optimum, Rolling, rough
+from edgefirst_ros.ego.graph import Node, Optimum, Rolling, rough
 
 WAY_M, WAY_SIGMAS = 6.0, 8.0
 """A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
@@ -254,7 +254,7 @@ def _best(optima: Sequence[Optimum]) -> Optimum:
 
 def _optimum(nodes: Sequence[Node], rolling: Rolling) -> Optimum:
     # How far from its first fix a rig may be so short before it.
-    prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=200.0)
+    prior = rough(nodes[0], place_m=200.0)
     return Optimum(nodes, prior, rolling, rounds=ROUNDS, far=True)
 
 

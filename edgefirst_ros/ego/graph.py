@@ -17,8 +17,8 @@ from edgefirst_ros.ego.inertia import Segment
 
 ANY_RAD = math.pi / math.sqrt(3)
 """Standard deviation of an unknown heading."""
-FAR_M, FAST_M_S = 1e3, 20.0
-"""Of an unknown position and an unknown velocity. Velocities are bounded, far beyond it."""
+FAST_M_S = 20.0
+"""Of an unknown velocity. Velocities are bounded, far beyond it."""
 GYRO_BIAS_RAD_S, FORCE_BIAS_M_S2 = 0.02, 0.3
 """Biases that a MEMS sensor may begin with."""
 GYRO_WALK, FORCE_WALK = 3e-5, 3e-4
@@ -154,7 +154,12 @@ def _robust(noise: _Model) -> _Model:
 
 
 def rough(
-    node: Node, *, tilt_rad: float, heading_rad: float, place_m: float, known_bias: bool = False
+    node: Node,
+    *,
+    place_m: float,
+    tilt_rad: float = LEANING_RAD,
+    heading_rad: float = ANY_RAD,
+    known_bias: bool = False,
 ) -> Prior:
     """A prior around the present estimate of a node, for where nothing better is known."""
     turned = node.pose.rotation().matrix()
@@ -491,8 +496,7 @@ class Optimum:
 
     def forward_m_s(self, ahead: Floats) -> float:
         """The mean speed along a direction in the rig's axes (3,)."""
-        speeds = [node.pose.rotation().matrix() @ ahead @ node.velocity_m_s for node in self.nodes]
-        return float(np.mean(speeds))
+        return float(np.mean([n.pose.rotation().matrix() @ ahead @ n.velocity_m_s for n in self.nodes]))
 
     def prior_at(self, index: int) -> Prior:
         """What the nodes up to one, and their prior, tell of it."""

@@ -15,18 +15,7 @@ import numpy as np
 from edgefirst_ros.ego.beginning import BACKWARDS_M_S, begin, headed, placed, rolls_so, steered, upright
 from edgefirst_ros.ego.fixes import Courses, JudgedFix, Mounting, Vehicle
 from edgefirst_ros.ego.geometry import STANDARD_GRAVITY_M_S2, Floats, Quaternion, gravity_m_s2
-from edgefirst_ros.ego.graph import (
-    ANY_RAD,
-    FAR_M,
-    FAST_M_S,
-    LEANING_RAD,
-    STEADY_NS,
-    Node,
-    Optimum,
-    Prior,
-    Rolling,
-    rough,
-)
+from edgefirst_ros.ego.graph import ANY_RAD, FAST_M_S, STEADY_NS, Node, Optimum, Prior, Rolling, rough
 from edgefirst_ros.ego.inertia import SAMPLE_COLUMNS, Preintegrator
 from edgefirst_ros.ego.navigationlog import NavigationLog, Odometer
 from edgefirst_ros.ego.path import Path, Point, rows_of
@@ -390,8 +379,7 @@ class Motion:
         """Find what contradicts all else, which is then used no more; whether there is any."""
         off_deg = math.degrees(self._courses.scatter_rad)
         if off_deg > NORTHS_DEG and self._courses.oriented and self.units.oriented:
-            ahrs = f"the IMU's orientations err by {off_deg:.0f}°: they are not used"
-            self.units.distrust(ahrs, wholly=False)
+            self.units.distrust(f"the IMU's orientations err by {off_deg:.0f}°: not used", wholly=False)
         elif self._late_s > 0 and not self.units.late_ns:
             self.units.late_ns = round(self._late_s * 1e9)
         elif self._astray and not math.isnan(self.units.rate):
@@ -433,7 +421,7 @@ class Motion:
             # Without any fix nothing depends on where it begins.
             fix_ns = next((node.time_ns for node in nodes if node.place is not None), None)
             far_m = 1.0 if fix_ns is None else 20.0 + FAST_M_S * (fix_ns - nodes[0].time_ns) / 1e9
-            prior = rough(nodes[0], tilt_rad=LEANING_RAD, heading_rad=ANY_RAD, place_m=min(FAR_M, far_m))
+            prior = rough(nodes[0], place_m=min(1e3, far_m))
         # Without the rule headings take longer.
         far = self._rolling is not None and not self._rolls
         return Optimum(nodes, prior, self._rolling or Rolling(None), rounds=rounds + 4 * far, far=far)
