@@ -166,9 +166,9 @@ class Courses:
         travel = np.eye(3) if rolling.travel is None else rolling.travel
         for node in nodes:
             segment = node.segment
-            if segment is None or segment.quiet or node.time_ns - self._last_ns < COURSE_NS:
+            if segment is None or segment.quiet or (self.oriented and segment.orientation is None):
                 continue
-            if self.oriented and segment.orientation is None:
+            if node.time_ns - self._last_ns < COURSE_NS:
                 continue
             self._last_ns, true = node.time_ns, node.pose.rotation().matrix()
             written = true if segment.orientation is None else segment.orientation.matrix()

@@ -101,8 +101,7 @@ class Units:
 
     def distrust(self, what: str, *, wholly: bool) -> None:
         """Use its orientations, or all of it, no more, as the motion contradicts them."""
-        self.contradictions.append(what)
-        self.oriented = False
+        self.contradictions, self.oriented = [*self.contradictions, what], False
         if wholly:
             self.force = self.rate = math.nan
 
