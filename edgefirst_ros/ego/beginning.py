@@ -18,7 +18,8 @@ WAY_M, WAY_SIGMAS = 6.0, 8.0
 NEAR_M, NEAR_SIGMAS = 1.5, 60.0
 """Good fixes show it sooner: after so many deviations, but not before this way."""
 BEFORE_NS, AFTER_NS = 10_000_000_000, 10_000_000_000
-"""What is looked at around that time: a gyroscope turns by less than 5° of its bias during it."""
+"""What is looked at around that time: a gyroscope turns by less than 5° of its bias during it. Four times the
+second of what moves sideways, whose heading only accelerations show."""
 HEADINGS = 3
 """Hypotheses, all around: from 60° off the descent finds the optimum."""
 ROUNDS = 10
@@ -160,7 +161,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     far = long_way(nodes)
     if far is None:
         return None
-    start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS
+    start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS * (1 if rolls else 4)
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
     quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
@@ -183,10 +184,8 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
             best = _optimum([replace(node) for node in free.nodes], rolling)
             if rolls_so(best):
                 break
-        else:
-            best, rolling = free, Rolling(None)
-            if free.cost > SANE * len(several):
-                return None  # fixes contradict each other
+        else:  # unless fixes contradict each other
+            return None if free.cost > SANE * len(several) else begin(nodes, rolls=False)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:

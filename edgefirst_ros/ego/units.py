@@ -83,7 +83,7 @@ class Units:
             found.append("the IMU's rates are in degrees a second, not in rad/s, and taken so")
         if self.is_down:
             found.append("the IMU is in north-east-down and front-right-down, not in REP 103, and taken so")
-        elif not self.oriented:
+        elif not (self.oriented or self.contradictions):
             found.append("the IMU's orientations have z down, not up as in REP 103: they are not used")
         return found
 
