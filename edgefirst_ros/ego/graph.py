@@ -390,7 +390,7 @@ class Optimum:
     def free(self) -> Optimum:
         """The optimum of a copy of the nodes, which may move anywhere."""
         nodes = [replace(node) for node in self.nodes]
-        return Optimum(nodes, self._prior, Rolling(None), rounds=3)
+        return Optimum(nodes, self._prior, Rolling(None), rounds=6, far=True)
 
     def _error(self) -> float:
         found = float(self._graph.error(self._values))

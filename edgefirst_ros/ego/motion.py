@@ -333,7 +333,8 @@ class Motion:
         now_ns = self._nodes[-1].time_ns
         # Half of the squared residuals of each node, beyond which the heading itself is taken to be wrong.
         doubtful = optimum.cost > 30.0 * len(optimum.nodes)
-        if self._rolling is not None and (doubtful or now_ns - self._tested_ns > TEST_NS):
+        due = last or not self._pace.whole or optimum.cost > 2.5 * len(optimum.nodes)
+        if self._rolling is not None and (doubtful or (due and now_ns - self._tested_ns > TEST_NS)):
             self._tested_ns = now_ns
             for rolls in (self._rolls, False):
                 if rolls_so(optimum) and not doubtful:

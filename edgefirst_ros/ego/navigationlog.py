@@ -187,7 +187,7 @@ class Odometer:
             self._scale = float(ways[good, 0].sum() / ways[good, 1].sum()) if trusted else math.nan
             off = abs(1 / self._scale - 1)
             if off > DRIFT:
-                fault = f"has ways {1 / self._scale:,.4g} times as long as those of the fixes"
+                fault = f"has ways {round(1 / self._scale, 2):,g} times as long as those of the fixes"
                 self._find(fault, useless=off > SAME)
 
     def _with_speed(self, row: Floats, time_ns: int) -> Floats:
