@@ -117,8 +117,8 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
 def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
 
-    ``row_step`` is ignored for a single row, and where the data have no room for padding; a field's count of 0 means 1, as in PCL. The points are a view
-    of ``data`` unless rows are padded.
+    ``row_step`` is ignored for a single row, and where the data have no room for padding; a field's count of
+    0 means 1, as in PCL. The points are a view of ``data`` unless rows are padded.
 
     Raises:
         DecodeError: no valid message of this type, or its layout contradicts itself or its data.
