@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -234,3 +235,29 @@ def likely_role(seen: ExistingTopic) -> Role | None:
             return Role.LIDAR_DEPTH if "lidar" in name else Role.DEPTH
         return Role.LIDAR_REFLECT if "lidar" in name else Role.CAMERA
     return next((role for role, kinds in TYPES.items() if kind in kinds), None)
+
+
+OF_CAMERAS = re.compile(r"camera|realsense|zed|oak")
+"""Names of what has an IMU that is for its pictures, not for the rig."""
+
+
+def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The devices on a vehicle, by what their topics begin with, where there are several.
+
+    Each has a camera, lidar or radar and an IMU of its own, as a Raivin has, and nothing else tells of
+    motion. What is called a camera is none: its IMU is for its pictures.
+    """
+    sensing, moving = set[str](), set[str]()
+    for topic, kind in topics:
+        role = likely_role(ExistingTopic(topic, full_type(kind)))
+        if role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
+            sensing.add(first_part(topic))
+        elif role in {Role.IMU, Role.ODOMETRY}:
+            moving.add(first_part(topic))
+    is_rig = len(moving) > 1 and moving <= sensing and not any(OF_CAMERAS.search(each) for each in moving)
+    return frozenset(moving) if is_rig else frozenset()
+
+
+def first_part(topic: str) -> str:
+    """The first part of a topic's namespace, "" if it has none."""
+    return topic.strip("/").partition("/")[0] if "/" in topic.strip("/") else ""

@@ -117,8 +117,8 @@ def as_type(values: npt.NDArray[Any], dtype: type[Scalar]) -> npt.NDArray[Scalar
 def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
     """Decode a sensor_msgs/PointCloud2: any fields at any offset, rows padded or not, either byte order.
 
-    ``row_step`` is ignored for a single row; a field's count of 0 means 1, as in PCL. The points are a view
-    of ``data`` unless rows are padded.
+    ``row_step`` is ignored for a single row, and where the data have no room for padding; a field's count of
+    0 means 1, as in PCL. The points are a view of ``data`` unless rows are padded.
 
     Raises:
         DecodeError: no valid message of this type, or its layout contradicts itself or its data.
@@ -131,10 +131,11 @@ def decode_pointcloud(message: sensor_msgs.PointCloud2) -> PointCloud:
         empty.flags.writeable = False
         return PointCloud(empty, height, width)
     row_bytes = width * point_step
-    row_step = int(message.row_step) if height > 1 else row_bytes
+    raw = array(message.data, np.uint8)
+    # Drivers that resize a cloud forget its row_step (field: rowstep_double): where rows fit, none is padded.
+    row_step = row_bytes if height == 1 or len(raw) == height * row_bytes else int(message.row_step)
     if row_step < row_bytes:
         raise DecodeError("point cloud rows overlap")
-    raw = array(message.data, np.uint8)
     if len(raw) < row_step * (height - 1) + row_bytes:
         raise DecodeError("point cloud data is shorter than declared")
     rows: npt.NDArray[np.void] = np.ndarray((height, width), dtype, raw.data, 0, (row_step, point_step))

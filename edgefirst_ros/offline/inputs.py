@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from edgefirst_ros.config.hints import absences
+from edgefirst_ros.config.hints import absences, devices_of
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap, choose_reference, find_prefix
 from edgefirst_ros.model.errors import (
@@ -38,7 +38,9 @@ from edgefirst_ros.offline.naming import InputFile
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
 from edgefirst_ros.sources.scratch import PACKED
-from edgefirst_ros.sources.suggest import Look, Suggestion, devices_of, look_at
+
+if TYPE_CHECKING:
+    from edgefirst_ros.sources.suggest import Look, Suggestion
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
 MOST_REQUESTS = 16
@@ -145,6 +147,8 @@ def suggested(places: Sequence[str | Location], config: Config) -> Suggestion | 
     recordings = [each for each in found if isinstance(each, Recording)]
     if any(is_foreign(drive.topics(), config) for drive in find_drives(recordings)):
         name = readable(recordings[0].path.name) + f" and {len(recordings) - 1} more" * (len(recordings) > 1)
+        from edgefirst_ros.sources.suggest import look_at  # noqa: PLC0415 - a device's own names need none
+
         return look_at(recordings).suggestion(name, config.prefix)
     return None
 

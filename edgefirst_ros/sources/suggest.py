@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from edgefirst_ros.config.hints import ExistingTopic, likely_role, packet_advice
+from edgefirst_ros.config.hints import (
+    OF_CAMERAS,
+    ExistingTopic,
+    devices_of,
+    first_part,
+    likely_role,
+    packet_advice,
+)
 from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.config.topics import (
@@ -57,8 +64,6 @@ NOISE = re.compile(
 )
 """Words of names that tell no sensor from another of its kind."""
 SHORT = {"lidar_points": "lidar", "radar_targets": "radar"}
-OF_CAMERAS = re.compile(r"camera|realsense|zed|oak")
-"""Names of what has an IMU that is for its pictures, not for the rig."""
 REGISTERED = re.compile(r"aligned|registered|depth_to_")
 """What names of depth have that was moved to the view of another camera."""
 DERIVED = re.compile(
@@ -197,7 +202,9 @@ class _Chooser:
     def __init__(self, topics: Mapping[str, SeenTopic], source: str) -> None:
         self._devices = devices_of((t.topic, t.type) for t in topics.values())
         self._prefixes = _prefixes([*topics.values()], self._devices)
-        topics = {name: _with_prefix(t, self._prefixes.get(_first(name), "")) for name, t in topics.items()}
+        topics = {
+            name: _with_prefix(t, self._prefixes.get(first_part(name), "")) for name, t in topics.items()
+        }
         self._topics, self._source = topics, source
         self._entries: list[_Entry] = []
         self._left_out: dict[str, str] = {}
@@ -396,7 +403,7 @@ class _Chooser:
 
     # ------------------------------------------------------------------ motion
     def _device_of(self, seen: SeenTopic) -> str:
-        return first if (first := _first(seen.topic)) in self._devices else ""
+        return first if (first := first_part(seen.topic)) in self._devices else ""
 
     def _motion(self, by_role: dict[Role, list[SeenTopic]], lead: str) -> None:
         imus, fixes = by_role.pop(Role.IMU, []), by_role.pop(Role.GPS, [])
@@ -650,29 +657,12 @@ def _is_thermal(seen: SeenTopic) -> bool:
     return named is not None and seen.form in {"mono16", "16UC1", "32FC1"}
 
 
-def devices_of(topics: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The devices on a vehicle, by what their topics begin with, where there are several.
-
-    Each has a camera, lidar or radar and an IMU of its own, as a Raivin has, and nothing else tells of
-    motion. What is called a camera is none: its IMU is for its pictures.
-    """
-    sensing, moving = set[str](), set[str]()
-    for topic, kind in topics:
-        role = likely_role(ExistingTopic(topic, full_type(kind)))
-        if role in {Role.CAMERA, Role.LIDAR_POINTS, Role.RADAR_TARGETS}:
-            sensing.add(_first(topic))
-        elif role in {Role.IMU, Role.ODOMETRY}:
-            moving.add(_first(topic))
-    is_rig = len(moving) > 1 and moving <= sensing and not any(OF_CAMERAS.search(each) for each in moving)
-    return frozenset(moving) if is_rig else frozenset()
-
-
 def _prefixes(topics: Collection[SeenTopic], devices: Collection[str]) -> dict[str, str]:
     """By device, what its frames' names are to begin with; empty unless several call frames alike."""
     named: dict[str, set[str]] = defaultdict(set)
     for seen in topics:
         sensor = {seen.frame} if seen.form or seen.points else set()
-        named[device if (device := _first(seen.topic)) in devices else ""] |= {*seen.pairs} | sensor
+        named[device if (device := first_part(seen.topic)) in devices else ""] |= {*seen.pairs} | sensor
     shared = named.pop("", set()) | {""}
     every = Counter(frame for frames in named.values() for frame in frames - shared)
     return {each: each for each in devices} if any(times > 1 for times in every.values()) else {}
@@ -684,11 +674,6 @@ def _with_prefix(seen: SeenTopic, prefix: str) -> SeenTopic:
     pairs = {prefixed(child, prefix): with_prefix(made, prefix) for child, made in seen.pairs.items()}
     moving = {prefixed(child, prefix) for child in seen.moving}
     return replace(seen, frame=prefixed(seen.frame, prefix), pairs=pairs, moving=moving)
-
-
-def _first(topic: str) -> str:
-    """The first part of a topic's namespace, "" if it has none."""
-    return topic.strip("/").partition("/")[0] if "/" in topic.strip("/") else ""
 
 
 def _is_derived(seen: SeenTopic) -> bool:

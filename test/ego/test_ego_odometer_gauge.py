@@ -95,6 +95,7 @@ def test_it_is_followed_if_it_is_right() -> None:
     assert (trajectory.notes, trajectory.doubts) == ([], [])
 
 
+@pytest.mark.long
 def test_one_that_is_a_tenth_off_is_followed_and_doubted() -> None:
     trajectory, found = Wheels(seconds=290.0, sent=lambda _, p, r, v, w: (1.1 * p, r, 1.1 * v, w)).offline(
         50.0

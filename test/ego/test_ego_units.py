@@ -121,6 +121,7 @@ def test_poses_are_true_all_the_same(kind: str, oriented: bool, live: bool) -> N
     assert found.rms_deg < (8.0 if blind else 1.5)
 
 
+@pytest.mark.long
 def test_orientations_in_north_east_down_are_written_in_east_north_up() -> None:
     case = Driver(imu=MEMS, oriented=True, sent=KINDS["north-east-down"][0])
     motion = solve(case.log(), Vehicle(), None)

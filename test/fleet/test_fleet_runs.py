@@ -106,6 +106,7 @@ class TestTheSameCommandAgain:
         assert "again, since its files changed" in err
         assert notes_of(own.sets).list_keys(FAILED) == {}
 
+    @pytest.mark.long
     def test_leaves_nothing_of_another_configuration(self, own: Fleet) -> None:
         code, _, err = own.convert(options=())
         assert code == 1

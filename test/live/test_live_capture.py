@@ -20,6 +20,7 @@ from edgefirst_ros.formats.edgefirst.writer import EdgeFirstWriter
 from edgefirst_ros.formats.format import Written as WrittenParts
 from edgefirst_ros.live import capture as live
 from edgefirst_ros.live.capture import LiveCapture
+from edgefirst_ros.live.queue import SPARED
 from edgefirst_ros.model.camera import VideoPacket
 from edgefirst_ros.model.errors import OutputExists, WriteError
 from edgefirst_ros.model.reasons import Reason
@@ -258,8 +259,10 @@ def test_what_waited_too_long_is_dropped_once_and_counted_and_the_rest_is_sound(
     assert {"/lidar/points", "/radar/cube"} < large
     assert "/imu" not in large
     of_large = sum(m.topic in large for m in messages()[:half])
-    assert of_large - 1 <= lost < of_large + 60  # the one read first is not, and pictures go by groups
-    assert all(not done.report["topics"][topic]["dropped"] for topic in {m.topic for m in messages()} - large)
+    assert of_large - 1 <= lost <= half  # the one read first is not
+    first = Counter(m.topic for m in messages()[:half] if m.topic not in large)
+    for topic, count in first.items():  # a few of each small kind are spared
+        assert count - SPARED <= done.report["topics"][topic]["dropped"] <= count, topic
     assert dropped_for(done.report, Reason.QUEUE_FULL) == 0
     assert done.report["codes"][Reason.OUTRUN] == "outrun"
     pictures = Written(tmp_path / "edgefirst" / "outrun").of_kind("camera.jpeg")

@@ -27,6 +27,8 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.pipeline.ledger import COLUMNS
 from edgefirst_ros.report.drawing import contact_sheet
+from edgefirst_ros.report.judge import judge
+from edgefirst_ros.report.models import parsed
 
 Rgb = npt.NDArray[np.uint8]
 CAMERA = "/camera/jpeg"
@@ -262,5 +264,5 @@ def test_pictures_that_no_checksum_covers_are_counted_in_one_sentence(
     content = messages(seconds=1.0, codec=codec)
     path = record(tmp_path / "k_2026_05_01_09_00_00.mcap", content, checksums=checksums)
     pictures = sum(m.topic == f"/camera/{codec}" for m in content)
-    said = [note for note in run(path, {}).report["notes"] if "checksum" in note]
-    assert [note.startswith(f"{pictures} pictures ") for note in said] == [True] * (not checksums)
+    said = [each.text for each in judge(parsed(run(path, {}).report)).findings if "checksum" in each.text]
+    assert [f"covers {pictures} pictures" in text for text in said] == [True] * (not checksums)

@@ -101,6 +101,13 @@ def test_data_beyond_the_last_point_is_ignored() -> None:
     assert len(cloud(XYZ, bytes(24 + 5), width=2).points) == 2
 
 
+@pytest.mark.parametrize("row_step", [0, 12, 48])
+def test_a_row_step_that_a_driver_forgot_to_change_costs_nothing(row_step: int) -> None:
+    data = np.arange(12, dtype="<f4").tobytes()
+    made = cloud(XYZ, data, height=2, width=2, row_step=row_step)
+    assert made.xyz().tobytes() == data
+
+
 @pytest.mark.parametrize(
     ("reason", "fields", "changes"),
     [
@@ -114,9 +121,9 @@ def test_data_beyond_the_last_point_is_ignored() -> None:
         ("beyond the point step", XYZ, {"point_step": 0, "width": 0}),
         ("without fields", [], {}),
         ("absurd point step", XYZ, {"point_step": 2**32 - 1, "width": 0}),
-        ("rows overlap", XYZ, {"height": 2, "width": 1, "row_step": 11}),
+        ("rows overlap", XYZ, {"height": 3, "width": 1, "row_step": 11}),
         ("shorter than declared", XYZ, {"width": 3}),
-        ("shorter than declared", XYZ, {"height": 2, "width": 1, "row_step": 13}),
+        ("shorter than declared", XYZ, {"height": 3, "width": 1, "row_step": 13}),
         (
             "shorter than declared",
             XYZ,

@@ -36,7 +36,7 @@ def swung(steps: int = 5, each_ms: float = 50.0, each_deg: float = 2.0) -> Trans
 
 
 def degrees(found: TransformBuffer, at_ms: float) -> float:
-    placed = found.at(round(at_ms * MS), "lidar")
+    placed = found.at(round(at_ms * MS), "/lidar")
     assert placed.keys() == {"head"}
     _, _, z, w = placed["head"].rotation_xyzw
     angle = math.degrees(2 * math.atan2(z, w))

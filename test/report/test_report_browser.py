@@ -155,6 +155,7 @@ def test_a_picture_is_enlarged(browser: Any, page: Path) -> None:  # noqa: ANN40
     assert not tab.is_visible("#large")
 
 
+@pytest.mark.long
 def test_the_fleets_page_is_styled_and_runs_nothing_else(browser: Any, tmp_path: Path) -> None:  # noqa: ANN401
     hostile_note = {**SOUND[DONE], "drive": HOSTILE, "warnings": [HOSTILE]}
     text = page_of(fleet_report([hostile_note], [{"drive": HOSTILE, "reason": HOSTILE}]))

@@ -305,6 +305,7 @@ def test_a_robot_is_overheard_on_zenoh() -> None:
     assert {topic: found.get(topic) for topic in made("turtlebot").roles} == made("turtlebot").roles
 
 
+@pytest.mark.long
 def test_a_capture_without_a_configuration_takes_what_comes(tmp_path: Path) -> None:
     """Of no device: the first seconds are listened to, and then a session takes what was heard.
 
