@@ -35,8 +35,8 @@ STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
 """A mounting shows at this speed, in five seconds of nodes, from this angle on."""
 STEERED_FURTHER = 1.5
 """Rolling along the wrong direction, the rule hides half of the angle and more."""
-WRONG, SANE = 15.0, 5.0
-"""More than this for each node no true heading costs, even with fixes that are refused later; the second: if
+WRONG = 15.0
+"""More than this for each node no true heading costs, even with fixes that are refused later; a third of it if
 the vehicle may move anywhere."""
 
 
@@ -185,7 +185,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
             if rolls_so(best):
                 break
         else:  # unless fixes contradict each other
-            return None if free.cost > SANE * len(several) else begin(nodes, rolls=False)
+            return None if 3 * free.cost > WRONG * len(several) else begin(nodes, rolls=False)
     way = best.nodes[far - first].pose.translation() - best.nodes[0].pose.translation()
     sure_rad = SURE_RAD * min(1.0, float(np.linalg.norm(way)) / WAY_M) ** 2
     if not best.cost <= WRONG * len(several) or best.heading_sigma_rad(best.nodes[-1]) > sure_rad:
