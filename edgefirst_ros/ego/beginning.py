@@ -210,7 +210,8 @@ def rolls_so(optimum: Optimum) -> bool:
     A boat, a drone or a robot on wheels that turn sideways rolls along no direction, and what is carried.
     """
     segments = [node.segment for node in optimum.nodes[1:] if node.segment is not None]
-    if optimum.rolling.travel is None or not all(segment.feels for segment in segments):
+    few = sum(node.place is not None for node in optimum.nodes) < 10
+    if few or optimum.rolling.travel is None or not all(segment.feels for segment in segments):
         return True
     # In sound drives of cars the rule costs up to 10, in those of boats and drones as much each second.
     return optimum.cost - optimum.free().cost <= 10.0 + 0.03 * len(segments)
