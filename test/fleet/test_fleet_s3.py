@@ -104,13 +104,13 @@ def test_a_killed_run_is_completed_by_the_next_one(bucket: str, s3: S3Server, dr
 
 
 def test_a_plan_reads_no_note(bucket: str, s3: S3Server, drives: Path) -> None:
-    places = upload(drives, bucket, 1)
-    command = ("convert", f"{places[0]}drive00.mcap", "-o", places[1], "--jobs", "1", "--format", "edgefirst")
+    places = upload(drives, bucket, 2)
+    command = ("convert", places[0], "-o", places[1], "--jobs", "1", "--format", "edgefirst")
     assert run(*command)[0] == 0
     s3.log.clear()
     code, _, err = run(*command, "--dry-run")
     assert code == 0
-    assert "1 done before: 0 to convert" in err
+    assert "2 drives, 2 done before: 0 to convert" in err
     assert len(s3.log.requests) <= 5
     assert {r.method for r in s3.log.requests} == {"GET"}
     assert all("list-type" in r.path for r in s3.log.requests)
