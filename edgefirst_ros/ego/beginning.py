@@ -36,8 +36,8 @@ STEERED_M_S, STEERED_NODES, STEERED_RAD = 3.0, 25, math.radians(0.25)
 STEERED_FURTHER = 1.5
 """Rolling along the wrong direction, the rule hides half of the angle and more."""
 WRONG = 15.0
-"""More than this for each node no true heading costs, even with fixes that are refused later; a third of it if
-the vehicle may move anywhere."""
+"""More than this for each node no true heading costs, even with fixes that are refused later; a third of it
+if the vehicle may move anywhere."""
 
 
 def level(force_m_s2: Floats) -> gtsam.Rot3:
