@@ -73,6 +73,7 @@ def data_of(objects: Mapping[str, bytes], drive: str) -> dict[str, bytes]:
     return {name: data for name, data in own.items() if not upload_step(name.split("/", 1)[1])}
 
 
+@pytest.mark.long
 def test_a_killed_run_is_completed_by_the_next_one(bucket: str, s3: S3Server, drives: Path) -> None:
     places, expected = upload(drives, bucket), locally(drives)
     command = ("convert", places[0], "-o", places[1], "--jobs", "2", *OPTIONS)
