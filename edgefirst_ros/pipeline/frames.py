@@ -158,8 +158,6 @@ class Choosing:
 
     def refusal(self, time_ns: int, can_be: bool) -> str:
         """Why the frame of a time is not taken, empty if it is or, where it cannot be, would be; in order."""
-        if not self.chooses:
-            return ""
         pose = self._context.trajectory.pose(time_ns, located=False)
         if pose.origin != self._origin:
             self._origin = pose.origin

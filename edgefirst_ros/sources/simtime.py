@@ -62,17 +62,19 @@ def simulated(parts: Sequence[Recording]) -> SimulatedTime | None:
     Args:
         parts: its files in order; their first and last messages are read.
     """
-    topics = {info.topic for part in parts for info in part.topics()}
-    if not any(info.topic == CLOCK and info.schema in TYPES for part in parts for info in part.topics()):
+    infos = {info for part in parts for info in part.topics()}
+    if not any(info.topic == CLOCK and info.schema in TYPES for info in infos):
         return None
-    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in (parts[0], parts[-1]))]
-    shown = [(m.receive_ns, clock_of(m)) for m in ends if m.topic == CLOCK and not m.fault]
-    if len(shown) < 2 or (span_ns := max(shown)[0] - min(shown)[0]) <= 0:
+    topics = {info.topic for info in infos}
+    outer = [parts[0], *parts[1:][-1:]]
+    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in outer)]
+    shown = sorted((m.receive_ns, clock_of(m)) for m in ends if m.topic == CLOCK and not m.fault)
+    if not shown or (span_ns := shown[-1][0] - shown[0][0]) <= 0:
         return None
-    rate = (max(shown)[1] - min(shown)[1]) / span_ns
+    rate = (shown[-1][1] - shown[0][1]) / span_ns
     if rate <= 0 or abs(rate - 1) < REAL_TIME:
         return None
-    clock = SimulatedTime(*min(shown), rate)
+    clock = SimulatedTime(*shown[0], rate)
     stamped: dict[str, list[tuple[int, int]]] = {}
     for message in ends:
         if message.topic != CLOCK and (stamp_ns := _stamp_ns(message)):

@@ -31,7 +31,7 @@ from edgefirst_ros.formats.zarr2 import Record, array_records, group, under
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.pointcloud import PointCloud, as_type, is_seen, point_offsets_ns, type_scale
 from edgefirst_ros.model.radar import RadarCube, RadarInfo
-from edgefirst_ros.model.sample import Observation
+from edgefirst_ros.model.sample import Datum, Observation
 
 _INTENSITY = ("reflect", "reflectivity", "intensity", "signal", "i")
 _SAME_RAY = 5e-4
@@ -41,6 +41,12 @@ _FITS = 0.02
 Grid = npt.NDArray[np.intp]
 
 
+def _cloud_of(datum: Datum, message: str) -> PointCloud:
+    if not isinstance(datum, PointCloud):
+        raise DecodeError(f"{message} is {type(datum).__name__}, not a point cloud")
+    return datum
+
+
 def lidar_entry(observation: Observation) -> ComponentEntry:
     """A sweep: unit directions, times, distance and intensity of every point, other fields as they are.
 
@@ -48,9 +54,7 @@ def lidar_entry(observation: Observation) -> ComponentEntry:
         DecodeError: not a cloud, or one without x, y and z.
     """
     measurement = observation.measurement
-    cloud = measurement.datum
-    if not isinstance(cloud, PointCloud):
-        raise DecodeError(f"lidar message is {type(cloud).__name__}, not a point cloud")
+    cloud = _cloud_of(measurement.datum, "lidar message")
     rays = rays_of(cloud) if cloud.height < 2 else _organised(cloud)
     time_us = measurement.time_ns // 1000
     clock, offset_ns = point_offsets_ns(cloud, measurement.stamp_ns) or ("constant", None)
@@ -175,9 +179,7 @@ def radar_entry(observation: Observation, options: NCoreOptions) -> ComponentEnt
         DecodeError: not a cloud, or one without x, y and z.
     """
     measurement = observation.measurement
-    cloud = measurement.datum
-    if not isinstance(cloud, PointCloud):
-        raise DecodeError(f"radar message is {type(cloud).__name__}, not a point cloud")
+    cloud = _cloud_of(measurement.datum, "radar message")
     rays = rays_of(cloud)
     time_us = measurement.time_ns // 1000
     generic = other_fields(cloud, rays, {"x", "y", "z"}, FIELDS)
@@ -264,9 +266,7 @@ def cloud_entry(observation: Observation) -> ComponentEntry:
         DecodeError: not a cloud, or one without x, y and z.
     """
     measurement = observation.measurement
-    cloud = measurement.datum
-    if not isinstance(cloud, PointCloud):
-        raise DecodeError(f"message is {type(cloud).__name__}, not a point cloud")
+    cloud = _cloud_of(measurement.datum, "message")
     points = xyz(cloud)
     seen = is_seen(*points.T)
     kept = None if seen.all() else seen
