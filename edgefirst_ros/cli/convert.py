@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,15 @@ from edgefirst_ros.cli.shared import (
     make_config,
     page_beside,
 )
-from edgefirst_ros.cli.terminal import ProgressView, make_console, print_line, print_report, say
+from edgefirst_ros.cli.terminal import (
+    ProgressView,
+    make_console,
+    megabytes,
+    print_line,
+    print_report,
+    print_row,
+    say,
+)
 from edgefirst_ros.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def convert(
     *,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER|URL", help="Folder or URL for the datasets.")
-    ],
+    ] = "out",
     listed: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +69,7 @@ def convert(
     config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: RECORDING-dataset.")
+        str, typer.Option("--name", metavar="NAME", help="Name of the dataset; default: of the recording.")
     ] = "",
     schema_version: options.Annotations = None,
     container: options.Container = None,
@@ -129,6 +137,7 @@ def convert(
         bool, typer.Option("--fail-fast", help="Stop at the first drive that fails.")
     ] = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Convert recordings into EdgeFirst, NCore and L5Kit datasets.
@@ -189,7 +198,7 @@ def convert(
     folder = Path(output)
     with guarded(
         err,
-        instead="--overwrite replaces it, another -o keeps both",
+        instead="use --overwrite, or another -o",
         output=None if is_fleet else folder,
         as_json=as_json,
     ):
@@ -247,7 +256,8 @@ def convert(
                 )
             )
         with interruptible(stop, err, output=folder):
-            with ProgressView(err, quiet=quiet or as_json) as view:
+            view = ProgressView(err, quiet=quiet or as_json)
+            with view:
                 done = run_convert(
                     recordings,
                     folder,
@@ -260,20 +270,30 @@ def convert(
                     notes=notes,
                     unusable=unusable,
                 )
-            paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
-            if suggestion is not None:
-                paths.append(suggestion.keep(folder, str(done.report["dataset"])))
+            pages = [] if no_report else page_beside(done.paths, err)
+            kept = [] if suggestion is None else [suggestion.keep(folder, str(done.report["dataset"]))]
+            paths = [*done.paths, *pages, *kept]
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in paths]}) + "\n")
         else:
-            print_report(err, done.report, details=not quiet)
-            if done.interrupted:
-                err.print(done.interruption, highlight=False)
+            size = 0 if view.position is None else view.position.run.bytes_written
+            cost = f", {megabytes(size)} in {view.seconds:.0f} s"
+            print_report(err, done.report, details=not quiet, verbose=verbose, cost=cost)
             if not quiet:
-                for path in paths:
-                    say(f"{path}")
+                _print_places(done.paths, pages)
+                again = "the same command, for the whole drive"
+                print_row(err, "next", again if done.interrupted else f"edgefirst-ros check {output}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
+
+
+def _print_places(paths: Sequence[Path], pages: Sequence[Path]) -> None:
+    """Print where each dataset is, on standard output, and the report."""
+    *written, report = paths
+    for place in dict.fromkeys(path if path.is_dir() else path.parent for path in written):
+        say(f"{'dataset':<10} {place}")
+    for page in pages or [report]:
+        say(f"{'report':<10} {page}")
 
 
 def configured(

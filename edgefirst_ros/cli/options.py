@@ -94,6 +94,9 @@ NoReport = Annotated[
     bool, typer.Option("--no-report", help="Make no page (capture_report.html) beside the report.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print what became of every message, clocks and all notes.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
 
 
