@@ -36,7 +36,14 @@ from edgefirst_ros.cli.shared import (
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
+from edgefirst_ros.cli.terminal import (
+    make_console,
+    print_line,
+    print_places,
+    print_report,
+    print_row,
+    roles_text,
+)
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
@@ -132,7 +139,7 @@ _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 def capture(
     *,
-    output: options.Output,
+    output: options.Output = Path("out"),
     connect: options.Connect = None,
     listen: options.Listen = None,
     zenoh_config: options.ZenohConfig = None,
@@ -151,7 +158,7 @@ def capture(
     config_file: ConfigFile = None,
     formats: options.Formats = None,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: SESSION-dataset.")
+        str, typer.Option("--name", metavar="NAME", help="Name of the dataset; default: of the session.")
     ] = "",
     session: Annotated[
         str, typer.Option("--session", metavar="NAME", help="Sequence name; default: HOST_date_time.")
@@ -173,6 +180,7 @@ def capture(
         bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
     ] = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Capture live from a device's Zenoh, without ROS, into the same datasets that convert makes.
@@ -199,7 +207,7 @@ def capture(
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every-s 600
     """
     err = make_console(stderr=True)
-    with guarded(err, instead="choose another --name", output=output, as_json=as_json):
+    with guarded(err, instead="use another --name", output=output, as_json=as_json):
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import LiveCapture
         from edgefirst_ros.offline.inputs import suggestion_of
@@ -231,7 +239,7 @@ def capture(
                 )
                 reports = SessionReports(
                     _no_pages if no_report else _pages,
-                    partial(_report_session, err, quiet=quiet, as_json=as_json),
+                    partial(_report_session, err, quiet=quiet, verbose=verbose, as_json=as_json),
                 )
                 try:
                     finished = _run(
@@ -283,20 +291,20 @@ def _never_connected(
         raise typer.Exit(EXIT_INTERRUPTED)
     places = ", ".join(each.partition("#")[0] for each in endpoints)
     raise TransportError(
-        f"never connected{places and f' ({places})'}: is the endpoint right, and the device on? "
-        f"Nothing was written to {output}"
+        f"never connected{places and f' ({places})'}, nothing was written to {output}: is the device on, and "
+        "--zenoh its address?"
     )
 
 
 def _say_end(
     err: Console, finished: Sequence[Finished], *, interrupted: bool, quiet: bool, as_json: bool
 ) -> None:
-    """Say how it ended, and what each of several sessions came to."""
+    """Say how it ended, and what came of each of several sessions."""
     if as_json:
         return
     with suppress(OSError):
         if interrupted:
-            err.print("interrupted: the dataset is complete up to here", highlight=False)
+            err.print("note: stopped by you, what was received is written", highlight=False)
         for done in finished if len(finished) > 1 and not quiet else ():
             print_line(err, done.summary)
 
@@ -430,18 +438,22 @@ def _pages(paths: Sequence[Path]) -> Made:
     return make_pages(paths)
 
 
-def _report_session(err: Console, finished: Finished, made: Made, *, quiet: bool, as_json: bool) -> None:
+def _report_session(
+    err: Console, finished: Finished, made: Made, *, quiet: bool, verbose: bool, as_json: bool
+) -> None:
     pages, fault = made
     with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
         if fault == LEFT and not (quiet or as_json):
             _note(err, fault)
         elif fault and fault != LEFT:
             print_line(err, f"[bold yellow]warning[/]: {escape(fault)}")
-        _print_session(err, finished, [*finished.paths, *pages], quiet=quiet, as_json=as_json)
+        _print_session(
+            err, finished, [*finished.paths, *pages], quiet=quiet, verbose=verbose, as_json=as_json
+        )
 
 
 def _print_session(
-    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, as_json: bool
+    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, verbose: bool, as_json: bool
 ) -> None:
     from edgefirst_ros.live.capture import STOPPED
     from edgefirst_ros.live.split import SPLIT
@@ -451,23 +463,18 @@ def _print_session(
         sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
         sys.stdout.flush()
         return
-    print_report(err, report, details=not quiet)
+    print_report(err, report, details=not quiet, verbose=verbose)
     ended = str(report["ended"])
     if ended.startswith(SPLIT):
-        err.print(f"note: ended by a {ended}; a new session followed", highlight=False)
+        print_row(err, "note", f"ended by a {ended}, a new session followed")
     elif ended != STOPPED:
-        print_line(err, f"[bold yellow]warning[/]: ended because {report['ended']}")
+        print_row(err, "warning", f"ended because {report['ended']}")
     if not report["topics"]:
-        print_line(
-            err,
-            "[bold yellow]warning[/]: nothing was received: is the endpoint right, is the device on, and "
-            "does it publish under this --namespace?",
-        )
+        print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
     if not quiet:
         if report["silent"]:
-            print_line(err, f"note: nothing was received for {roles_text(report['silent'])}")
-        for path in paths:
-            say(f"{path}")
+            print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
+        print_places(paths)
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,9 +33,9 @@ from edgefirst_ros.cli.terminal import (
     make_console,
     megabytes,
     print_line,
+    print_places,
     print_report,
     print_row,
-    say,
 )
 from edgefirst_ros.model.errors import ConfigError
 
@@ -270,9 +270,9 @@ def convert(
                     notes=notes,
                     unusable=unusable,
                 )
-            pages = [] if no_report else page_beside(done.paths, err)
-            kept = [] if suggestion is None else [suggestion.keep(folder, str(done.report["dataset"]))]
-            paths = [*done.paths, *pages, *kept]
+            paths = [*done.paths, *([] if no_report else page_beside(done.paths, err))]
+            if suggestion is not None:
+                paths.append(suggestion.keep(folder, str(done.report["dataset"])))
         if as_json:
             sys.stdout.write(json.dumps({**done.report, "paths": [str(p) for p in paths]}) + "\n")
         else:
@@ -280,20 +280,11 @@ def convert(
             cost = f", {megabytes(size)} in {view.seconds:.0f} s"
             print_report(err, done.report, details=not quiet, verbose=verbose, cost=cost)
             if not quiet:
-                _print_places(done.paths, pages)
+                print_places(paths)
                 again = "the same command, for the whole drive"
                 print_row(err, "next", again if done.interrupted else f"edgefirst-ros check {output}")
         code = exit_code(done.report, strict=strict)
     raise typer.Exit(EXIT_INTERRUPTED if done.interrupted else code)
-
-
-def _print_places(paths: Sequence[Path], pages: Sequence[Path]) -> None:
-    """Print where each dataset is, on standard output, and the report."""
-    *written, report = paths
-    for place in dict.fromkeys(path if path.is_dir() else path.parent for path in written):
-        say(f"{'dataset':<10} {place}")
-    for page in pages or [report]:
-        say(f"{'report':<10} {page}")
 
 
 def configured(

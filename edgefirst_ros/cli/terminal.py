@@ -142,6 +142,23 @@ class ProgressView:
         return f"{count}   {samples / max(1e-3, now_s - self._start_s):.0f}/s{left}"
 
 
+def print_places(paths: Sequence[Path]) -> None:
+    """Print on standard output where each dataset is, its page, and what else was written."""
+    from edgefirst_ros.formats.registry import FORMATS
+    from edgefirst_ros.model.untrusted import REPORT
+
+    kinds = {".html": "report", ".mcap": "recording", ".yaml": "settings"}
+    has_page, places = any(path.suffix == ".html" for path in paths), dict[Path, str]()
+    for path in paths:
+        if path.name.endswith(REPORT):
+            places |= {} if has_page else {path: "report"}
+        else:
+            is_whole = path.suffix in kinds or path.parent.name in FORMATS
+            places.setdefault(path if is_whole else path.parent, kinds.get(path.suffix, "dataset"))
+    for path, kind in places.items():
+        say(f"{kind:<10} {path}")
+
+
 def megabytes(size: int) -> str:
     """Bytes as text."""
     return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.2g} MB"
