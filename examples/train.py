@@ -22,7 +22,7 @@ parser.add_argument("out", type=Path, help="folder for the dataset; if there is 
 chosen = parser.parse_args()
 out = chosen.out
 if not out.exists():
-    done = edgefirst_ros.convert(chosen.recording, out, rate_hz=5)
+    done = edgefirst_ros.convert(chosen.recording, out, rate=5)
     print(done.report["samples"], "samples")
 
 # %% Open it, and look at a sample: a dictionary of numpy arrays, None for what the sample lacks
