@@ -90,7 +90,7 @@ def follow_the_tutorial(folder: Path) -> None:
             (FOLDER / name).write_text(drawn, encoding="utf-8")
     shutil.copy(folder / "sheet.png", FOLDER)
     if find_spec("torch"):
-        picture = ("--passes", "60", "--picture", str(FOLDER / "detector.png"))
+        picture = ("--passes", "40", "--picture", str(FOLDER / "detector.png"))
         run("drives", "out", *picture, folder=folder, program=[str(TRAIN)])
 
 
