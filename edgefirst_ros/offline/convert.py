@@ -177,9 +177,8 @@ def convert(
     name = dataset or (drives[0].path.stem if session is None else session.dataset)
     whole_s = sum(last_ns - first_ns for first_ns, last_ns in map(span_ns, drives)) / 1e9
     if processes is None:
-        selects = config.keyframes or config.rate_hz > 0 or config.every_n > 1
         size = sum(drive.size for drive in drives)
-        processes = are_worth_it(worker_count(config.workers), size, whole_s if selects else None)
+        processes = are_worth_it(worker_count(config.workers), size, whole_s if config.selects else None)
     job = Job(
         config,
         output,

@@ -101,9 +101,9 @@ BOMBS = {
     "deep": "rate_hz:\n  " + "- " * 5000 + "1",
     "deeper": "rate_hz: " + "[" * 5000,
     "complex names": "? " * 5000,
-    "sexagesimal": "every_n: 1" + ":59" * 200_000,
-    "binary": "every_n: 0b1" + "0" * 900_000,
-    "digits": "every_n: " + "9" * 5000,
+    "sexagesimal": "workers: 1" + ":59" * 200_000,
+    "binary": "workers: 0b1" + "0" * 900_000,
+    "digits": "workers: " + "9" * 5000,
     "long": "rate_hz: " + "x" * 900_000,
     "large": "rate_hz: 1\n" + "#" * (1 << 20),
 }
