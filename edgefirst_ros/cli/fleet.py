@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +25,12 @@ if TYPE_CHECKING:
     from edgefirst_ros.sources.recording import Excerpt
 
 
-class EngineChoice(StrEnum):
-    """Where drives are converted."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    DASK = "dask"
-
-
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
     """The options of ``convert`` that concern many drives; None and False where they were not given."""
 
     jobs: int | None = None
-    engine: EngineChoice | None = None
+    engine: str | None = None
     address: str = ""
     memory_gb: float | None = None
     retry_failed: bool = False
@@ -104,7 +95,7 @@ def convert_fleet(
         if dry_run:
             return view.print_plan([*notes, *plan.notes], as_json=as_json)
         jobs = None if options.jobs is None else min(options.jobs, max(1, len(plan.work)))
-        workers, name = settings.config().workers, options.engine or EngineChoice.LOCAL
+        workers, name = settings.config().workers, options.engine or "local"
         with closing(open_engine(name, options.address, jobs, options.memory_gb, workers)) as engine:
             if err.is_terminal and not view.quiet:
                 view.bar = stack.enter_context(progress_bar(err))

@@ -53,17 +53,15 @@ Recordings = Annotated[
 ]
 Start = Annotated[
     str | None,
-    typer.Option(
-        "--start", metavar="T", help="Begin here: seconds from the recording's start, or a time in UTC."
-    ),
+    typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC."),
 ]
-End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; given like --start.")]
+End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this, given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic; none: no suggestion.",
+        help="YAML file, or maivin, raivin, generic. none: suggest none.",
     ),
 ]
 
