@@ -54,6 +54,12 @@ def test_a_dataset_of_a_fleet_is_found_below_its_output(tmp_path: Path) -> None:
         assert edgefirst_ros.open(above).path == place
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_an_option_that_there_is_not_is_an_error(several: bool) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lables'"):
+        edgefirst_ros.open([dataset()] if several else dataset(), lables=["car"])  # type: ignore[call-overload]
+
+
 def test_a_cube_may_serve_each_sample_within_its_tolerance(tmp_path: Path) -> None:
     def cubes(policy: str) -> tuple[int, int]:
         topics = {**OPTIONAL, "radar_cube": {"policy": policy, "required": "never", "tolerance_ms": 250.0}}

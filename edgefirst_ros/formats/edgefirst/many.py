@@ -103,7 +103,7 @@ def open_datasets(
         members.append((str(each.path), EdgeFirstDataset(*each, keys=wanted)))
         members[-1][1].release()
     chosen = [labels] if isinstance(labels, str) else labels
-    return Corpus(members, labels=chosen, transform=options.pop("transform", None)).only(**options)
+    return Corpus(members, labels=chosen, transform=options.pop("transform", None)).only(**options)  # type: ignore[misc] - others are a TypeError
 
 
 class Corpus(EdgeFirstDataset):
