@@ -103,7 +103,8 @@ def open_datasets(
         members.append((str(each.path), EdgeFirstDataset(*each, keys=wanted)))
         members[-1][1].release()
     chosen = [labels] if isinstance(labels, str) else labels
-    return Corpus(members, labels=chosen, transform=options.pop("transform", None)).only(**options)  # type: ignore[misc] - others are a TypeError
+    corpus = Corpus(members, labels=chosen, transform=options.pop("transform", None))
+    return corpus.only(**options)  # type: ignore[misc] # what was popped
 
 
 class Corpus(EdgeFirstDataset):
