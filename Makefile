@@ -10,7 +10,7 @@ SECONDS ?= 300
 # What is imported is compiled once, also where the environment forbids to write bytecode: pip need not compile it all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test test-all test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz oracles reference pictures docs clean
+.PHONY: help setup demo test test-all compiled oracles test-fleet test-oldest test-torch test-studio test-aarch64 search torture fuzz reference pictures docs clean
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -43,9 +43,13 @@ test: QUICK := --quick
 test: ## lint, types and the suite but for what is marked as long, in eight minutes
 test-all: $(VENV)/all ## the whole suite, also of Dask, the site and the report's page in Chromium
 test test-all:
-	@$(MAKE) --no-print-directory --jobs 3 oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready)
+	@$(MAKE) --no-print-directory --jobs 3 oracles $(OLD_NUMCODECS:%=.numcodecs-%/ready) compiled
 	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' || echo auto) \
 		--dist loadfile --no-loadscope-reorder $(QUICK)
+
+# Once, beside what pip does, and not by each worker.
+compiled: $(VENV)/ready
+	@$(BIN)/python -m pytest --collect-only -qq > /dev/null || true
 
 $(VENV)/all: $(VENV)/ready
 	$(BIN)/python -m pip $(INSTALL) -e '.[test,dask,docs]'

@@ -77,8 +77,8 @@ TABLES = {
     "polars": ["polars>=2,<3"],
 }
 """For those who work with tables, so not in ``all``."""
-# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors. Playwright looks at the
-# report page in Chromium, where there is one.
+# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors. Playwright
+# looks at the report page in Chromium, where there is one.
 DOCS = [
     *("sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"),
     "playwright>=1.45",
