@@ -29,7 +29,7 @@ from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import readable, renaming
-from edgefirst_ros.offline.drives import ADJOINING_NS, RecordedDrive
+from edgefirst_ros.offline.drives import ADJOINING_NS, RecordedDrive, extent_ns
 from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
@@ -214,8 +214,7 @@ def convert(
 
 def span_ns(drive: RecordedDrive) -> tuple[int, int]:
     """When a drive begins and ends, or what is read of it."""
-    spans, window = drive.spans or [(0, 0)], drive.window
-    first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)
+    (first_ns, last_ns), window = extent_ns(drive.parts), drive.window
     if window is not None:
         first_ns, last_ns = max(first_ns, window.begin_ns), min(last_ns, window.end_ns)
     return first_ns, max(first_ns, last_ns)
@@ -484,6 +483,7 @@ def _displaced(part: Recording) -> str:
 
 def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
     """What the report says of a recording that was read."""
+    outside = {"messages": recording.outside.total(), "unread_bytes": recording.unread_bytes}
     return {
         "file": readable(recording.path.name),
         "drive": readable(drive.path.name),
@@ -495,10 +495,5 @@ def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
             for topic, d in recording.displaced.items()
         },
         "sorted": recording.is_sorted,
-        **({} if drive.window is None else _left_out(recording)),
+        **({} if drive.window is None else {"outside": outside}),
     }
-
-
-def _left_out(recording: Recording) -> dict[str, Any]:
-    counted = {"messages": recording.outside.total(), "unread_bytes": recording.unread_bytes}
-    return {"outside": counted}
