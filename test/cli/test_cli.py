@@ -77,7 +77,7 @@ def test_convert_prints_where_things_are_and_what_became_of_every_message(
     done = subprocess.run([*COMMAND, "convert", str(short)], cwd=tmp_path, capture_output=True, text=True)  # noqa: PLW1510
     said = done.stderr + done.stdout
     assert [line.split()[0] for line in said.splitlines()] == [
-        short.stem, "done", "cube", "good", "note", "next", "dataset", "report"
+        short.stem, "done", "lidar", "good", "note", "next", "dataset", "report"
     ]  # fmt: skip
     places = [tmp_path / line.split()[1] for line in done.stdout.splitlines()]
     assert [place.name for place in places] == [short.stem, "capture_report.html"]
