@@ -25,10 +25,10 @@ NO_BOND = (
 )
 
 
-def latched(node: Node, topic: str, depth: int) -> Any:  # noqa: ANN401 - rclpy's Publisher, untyped
-    """A publisher of diagnostic_msgs/DiagnosticStatus whose last messages late subscribers receive."""
+def latched(node: Node, kind: type, topic: str, depth: int = 1) -> Any:  # noqa: ANN401 - rclpy's, untyped
+    """A publisher whose last messages late subscribers receive."""
     qos = QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    return node.create_publisher(DiagnosticStatus, topic, qos)
+    return node.create_publisher(kind, topic, qos)
 
 
 class StatusPublisher:
@@ -39,7 +39,7 @@ class StatusPublisher:
         self._hardware_id = hardware_id
         self._name = node.get_fully_qualified_name().strip("/")
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._status = latched(node, "~/status", 1)
+        self._status = latched(node, DiagnosticStatus, "~/status")
 
     def publish(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Publish all of them; the first is the summary."""

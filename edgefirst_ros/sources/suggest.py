@@ -160,6 +160,11 @@ class Look:
         self.topics.setdefault(topic, SeenTopic(topic, full_type(kind)))
 
     @property
+    def types(self) -> list[tuple[str, str]]:
+        """Topics with their types."""
+        return [(each.topic, each.type) for each in self.topics.values()]
+
+    @property
     def is_complete(self) -> bool:
         """Whether something came of every topic that can be used."""
         return all(each.sound or not each.can_be_decoded for each in self.topics.values())
