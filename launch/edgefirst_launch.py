@@ -61,7 +61,7 @@ def common_arguments(node: str) -> list[DeclareLaunchArgument]:
             default_value="",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
             "or generic (any robot); maivin lists the usual options. auto: made of what is in the recording, "
-            "or published in the namespace within five seconds, and kept beside the output. Empty: auto where "
+            "or published in the namespace within five seconds, and kept beside the output. Empty: auto if "
             "a camera or lidar is published and no topic of a Maivin, else maivin. The other arguments "
             "override the file.",
         ),
