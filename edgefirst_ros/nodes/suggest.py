@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if time.monotonic() >= look_s:
                 listener.subscribe()
                 look_s = time.monotonic() + LOOK_EVERY_S
-                if asked.if_needed and not is_foreign(listener.look.types, Config()):
+                there = [(seen.topic, seen.type) for seen in listener.look.topics.values()]
+                if asked.if_needed and not is_foreign(there, Config()):
                     return 0
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")

@@ -165,7 +165,7 @@ def is_foreign(topics: Collection[tuple[str, str]], config: Config) -> bool:
 
 def suggestion_of(look: Look, config: Config) -> Suggestion | None:
     """A configuration for what is heard, where ``suggested`` would make one of its recording."""
-    if is_foreign(look.types, config):
+    if is_foreign([(seen.topic, seen.type) for seen in look.topics.values()], config):
         with suppress(ConfigError):
             return look.suggestion("what was heard", config.prefix)
     return None
