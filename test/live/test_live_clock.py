@@ -30,7 +30,7 @@ def test_a_simulator_at_half_speed_is_the_time(tmp_path: Path) -> None:
                 data = (
                     b"\0\1\0\0" + (100).to_bytes(4, "little") + (shown_ms * 1_000_000).to_bytes(4, "little")
                 )
-                clock.put("rosgraph_msgs/msg/Clock", data)
+                clock.put("rosgraph_msgs/msg/Clock", b"\0\1\0\0" + seconds + rest)
                 imu.put("sensor_msgs/msg/Imu", b"\0\1\0\0" + bytes(320))
                 time.sleep(0.05)
             await_condition("every message", lambda: len(came) == 40)
