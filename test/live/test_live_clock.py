@@ -26,11 +26,8 @@ def test_a_simulator_at_half_speed_is_the_time(tmp_path: Path) -> None:
         with ZenohSource(link, build_config({}), came.append):
             await_condition("subscribers", lambda: clock.wanted and imu.wanted)
             for number in range(40):
-                shown_ms = 25 * number
-                data = (
-                    b"\0\1\0\0" + (100).to_bytes(4, "little") + (shown_ms * 1_000_000).to_bytes(4, "little")
-                )
-                clock.put("rosgraph_msgs/msg/Clock", b"\0\1\0\0" + seconds + rest)
+                rest = (25_000_000 * number).to_bytes(4, "little")
+                clock.put("rosgraph_msgs/msg/Clock", b"\0\1\0\0" + bytes((100, 0, 0, 0)) + rest)
                 imu.put("sensor_msgs/msg/Imu", b"\0\1\0\0" + bytes(320))
                 time.sleep(0.05)
             await_condition("every message", lambda: len(came) == 40)
