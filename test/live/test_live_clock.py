@@ -36,7 +36,7 @@ def test_a_simulator_at_half_speed_is_the_time(tmp_path: Path) -> None:
 
 def test_a_sensor_that_nothing_reads_is_in_the_verdict(tmp_path: Path) -> None:
     taking = LiveCapture(build_config({"min_free_mb": 0}), tmp_path, "host")
-    others = {"/velodyne_packets": "velodyne_msgs/msg/VelodyneScan", "/chatter": "std_msgs/msg/String"}
+    others = {"/velodyne/packets": "velodyne_msgs/msg/VelodyneScan", "/chatter": "std_msgs/msg/String"}
     others |= {"/camera/theora": "theora_image_transport/msg/Packet"}
     taking.other_topics = lambda: [ExistingTopic(*each) for each in others.items()]
     taking.start("one")
@@ -45,5 +45,5 @@ def test_a_sensor_that_nothing_reads_is_in_the_verdict(tmp_path: Path) -> None:
     taking.status()
     (done,) = taking.stop(60.0)
     (said,) = (each for each in done.report["warnings"] if "not in the dataset" in each)
-    assert said.startswith("velodyne_packets is not in the dataset: a lidar's raw packets")
+    assert said.startswith("velodyne/packets is not in the dataset: a lidar's raw packets")
     assert said in judge(parsed(done.report)).sentence
