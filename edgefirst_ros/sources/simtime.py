@@ -24,9 +24,8 @@ class SimulatedTime:
     """
 
     def __init__(self, receive_ns: int, clock_ns: int, rate: float = 0.0) -> None:
-        self._begun_ns = self._at_ns = receive_ns
-        self._first_ns = self._shown_ns = clock_ns
-        self._step_ns = _END_NS
+        self._at_ns, self._shown_ns = receive_ns, clock_ns
+        self._lead_ns, self._step_ns = receive_ns - clock_ns, _END_NS
         self.rate = rate
 
     @property
@@ -36,7 +35,7 @@ class SimulatedTime:
 
     def shown_ns(self, receive_ns: int) -> float:
         """What the clock showed then, at its mean rate."""
-        return self._first_ns + (receive_ns - self._begun_ns) * self.rate
+        return self._shown_ns + (receive_ns - self._at_ns) * self.rate
 
     def tick(self, receive_ns: int, shown_ns: int) -> None:
         """The clock was received."""
@@ -47,7 +46,7 @@ class SimulatedTime:
         """When a recorder with ``use_sim_time`` had received, had it begun at the same moment."""
         # A simulator that stands still sends no time.
         since_ns = min(round((receive_ns - self._at_ns) * self.rate), self._step_ns)
-        return max(0, self._begun_ns + self._shown_ns - self._first_ns + since_ns)
+        return max(0, self._lead_ns + self._shown_ns + since_ns)
 
     def retimed(self, messages: Iterable[RawMessage]) -> Iterator[RawMessage]:
         """Messages as received by such a recorder."""
