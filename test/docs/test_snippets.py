@@ -60,7 +60,7 @@ OTHER_PROGRAMS = {
     *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
     *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
 }
-RUN = {"README.md", "cheatsheet.md", "corpus.md", "frames.md", "l5kit.md"}
+RUN = {"README.md", "cheatsheet.md", "corpus.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
     "tutorial.md": "test_tutorial.py",
