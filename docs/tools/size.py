@@ -41,7 +41,7 @@ CEILINGS: Mapping[str, int] = {
     "live": 1790,
     "fleet": 900,
     "offline": 1720,
-    "config": 1530,
+    "config": 1550,
     PLAIN: 90,
 }
 MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 959, "options": 50}
