@@ -34,14 +34,14 @@ CEILINGS: Mapping[str, int] = {
     "report": 2550,
     "cli": 2440,
     "model": 2710,
-    "nodes": 2370,
+    "nodes": 2330,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,
     "live": 1790,
     "fleet": 900,
     "offline": 1720,
-    "config": 1530,
+    "config": 1550,
     PLAIN: 90,
 }
 MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 959, "options": 50}

@@ -110,6 +110,12 @@ def never_arrived(report: Report) -> Iterator[Finding]:
         yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
 
 
+def unreadable(report: Report) -> Iterator[Finding]:
+    """Sensors of which nothing is received, as nothing reads their type."""
+    for topic, why in report.unreadable.items():
+        yield Finding(Code.UNUSABLE, f"{topic.strip('/')} is not in the dataset: {why}", (topic,), 1.0)
+
+
 def formats_lacking(report: Report) -> Iterator[Finding]:
     """What formats lack of the samples, but for what they leave out on purpose."""
     samples = report.samples or 0
