@@ -45,7 +45,6 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: l
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["simulate"], "missing option -o FOLDER"),
         (["convert", "x.mcap", "--fps", "2"], "no such option: --fps"),
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
         (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat"),
