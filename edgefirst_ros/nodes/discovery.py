@@ -95,8 +95,9 @@ class CandidateFinder:
         """Topics that fit an entry, each once."""
         found: dict[str, TopicCandidate] = {}
         for number, name in enumerate(rule.names):
-            wires = self._matching(name) if is_pattern(name) else self._wires(name)
-            for order, (topic, canonical) in enumerate(wires):
+            for order, (topic, canonical) in enumerate(
+                (self._matching if is_pattern(name) else self._wires)(name)
+            ):
                 is_other = canonical.strip("/") != self._reference
                 found.setdefault(topic, TopicCandidate(topic, canonical, (is_other, number, order, topic)))
         return list(found.values())
@@ -116,18 +117,14 @@ class CandidateFinder:
 
     def _matching(self, pattern: str) -> list[tuple[str, str]]:
         inside = self._namespace.rstrip("/") + "/"
-        under = f"{inside}{self._prefix}/" if self._prefix else inside
+        # Only what begins with rt may be without its prefix.
+        roots = [f"{inside}{self._prefix}/"] if self._prefix else []
+        roots = [""] if is_full(pattern) else [*roots, *[inside] * (self._prefix in {"", "rt"})]
         found: list[tuple[str, str]] = []
-        for topic in self._published:
-            if topic in self._claimed:
-                continue
-            canonical = topic
-            if not is_full(pattern):
-                start = next((each for each in (under, inside) if topic.startswith(each)), None)
-                if start is None or (start == inside and self._prefix not in {"", "rt"}):
-                    continue
-                canonical = "/" + topic.removeprefix(start)
-            if fits(pattern, canonical):
+        for topic in (each for each in self._published if each not in self._claimed):
+            root = next((each for each in roots if topic.startswith(each)), None)
+            canonical = topic if not root else f"/{topic.removeprefix(root)}"
+            if root is not None and fits(pattern, canonical):
                 found.append((topic, canonical))
         return found
 
@@ -239,27 +236,18 @@ def choose_prefix(
     """
     if config.prefix is not None:
         return config.prefix.strip("/"), ""
-    bare = bare_names(config, namespace, resolve)
-    inside = namespace.rstrip("/") + "/"
-    votes: Counter[str] = Counter()
-    for topic in published:
-        if topic in bare:
-            votes[""] += 1
-        if topic in bare or not topic.startswith(inside):
-            continue
-        name = "/" + topic.removeprefix(inside)
-        for rule in config.topics.values():
-            for tail in ("/" + plain for plain in rule.plain_names if not plain.startswith("/")):
-                if name.endswith(tail):
-                    votes[name.removesuffix(tail).strip("/")] += 1
-    if not votes or votes[""] or votes["rt"]:
+    bare, known, inside = bare_names(config, namespace, resolve), [*published], namespace.rstrip("/") + "/"
+    plain = {n for rule in config.topics.values() for n in rule.plain_names if not n.startswith("/")}
+    names = ["/" + t.removeprefix(inside) for t in known if t not in bare and t.startswith(inside)]
+    votes = Counter(n.removesuffix(f"/{p}").strip("/") for n in names for p in plain if n.endswith(f"/{p}"))
+    if not votes or not bare.isdisjoint(known) or votes[""] or votes["rt"]:
         return "rt" if votes["rt"] else "", ""
-    ranked = votes.most_common()
-    tied = sorted(prefix for prefix, count in ranked if count == ranked[0][1])
-    if len(tied) > 1:
-        shown = ", ".join(tied)
-        return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
-    return tied[0], ""
+    most = max(votes.values())
+    first, *others = sorted(prefix for prefix, count in votes.items() if count == most)
+    if not others:
+        return first, ""
+    shown = ", ".join((first, *others))
+    return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
 
 
 def plan_subscriptions(
@@ -292,11 +280,11 @@ def plan_subscriptions(
             only once two plans agree: discovery is gradual, and the first by name is wanted, not the first
             seen.
     """
-    subscriptions: set[WantedSubscription] = set()
+    wanted: set[WantedSubscription] = set()
     found: list[TopicMatch] = []
     kept: dict[str, set[WantedSubscription]] = {}
-    for subscription in held:
-        kept.setdefault(subscription.topic, set()).add(subscription)
+    for each in held:
+        kept.setdefault(each.topic, set()).add(each)
     finder = CandidateFinder(
         config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published)
     )
@@ -305,41 +293,28 @@ def plan_subscriptions(
             continue
         candidates = finder.candidates(rule)
         there = finder.ranked(rule, candidates)
-        if not there:
+        taken = next(
+            (c for c in there or candidates if c.topic in kept), next(iter(there or candidates), None)
+        )
+        if taken is None or not there:
             first = candidates[0] if candidates else TopicCandidate(rule.topic, rule.topic, (True, 0, 0, ""))
             found.append(TopicMatch(entry, first.topic, announced=False, canonical=first.canonical))
-            held_before = [candidate.topic for candidate in candidates if candidate.topic in kept]
-            if held_before:
-                subscriptions |= kept[held_before[0]]
-            elif unlisted and candidates and _is_device_topic(rule) and installed(expected_type(rule)):
-                kind = expected_type(rule)
-                subscriptions.add(
-                    WantedSubscription(first.topic, kind, first.canonical, depth=history_depth(rule, kind))
-                )
+            is_devices = rule.plain_names and not rule.plain_names[0].startswith("/")
+            if taken is not None and taken.topic in kept:
+                wanted |= kept[taken.topic]
+            elif unlisted and candidates and is_devices and installed(kind := expected_type(rule)):
+                depth = history_depth(rule, kind)
+                wanted.add(WantedSubscription(first.topic, kind, first.canonical, depth=depth))
             continue
-        taken = next((candidate for candidate in there if candidate.topic in kept), there[0])
         fitting = tuple(candidate.topic for candidate in there) if rule.is_choice else ()
-        wanted, problem = _match(rule, taken, finder.offered(taken.topic), installed)
+        offered = finder.offered(taken.topic)
+        usable, problem = _match(rule, taken, offered, installed)
         if not rule.is_choice or taken.topic in kept or (before or {}).get(entry) == fitting:
-            subscriptions |= wanted
-        found.append(
-            TopicMatch(
-                entry,
-                taken.topic,
-                announced=True,
-                problem=problem,
-                latched=all(offer.latched for offer in finder.offered(taken.topic)),
-                canonical=taken.canonical,
-                fitting=fitting,
-                note=explain_choice(entry, taken, there) if rule.is_choice else "",
-            )
-        )
-    return SubscriptionPlan(prefix, frozenset(subscriptions), tuple(found))
-
-
-def _is_device_topic(rule: TopicRule) -> bool:
-    """Whether a device may publish it once there is a subscriber."""
-    return bool(rule.plain_names) and not rule.plain_names[0].startswith("/")
+            wanted |= usable
+        note = explain_choice(entry, taken, there) if rule.is_choice else ""
+        latched = all(offer.latched for offer in offered)
+        found.append(TopicMatch(entry, taken.topic, True, problem, taken.canonical, latched, fitting, note))
+    return SubscriptionPlan(prefix, frozenset(wanted), tuple(found))
 
 
 def _match(
@@ -348,10 +323,8 @@ def _match(
     """Subscriptions to what is offered on a topic, and why some or all of it cannot be used."""
     subscriptions: set[WantedSubscription] = set()
     problems: list[str] = []
-    by_type: Mapping[str, list[Offer]] = {
-        kind: [o for o in offers if o.type == kind] for kind in sorted({o.type for o in offers})
-    }
-    for kind, same in by_type.items():
+    for kind in sorted({offer.type for offer in offers}):
+        same = [offer for offer in offers if offer.type == kind]
         if kind not in TYPES[rule.role]:
             problems.append(f"is {kind}, expected {' or '.join(TYPES[rule.role])}")
         elif not installed(kind):
@@ -370,37 +343,25 @@ def _match(
 
 def unused_subscriptions(
     announced: Iterable[tuple[str, Sequence[str]]],
-    *,
-    used: Collection[str],
-    own: str,
     root: str,
     wanted: Callable[[str, str], bool],
     offers: Callable[[str], Sequence[Offer]],
-    installed: Callable[[str], bool],
 ) -> set[WantedSubscription]:
     """Subscriptions for the recording alone: to published topics that the configuration does not use.
 
     Args:
-        announced: names and types of the graph.
-        used: names that are subscribed to already.
-        own: the node's own name; its own topics are not recorded.
+        announced: names and types of topics that are not used.
         root: namespace and prefix of the device's topics, which recorded names lack.
         wanted: whether to record a topic, given its recorded name and its type.
         offers: returns the publishers of a topic.
-        installed: whether a message type is available on this machine.
     """
-    inside = f"{root.rstrip('/')}/"
+    inside = f"{root}/"
     subscriptions: set[WantedSubscription] = set()
-    for topic, kinds in announced:
-        if topic in used or topic.startswith(f"{own}/") or not topic.startswith(inside):
-            continue
+    for topic, kind in ((topic, kind) for topic, kinds in announced for kind in kinds):
         canonical = f"/{topic.removeprefix(inside)}"
-        for kind in kinds:
-            if not wanted(canonical, kind) or not installed(kind):
-                continue
+        if topic.startswith(inside) and wanted(canonical, kind):
             same = [offer for offer in offers(topic) if offer.type == kind]
-            if same:
-                # Who requests latched or reliable messages receives nothing from publishers without.
-                asked = all(offer.latched for offer in same), all(offer.reliable for offer in same)
-                subscriptions.add(WantedSubscription(topic, kind, canonical, *asked))
+            # Who requests latched or reliable messages receives nothing from publishers without.
+            asked = all(offer.latched for offer in same), all(offer.reliable for offer in same)
+            subscriptions |= {WantedSubscription(topic, kind, canonical, *asked)} if same else set()
     return subscriptions
