@@ -179,15 +179,16 @@ def _scan(message: Message) -> PointCloud:
 
 _TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
 _LATEST_S = 1e10
-"""Times beyond this, and NaN, are invalid."""
+"""Times beyond this are nanoseconds, NaN is invalid."""
 _LONGEST_SWEEP_NS = 1_000_000_000
 
 
 def point_offsets_ns(cloud: PointCloud, stamp_ns: int) -> tuple[str, npt.NDArray[np.int64]] | None:
     """The field that says when each point was measured, and how long after the message's stamp.
 
-    Integers are nanoseconds and floats are seconds, after the stamp or, where they are too large for that,
-    on the clock of the stamp. A field whose times span more than a second is ignored.
+    Integers, and floats too large for seconds (Livox), are nanoseconds, other floats are seconds: after the
+    stamp or, where they are too large for that, on the clock of the stamp. A field whose times span more than
+    a second is ignored.
     """
     names = cloud.points.dtype.names or ()
     for name in _TIME:
@@ -201,6 +202,8 @@ def point_offsets_ns(cloud: PointCloud, stamp_ns: int) -> tuple[str, npt.NDArray
 def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[np.int64] | None:
     if not len(values):
         return np.zeros(0, np.int64)
+    if values.dtype.kind == "f" and _LATEST_S <= np.abs(values).max() < 2**62:
+        values = as_type(values, np.int64)
     if values.dtype.kind == "f":
         seconds = as_type(values, np.float64)
         if not (np.abs(seconds) < _LATEST_S).all():

@@ -24,9 +24,8 @@ class SimulatedTime:
     """
 
     def __init__(self, receive_ns: int, clock_ns: int, rate: float = 0.0) -> None:
-        self._begun_ns = self._at_ns = receive_ns
-        self._first_ns = self._shown_ns = clock_ns
-        self._step_ns = _END_NS
+        self._at_ns, self._shown_ns = receive_ns, clock_ns
+        self._lead_ns, self._step_ns = receive_ns - clock_ns, _END_NS
         self.rate = rate
 
     @property
@@ -36,7 +35,7 @@ class SimulatedTime:
 
     def shown_ns(self, receive_ns: int) -> float:
         """What the clock showed then, at its mean rate."""
-        return self._first_ns + (receive_ns - self._begun_ns) * self.rate
+        return self._shown_ns + (receive_ns - self._at_ns) * self.rate
 
     def tick(self, receive_ns: int, shown_ns: int) -> None:
         """The clock was received."""
@@ -47,7 +46,7 @@ class SimulatedTime:
         """When a recorder with ``use_sim_time`` had received, had it begun at the same moment."""
         # A simulator that stands still sends no time.
         since_ns = min(round((receive_ns - self._at_ns) * self.rate), self._step_ns)
-        return max(0, self._begun_ns + self._shown_ns - self._first_ns + since_ns)
+        return max(0, self._lead_ns + self._shown_ns + since_ns)
 
     def retimed(self, messages: Iterable[RawMessage]) -> Iterator[RawMessage]:
         """Messages as received by such a recorder."""
@@ -69,14 +68,13 @@ def simulated(parts: Sequence[Recording]) -> SimulatedTime | None:
     """How a drive's simulator went; None without one, in real time, or if stamps do not follow it.
 
     Args:
-        parts: its files in order; their first and last messages are read.
+        parts: the first and last files of its recorders; their first and last messages are read.
     """
     infos = {info for part in parts for info in part.topics()}
     if not any(info.topic == CLOCK and info.schema in TYPES for info in infos):
         return None
     topics = {info.topic for info in infos}
-    outer = [parts[0], *parts[1:][-1:]]
-    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in outer)]
+    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in parts)]
     shown = sorted((m.receive_ns, clock_of(m.data)) for m in ends if m.topic == CLOCK and not m.fault)
     if not shown or (span_ns := shown[-1][0] - shown[0][0]) <= 0:
         return None

@@ -72,9 +72,8 @@ class UnusedTopics:
         is_ours: Callable[[str], bool],
         matches: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
-        absolute = [topic for topic in used if topic.startswith("/")]
-        self._absolute = {key for topic in absolute for key in key_expressions(topic, namespace)}
         self._relative = {topic.strip("/") for topic in used if not topic.startswith("/")}
+        self._absolute = {k for t in used if t.startswith("/") for k in key_expressions(t, namespace)}
         self._namespace = namespace
         self._wanted = wanted
         self._is_ours = is_ours
@@ -359,11 +358,9 @@ class ZenohSource:
             return f"/{key}" if fits(pattern, key) else None
         first, _, rest = key.partition("/")
         under = self._namespace
-        bare = rest if under and first == under else key
+        bare = rest if (under and first == under) or (self._any and first == "rt") else key
         if under not in {"", "rt"} and first != under:
             return None
-        if self._any and first == "rt":
-            bare = rest
         if fits(pattern, bare):
             return f"/{bare}"
         if self._any and rest and fits(pattern, rest) and self._is_ours(first):
