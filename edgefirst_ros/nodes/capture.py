@@ -49,7 +49,7 @@ from edgefirst_ros.nodes.running import (
 )
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
-DIAGNOSE_EVERY_S = LOOK_EVERY_S = 1.0
+EVERY_S = 1.0
 ANOTHER = 15
 """So many looks find a node that was killed; another of its name is there for longer."""
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, UNKNOWN, {}, (), "")
@@ -104,8 +104,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         answer_impossible_transitions(self)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
-        self.create_timer(LOOK_EVERY_S, self._look, clock=steady)
+        self.create_timer(EVERY_S, self._tick, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._update_preview())
         if self.get_parameter("autostart").value is True:
             self._autostart = self.create_timer(0.0, self._configure_and_activate, clock=steady)
@@ -258,12 +257,9 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
             self.get_logger().warning(NO_BOND)
 
     def _release(self) -> None:
-        if self._bond is not None:
-            self._bond.close()
-            self._bond = None
-        if self._topics is not None:
-            self._topics.close()
-            self._topics = None
+        for each in filter(None, (self._bond, self._topics)):
+            each.close()
+        self._bond = self._topics = None
         self._update_preview()
 
     def _host(self, prefix: str) -> str:
@@ -358,26 +354,19 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         return "cannot change while the node is active; deactivate it first" if is_active else ""
 
     def _tick(self) -> None:
+        self._look()
         capture, subscriptions = self._capture, self._topics
         status = NO_STATUS if capture is None else capture.status()
-        view = CaptureView(
-            self._phase,
-            status,
-            self._previous,
-            SubscriptionPlan("", frozenset(), ()) if subscriptions is None else subscriptions.plan,
-            self._config,
-            explicit=self._explicit,
-            rated=self._rated,
-            problem=self._problem,
-        )
+        plan = SubscriptionPlan("", frozenset(), ()) if subscriptions is None else subscriptions.plan
+        of = self._phase, status, self._previous, plan, self._config
+        view = CaptureView(*of, self._explicit, self._rated, self._problem)
         diagnostics = [*diagnose(view), *self._receive_buffer]
         self._status.publish(diagnostics)
-        for level, line in self._throttle.lines(diagnostics, working=bool(status.session)):
+        hints = [(Level.OK, f"hint: {each.text}") for each in status.hints]
+        new = [each for each in hints if each[1] not in self._logged_hints]
+        self._logged_hints.update(text for _, text in new)
+        for level, line in [*self._throttle.lines(diagnostics, working=bool(status.session)), *new]:
             log(self.get_logger(), level, line)
-        for hint in status.hints:
-            if hint.text not in self._logged_hints:
-                self._logged_hints.add(hint.text)
-                log(self.get_logger(), Level.OK, f"hint: {hint.text}")
         if status.paused != self._previous.paused or self._previous is NO_STATUS:
             self._paused.publish(Bool(data=status.paused))
         self._previous = status
