@@ -499,11 +499,12 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
             # Stamped by its first column (Ouster, Velodyne) a sweep comes a turn later, by its last at once.
             turn_ms = 800 / seen.hz if role is Role.LIDAR_POINTS and seen.hz else 0.0
-            known_ms = None if seen.ends_ns is None else seen.ends_ns / 1e6 + PACKED_MS
-            rule["latency_ms"] = round(max(turn_ms, *usual, 0.0) if known_ms is None else known_ms)
+            guess_ms = max(
+                [turn_ms, *(r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role)]
+            )
+            rule["latency_ms"] = round(guess_ms if seen.ends_ns is None else seen.ends_ns / 1e6 + PACKED_MS)
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
