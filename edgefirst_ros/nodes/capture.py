@@ -227,7 +227,9 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         for split in capture.splits[self._published_splits :]:
             self._published_splits += 1
             said = f"{split.closed.summary}; {split.opened} follows"
-            self._splits.publish(self._status.message(Diagnostic(Level.OK, "split", said, (*split.values,))))
+            self._splits.publish(
+                self._status.message(Diagnostic(Level.OK, "split", said, dict(split.values)))
+            )
             self._log_finished(split.closed)
             text = f"session {split.opened} follows: {split.closed.report['ended']}"
             log(self.get_logger(), Level.OK, text)
@@ -257,8 +259,10 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
             self.get_logger().warning(NO_BOND)
 
     def _release(self) -> None:
-        for each in filter(None, (self._bond, self._topics)):
-            each.close()
+        if self._bond is not None:
+            self._bond.close()
+        if self._topics is not None:
+            self._topics.close()
         self._bond = self._topics = None
         self._update_preview()
 

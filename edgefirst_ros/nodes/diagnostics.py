@@ -6,7 +6,7 @@ The nodes' log: lines of varying severity, and which changes in the diagnostics 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Self
 
@@ -21,12 +21,11 @@ from edgefirst_ros.report.finding import Expected, flow_findings
 
 
 class Level(IntEnum):
-    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR, STALE."""
+    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR."""
 
     OK = 0
     WARN = 1
     ERROR = 2
-    STALE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Diagnostic:
     level: Level
     name: str
     message: str
-    values: tuple[tuple[str, str], ...] = ()
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
 UNKNOWN = -1
@@ -107,11 +106,7 @@ def summarise(view: CaptureView) -> Diagnostic:
         **{f"hint {number}": hint.text for number, hint in enumerate(status.hints, 1)},
         **{f"note {number}": note for number, note in enumerate(status.warnings[-5:], 1)},
     }
-    return Diagnostic(level, "session", message, _texts(values))
-
-
-def _texts(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(value)) for name, value in values.items())
+    return Diagnostic(level, "session", message, values)
 
 
 def _headline(view: CaptureView) -> str:
@@ -141,7 +136,7 @@ def _topics(view: CaptureView) -> Iterator[Diagnostic]:
             text = said if level else ", ".join(filter(None, (f"{now['rate_hz']:.1f} Hz", said)))
             yield Diagnostic(level, topic, text, _values(found, now, expected))
         elif findings:
-            yield Diagnostic(level, topic, said, (("topic", found.topic),))
+            yield Diagnostic(level, topic, said, {"topic": found.topic})
 
 
 def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expected:
@@ -165,22 +160,20 @@ def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expe
     )
 
 
-def _values(found: TopicMatch, now: Mapping[str, Any], expected: Expected) -> tuple[tuple[str, str], ...]:
+def _values(found: TopicMatch, now: Mapping[str, Any], expected: Expected) -> dict[str, object]:
     expected_hz, age_s = expected.hz or now["usual_hz"], now["age_s"]
     counts = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "shed")
-    return _texts(
-        {
-            "topic": found.topic,
-            "type": now.get("type", ""),
-            "rate": f"{now['rate_hz']:.1f} Hz",
-            "expected": "unknown" if not expected_hz else f"{expected_hz:.1f} Hz",
-            "latency": _ms(now["latency_ms"]),
-            "age": "unknown" if age_s is None else f"{age_s:.2f} s",
-            "queue": f"{now['waiting_bytes'] / 1e6:.2f} MB",
-            **{name: now.get(name, 0) for name in counts},
-            "lost upstream": now.get("lost_upstream", 0),
-        }
-    )
+    return {
+        "topic": found.topic,
+        "type": now.get("type", ""),
+        "rate": f"{now['rate_hz']:.1f} Hz",
+        "expected": "unknown" if not expected_hz else f"{expected_hz:.1f} Hz",
+        "latency": _ms(now["latency_ms"]),
+        "age": "unknown" if age_s is None else f"{age_s:.2f} s",
+        "queue": f"{now['waiting_bytes'] / 1e6:.2f} MB",
+        **{name: now.get(name, 0) for name in counts},
+        "lost upstream": now.get("lost_upstream", 0),
+    }
 
 
 def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
@@ -196,7 +189,7 @@ def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
         level = Level.WARN if name in status.shedding else Level.OK
         if level:
             text = f"shedding, {status.shedding[name]:.0%} is written; {text}"
-        yield Diagnostic(level, f"writer {name}", text, _texts(values))
+        yield Diagnostic(level, f"writer {name}", text, values)
 
 
 def _disk(view: CaptureView) -> Diagnostic:
@@ -213,7 +206,7 @@ def _disk(view: CaptureView) -> Diagnostic:
     level, text = (Level.OK, f"{status.spare_bytes / 1e9:.1f} GB left")
     if found is not None:
         level, text = Level(found.severity), found.text
-    return Diagnostic(level, "disk", text, _texts(values))
+    return Diagnostic(level, "disk", text, values)
 
 
 def _ms(value: float | None) -> str:
@@ -262,7 +255,7 @@ def progress_diagnostic(position: Position | None) -> Diagnostic:
         **{f"note {number}": note for number, note in enumerate(position.notes[-5:], 1)},
     }
     text = f"{read / total if total else 0.0:.0%}: {run.samples} samples"
-    return Diagnostic(Level.OK, "replay", text, _texts(values))
+    return Diagnostic(Level.OK, "replay", text, values)
 
 
 def result_diagnostic(result: ReplayResult, position: Position | None) -> Diagnostic:

@@ -55,7 +55,7 @@ class StatusPublisher:
             name=visible(f"{self._name}: {diagnostic.name}"),
             message=visible(diagnostic.message),
             hardware_id=self._hardware_id,
-            values=[KeyValue(key=visible(key), value=visible(value)) for key, value in diagnostic.values],
+            values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in diagnostic.values.items()],
         )
 
 

@@ -202,12 +202,8 @@ def receive_buffer(
     name = _DATAGRAMS.get(middleware)
     if name is None or granted is None:
         return []
-    values = (
-        ("granted", _mb(granted)),
-        ("wanted", _mb(WANTED_BYTES)),
-        ("net.core.rmem_max", "unknown" if allowed is None else _mb(allowed)),
-        ("middleware", middleware),
-    )
+    limit = "unknown" if allowed is None else _mb(allowed)
+    values = {"granted": _mb(granted), "wanted": _mb(WANTED_BYTES), "net.core.rmem_max": limit}
     if granted >= WANTED_BYTES:
         return [Diagnostic(Level.OK, NAME, _mb(granted), values)]
     is_short = allowed is None or allowed < WANTED_BYTES

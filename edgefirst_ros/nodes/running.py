@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import rclpy
 from lifecycle_msgs.srv import ChangeState
@@ -54,29 +54,12 @@ CALLBACKS_EVERY_S = 0.02
 """How often the executor runs timers and services meanwhile; each time it prepares to wait for everything."""
 
 
-class Runnable(Protocol):
-    """A node that knows when it is done, and with which exit code."""
-
-    done: bool
-    exit_code: int
-
-    def receive(self) -> bool:
-        """Take messages that have arrived; return whether more may come soon, else the executor waits."""
-
-    def finish(self) -> None:
-        """Complete the work in progress."""
-
-    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's logger, untyped
-        """As in rclpy."""
-
-    def destroy_node(self) -> None:
-        """As in rclpy."""
-
-
-def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | None) -> int:
+def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) -> int:
     """Create a node, spin it until it is done or a signal asks it to finish, and return its exit code.
 
-    Work in progress is completed even when a callback fails.
+    Besides what rclpy's have, the node has ``done`` and ``exit_code``, ``receive``, which takes messages that
+    have arrived and says whether more may come soon, else the executor waits, and ``finish``, which completes
+    the work in progress, even when a callback fails.
     """
     keep_freed_memory()  # before the middleware has threads
     given = sys.argv if arguments is None else arguments
@@ -108,7 +91,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
             node.finish()
             executor.shutdown()
             node.destroy_node()
-        return node.exit_code
+        return int(node.exit_code)
     finally:
         rclpy.try_shutdown()
 
@@ -118,7 +101,7 @@ def _without_source(error: RuntimeError) -> str:
     return str(error).partition(", at ")[0].strip()
 
 
-def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+def _spin(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
     callbacks_due_s = 0.0
     while not stop.is_set() and not node.done:
         try:
@@ -138,7 +121,7 @@ def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa
             return
 
 
-def _run_callbacks(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+def _run_callbacks(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
     """Run the callbacks that are ready, without waiting for others."""
     with suppress(TimeoutException):
         while not stop.is_set() and not node.done:
