@@ -110,8 +110,7 @@ class UnusedTopics:
 
 def _tails(key: str) -> list[str]:
     """The key, and all of its ends that begin after a slash."""
-    parts = key.split("/")
-    return ["/".join(parts[at:]) for at in range(len(parts))]
+    return ["/".join(key.split("/")[at:]) for at in range(key.count("/") + 1)]
 
 
 class OtherTopics:
