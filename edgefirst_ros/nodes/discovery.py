@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
@@ -50,10 +51,11 @@ class TopicCandidate:
     rank: tuple[bool, int, int, str]
 
 
+@dataclass(slots=True)
 class CandidateFinder:
-    """Finds the topics of the graph that fit entries; queries the publishers of each topic once.
+    """Finds the topics of the graph that fit entries.
 
-    Args:
+    Attributes:
         config: the capture's configuration.
         prefix: prefix of the device's topics within the namespace.
         namespace: the node's namespace.
@@ -62,34 +64,22 @@ class CandidateFinder:
         published: names that regular expressions are matched against, in order.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        prefix: str,
-        namespace: str,
-        *,
-        offers: Callable[[str], Sequence[Offer]],
-        resolve: Callable[[str], str],
-        published: Sequence[str],
-    ) -> None:
-        self._reference = config.reference.strip("/")
-        self._prefix = prefix
-        self._namespace = namespace
-        self._offers = offers
-        self._resolve = resolve
-        self._published = published
-        self._queried: dict[str, Sequence[Offer]] = {}
-        plain = [name for rule in config.topics.values() for name in rule.plain_names]
-        self._claimed = {resolve(wire) for name in plain for wire in wire_names(name, prefix, namespace)}
-        """Topics that are configured by name; no regular expression takes them."""
-        self._full = {resolve(name) for name in plain if name.startswith("/")}
-        """Those whose name is given in full; no name that is found under a prefix takes them."""
+    config: Config
+    prefix: str
+    namespace: str
+    offers: Callable[[str], Sequence[Offer]]
+    resolve: Callable[[str], str]
+    published: Sequence[str]
+    claimed: frozenset[str] = frozenset()
+    """Topics that are configured by name; no regular expression takes them."""
+    full: frozenset[str] = frozenset()
+    """Those whose name is given in full; no name that is found under a prefix takes them."""
 
-    def offered(self, topic: str) -> Sequence[Offer]:
-        """The publishers of a topic."""
-        if topic not in self._queried:
-            self._queried[topic] = self._offers(topic)
-        return self._queried[topic]
+    def __post_init__(self) -> None:
+        plain = [name for rule in self.config.topics.values() for name in rule.plain_names]
+        wires = (wire for name in plain for wire in wire_names(name, self.prefix, self.namespace))
+        self.claimed = frozenset(map(self.resolve, wires))
+        self.full = frozenset(self.resolve(name) for name in plain if name.startswith("/"))
 
     def candidates(self, rule: TopicRule) -> list[TopicCandidate]:
         """Topics that fit an entry, each once."""
@@ -98,30 +88,30 @@ class CandidateFinder:
             for order, (topic, canonical) in enumerate(
                 (self._matching if is_pattern(name) else self._wires)(name)
             ):
-                is_other = canonical.strip("/") != self._reference
+                is_other = canonical.strip("/") != self.config.reference.strip("/")
                 found.setdefault(topic, TopicCandidate(topic, canonical, (is_other, number, order, topic)))
         return list(found.values())
 
     def ranked(self, rule: TopicRule, candidates: Iterable[TopicCandidate]) -> list[TopicCandidate]:
         """Those that are published, the preferred one first; if any has a usable type, only such."""
-        there = [candidate for candidate in candidates if self.offered(candidate.topic)]
+        there = [candidate for candidate in candidates if self.offers(candidate.topic)]
         kinds = TYPES[rule.role]
-        usable = [c for c in there if any(offer.type in kinds for offer in self.offered(c.topic))]
-        fits_by_name = [c for c in there if c.topic in self._claimed]
+        usable = [c for c in there if any(offer.type in kinds for offer in self.offers(c.topic))]
+        fits_by_name = [c for c in there if c.topic in self.claimed]
         return sorted(usable or fits_by_name, key=lambda candidate: candidate.rank)
 
     def _wires(self, name: str) -> list[tuple[str, str]]:
         canonical = name if name.startswith("/") else f"/{name}"
-        wires = map(self._resolve, wire_names(name, self._prefix, self._namespace))
-        return [(w, canonical) for w in wires if name.startswith("/") or w not in self._full]
+        wires = map(self.resolve, wire_names(name, self.prefix, self.namespace))
+        return [(w, canonical) for w in wires if name.startswith("/") or w not in self.full]
 
     def _matching(self, pattern: str) -> list[tuple[str, str]]:
-        inside = self._namespace.rstrip("/") + "/"
+        inside = self.namespace.rstrip("/") + "/"
         # Only what begins with rt may be without its prefix.
-        roots = [f"{inside}{self._prefix}/"] if self._prefix else []
-        roots = [""] if is_full(pattern) else [*roots, *[inside] * (self._prefix in {"", "rt"})]
+        roots = [f"{inside}{self.prefix}/"] if self.prefix else []
+        roots = [""] if is_full(pattern) else [*roots, *[inside] * (self.prefix in {"", "rt"})]
         found: list[tuple[str, str]] = []
-        for topic in (each for each in self._published if each not in self._claimed):
+        for topic in (each for each in self.published if each not in self.claimed):
             root = next((each for each in roots if topic.startswith(each)), None)
             canonical = topic if not root else f"/{topic.removeprefix(root)}"
             if root is not None and fits(pattern, canonical):
@@ -285,9 +275,7 @@ def plan_subscriptions(
     kept: dict[str, set[WantedSubscription]] = {}
     for each in held:
         kept.setdefault(each.topic, set()).add(each)
-    finder = CandidateFinder(
-        config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published)
-    )
+    finder = CandidateFinder(config, prefix, namespace, cache(offers), resolve, sorted(published))
     for entry, rule in config.topics.items():
         if not rule.names:
             continue
@@ -307,7 +295,7 @@ def plan_subscriptions(
                 wanted.add(WantedSubscription(first.topic, kind, first.canonical, depth=depth))
             continue
         fitting = tuple(candidate.topic for candidate in there) if rule.is_choice else ()
-        offered = finder.offered(taken.topic)
+        offered = finder.offers(taken.topic)
         usable, problem = _match(rule, taken, offered, installed)
         if not rule.is_choice or taken.topic in kept or (before or {}).get(entry) == fitting:
             wanted |= usable

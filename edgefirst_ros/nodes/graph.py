@@ -59,11 +59,9 @@ class RosGraph:
 
     def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
         """Published topics whose name ends in one of ``names``; with ``patterns`` all but this node's own."""
-        tails = tuple(f"/{name.strip('/')}" for name in names)
-        found = (
-            name for name, _ in self.topics() if name.endswith(tails) or (patterns and not self.is_own(name))
-        )
-        return [name for name in found if self.offers(name)]
+        tails, topics = tuple(f"/{name.strip('/')}" for name in names), [name for name, _ in self.topics()]
+        found = (t for t in topics if t.endswith(tails) or (patterns and not self.is_own(t)))
+        return [topic for topic in found if self.offers(topic)]
 
     def offered_qos(self, topic: str) -> str:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
