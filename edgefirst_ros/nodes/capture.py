@@ -33,7 +33,7 @@ from edgefirst_ros.nodes.diagnostics import (
     diagnose,
     log,
 )
-from edgefirst_ros.nodes.discovery import SubscriptionPlan
+from edgefirst_ros.nodes.discovery import NO_PLAN
 from edgefirst_ros.nodes.graph import RosGraph
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
@@ -70,10 +70,8 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
 
     def __init__(self) -> None:
         super().__init__("capture", automatically_declare_parameters_from_overrides=True)
-        self.done = False
-        self.exit_code = 0
-        self._phase = "unconfigured"
-        self._problem = ""
+        self.done, self.exit_code = False, 0
+        self._phase, self._problem = "unconfigured", ""
         self._settings = NodeParameters(self, CaptureOptions, self._locked)
         given = [name.split(".") for name in self._settings.given if name.startswith("topics.")]
         self._explicit = frozenset(entry for _, entry, *_ in given)
@@ -90,9 +88,8 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._latched_session = ""
         """The newest session that received the latched messages."""
         self._throttle = LogThrottle()
-        self._receive_buffer = receive_buffer(
-            rclpy.get_rmw_implementation_identifier(), granted_bytes(), allowed_bytes(), os.environ
-        )
+        middleware = rclpy.get_rmw_implementation_identifier()
+        self._receive_buffer = receive_buffer(middleware, granted_bytes(), allowed_bytes(), os.environ)
         self._status = StatusPublisher(self, socket.gethostname())
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
         self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)
@@ -361,7 +358,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._look()
         capture, subscriptions = self._capture, self._topics
         status = NO_STATUS if capture is None else capture.status()
-        plan = SubscriptionPlan("", frozenset(), ()) if subscriptions is None else subscriptions.plan
+        plan = NO_PLAN if subscriptions is None else subscriptions.plan
         of = self._phase, status, self._previous, plan, self._config
         view = CaptureView(*of, self._explicit, self._rated, self._problem)
         diagnostics = [*diagnose(view), *self._receive_buffer]

@@ -188,6 +188,7 @@ class SubscriptionPlan:
     problem: str = ""
 
 
+NO_PLAN = SubscriptionPlan("", frozenset(), ())
 _PICTURES = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_DEPTH})
 
 

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,7 @@ TOO_EARLY = "came before /clock began (use_sim_time)"
 Put = Callable[[RawMessage], None]
 
 
+@dataclass(eq=False)
 class ReceiveClock:
     """Gives messages their receive and publish times, and delivers them in order.
 
@@ -99,16 +101,15 @@ class ReceiveClock:
     sends its description once, at the start; if there are too many, the oldest are delivered with a fault, so
     that the ledger counts them as refused.
 
-    Args:
+    Attributes:
         simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
         wall_ns: returns the wall clock's time.
     """
 
-    def __init__(
-        self, simulated_ns: Callable[[], int | None], wall_ns: Callable[[], int] = time.time_ns
-    ) -> None:
-        self._simulated_ns = simulated_ns
-        self._wall_ns = wall_ns
+    simulated_ns: Callable[[], int | None]
+    wall_ns: Callable[[], int] = time.time_ns
+
+    def __post_init__(self) -> None:
         self._waiting: deque[tuple[RawMessage, Put]] = deque()
         self._bytes = 0
 
@@ -117,10 +118,10 @@ class ReceiveClock:
 
         The message has the middleware's own times, 0 where it has none.
         """
-        now_ns = self._simulated_ns()
+        now_ns = self.simulated_ns()
         publish_ns = now_ns
         if now_ns is None:
-            wall_ns = self._wall_ns()
+            wall_ns = self.wall_ns()
             now_ns = message.receive_ns if 0 <= wall_ns - message.receive_ns < SANE_NS else wall_ns
             publish_ns = message.publish_ns
         if now_ns > 0:

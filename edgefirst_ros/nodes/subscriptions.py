@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -22,6 +22,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.diagnostics import Level, log
 from edgefirst_ros.nodes.discovery import (
     DEPTH_SMALL,
+    NO_PLAN,
     SubscriptionPlan,
     WantedSubscription,
     bare_names,
@@ -52,13 +53,14 @@ class _Group(ReentrantCallbackGroup):  # type: ignore[misc] # rclpy has no types
         return self.is_awaited or not isinstance(entity, Subscription)
 
 
+@dataclass(eq=False)
 class Subscriptions:
     """Subscribes to the configured topics as they appear; ``update`` follows changes of the graph.
 
     While messages arrive, ``receive`` takes them, because rclpy's executor takes one message of a topic at a
     time and prepares to wait for everything anew after each.
 
-    Args:
+    Attributes:
         node: the subscribing node; its namespace and remappings apply.
         config: the capture's configuration.
         put: receives every message; must not block.
@@ -67,41 +69,29 @@ class Subscriptions:
         unlisted: subscribe to the device's topics before they are announced.
         record: receives messages of other topics of usable types; None: do not record them.
         replaced: called with a sentence when an entry takes another topic in place of one that is gone.
-
-    Attributes:
         plan: the result of the newest update.
         offered: QoS of the publishers by the topic's name in recordings, as the recording stores it.
         other_topics: topics at the newest update that nothing is received from, with the reason if known.
         several: the nodes that publish a topic, by its name in recordings, if that are more than one.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        config: Config,
-        put: Callable[[RawMessage], None],
-        *,
-        simulated_ns: Callable[[], int | None],
-        depth: int,
-        unlisted: bool,
-        record: Callable[[RawMessage], None] | None = None,
-        replaced: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.plan = SubscriptionPlan("", frozenset(), ())
-        self.offered: dict[str, str] = {}
-        self.other_topics: list[ExistingTopic] = []
-        self.several: dict[str, list[str]] = {}
-        self._node = node
-        self._graph = RosGraph(node)
-        self._config = config
-        self._put = put
-        self._clock = ReceiveClock(simulated_ns)
-        self._simulated_ns = simulated_ns
+    node: Node
+    config: Config
+    put: Callable[[RawMessage], None]
+    simulated_ns: Callable[[], int | None]
+    depth: int
+    unlisted: bool
+    record: Callable[[RawMessage], None] | None = None
+    replaced: Callable[[str], None] = lambda _: None
+    plan: SubscriptionPlan = NO_PLAN
+    offered: dict[str, str] = field(default_factory=dict)
+    other_topics: list[ExistingTopic] = field(default_factory=list)
+    several: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._graph = RosGraph(self.node)
+        self._clock = ReceiveClock(self.simulated_ns)
         self._updates_without_clock = 0
-        self._depth = depth
-        self._unlisted = unlisted
-        self._record = record
-        self._replaced = replaced
         self._chosen: dict[str, str] = {}
         """By entry that several topics fit, the one that it takes."""
         self._group = _Group()
@@ -121,7 +111,7 @@ class Subscriptions:
         The executor waits for messages while none come; and in simulated time, because the time on
         ``/clock`` when a message is taken is its receive time then.
         """
-        if self._simulated_ns() is not None:
+        if self.simulated_ns() is not None:
             self._group.is_awaited = True
             return False
         self._arrivals.deliver(self._inlets.values())
@@ -130,26 +120,26 @@ class Subscriptions:
 
     def update(self) -> SubscriptionPlan:
         """Subscribe and unsubscribe according to the graph; each problem is logged once."""
-        node, graph, rules = self._node, self._graph, self._config.topics.values()
+        node, graph, rules = self.node, self._graph, self.config.topics.values()
         resolve, space = node.resolve_topic_name, node.get_namespace()
         plain = {name for rule in rules for name in rule.plain_names}
-        plain |= bare_names(self._config, space, resolve)
+        plain |= bare_names(self.config, space, resolve)
         has_patterns = any(is_pattern(name) for rule in rules for name in rule.names)
         published = graph.published(plain, patterns=has_patterns)
-        prefix, unclear = choose_prefix(self._config, published, space, resolve)
+        prefix, unclear = choose_prefix(self.config, published, space, resolve)
         plan = plan_subscriptions(
-            self._config,
+            self.config,
             prefix,
             space,
             offers=graph.offers,
             installed=graph.is_installed,
             resolve=resolve,
             held=self._used.keys(),
-            unlisted=self._unlisted,
+            unlisted=self.unlisted,
             published=published,
             before={each.entry: each.fitting for each in self.plan.matches},
         )
-        self._follow(self._used, plan.subscriptions, self._put)
+        self._follow(self._used, plan.subscriptions, self.put)
         matches = tuple(replace(m, problem=m.problem or self._incompatible(m.topic)) for m in plan.matches)
         self.plan = replace(plan, matches=matches, problem=unclear)
         root = "/".join(filter(None, (space.rstrip("/"), prefix)))
@@ -163,9 +153,9 @@ class Subscriptions:
             if each.fitting and any(held.topic == each.topic for held in self._used):
                 before, self._chosen[each.entry] = self._chosen.get(each.entry), each.topic
                 if before not in {None, each.topic}:
-                    self._replaced(f"topics.{each.entry} takes {each.topic} now, as {before} is gone")
-        if self._record is not None:
-            self._update_unused(self._record, root)
+                    self.replaced(f"topics.{each.entry} takes {each.topic} now, as {before} is gone")
+        if self.record is not None:
+            self._update_unused(self.record, root)
         return self.plan
 
     def resubscribe_latched(self) -> None:
@@ -173,7 +163,7 @@ class Subscriptions:
         for wanted in [each for each in self._used if each.latched]:
             self._unsubscribe(self._used[wanted])
             self._lately.pop((wanted.topic, wanted.type), None)
-            self._used[wanted] = self._subscribe(wanted, self._put)
+            self._used[wanted] = self._subscribe(wanted, self.put)
 
     def close(self) -> None:
         """End every subscription."""
@@ -207,7 +197,7 @@ class Subscriptions:
         now_s, before = time.monotonic(), self._several_since
         self._several_since = {}
         several: dict[str, list[str]] = {}
-        roles = {name: rule.role for name, rule in self._config.topics.items()}
+        roles = {name: rule.role for name, rule in self.config.topics.items()}
         for each in (m for m in self.plan.matches if m.announced and roles[m.entry] not in CONTEXT_ROLES):
             nodes, kinds = self._graph.senders(each.topic)
             if len(nodes) < 2 or TF in kinds:  # which many nodes send by design
@@ -234,7 +224,7 @@ class Subscriptions:
             ExistingTopic(topic, kind)
             for topic, kinds in self._graph.topics()
             if topic.startswith(f"{root}/") and topic not in taken and not self._graph.is_own(topic)
-            if self._node.count_publishers(topic)
+            if self.node.count_publishers(topic)
             for kind in kinds
         ]
 
@@ -272,7 +262,7 @@ class Subscriptions:
 
     def _check_clock(self) -> None:
         """Warn if ``/clock`` does not begin; once it has, deliver what waited for it."""
-        simulated_ns = self._simulated_ns()
+        simulated_ns = self.simulated_ns()
         self._updates_without_clock += simulated_ns == 0
         if simulated_ns == 0 and self._updates_without_clock >= CLOCK_UPDATES:
             self._warn("/clock", "use_sim_time is true but no time has been received: messages wait for it")
@@ -280,12 +270,12 @@ class Subscriptions:
             self._clock.deliver_waiting(simulated_ns)
 
     def _subscribe(self, wanted: WantedSubscription, put: Callable[[RawMessage], None]) -> Any:  # noqa: ANN401
-        node, topic, kind = self._node, wanted.canonical, wanted.type
-        qos = receiving_qos(self._depth or wanted.depth, latched=wanted.latched, reliable=wanted.reliable)
+        node, topic, kind = self.node, wanted.canonical, wanted.type
+        qos = receiving_qos(self.depth or wanted.depth, latched=wanted.latched, reliable=wanted.reliable)
         # Only policies that are overridden: declaring the others would fix today's defaults as parameters.
         override = f"qos_overrides.{wanted.topic}.subscription"
         overridden = [each for each in _POLICIES if node.has_parameter(f"{override}.{each.name.lower()}")]
-        definition = "" if put == self._put else definition_of(kind)
+        definition = "" if put == self.put else definition_of(kind)
 
         def on_message(data: bytes, info: Mapping[str, int]) -> None:
             self._newest_s = time.monotonic()
@@ -327,9 +317,9 @@ class Subscriptions:
 
     def _unsubscribe(self, subscription: Subscription) -> None:
         self._arrivals.end(self._inlets.pop(subscription))
-        self._node.destroy_subscription(subscription)
+        self.node.destroy_subscription(subscription)
 
     def _warn(self, topic: str, problem: str, level: Level = Level.WARN) -> None:
         if problem and (topic, problem) not in self._logged:
             self._logged.add((topic, problem))
-            log(self._node.get_logger(), level, f"{topic}: {problem}" if topic else problem)
+            log(self.node.get_logger(), level, f"{topic}: {problem}" if topic else problem)
