@@ -288,8 +288,8 @@ class LogThrottle:
     """Turns the diagnostics of every second into a few log lines: changes of level that persist."""
 
     def __init__(self) -> None:
-        self._logged: dict[str, Level] = {}
-        self._streaks: dict[str, tuple[Level, int]] = {}
+        self._seen: dict[str, tuple[Level, Level, int]] = {}
+        """By name the level that was logged, the newest one, and how often in a row that was seen."""
         self._quiet = 0
 
     def lines(self, diagnostics: Sequence[Diagnostic], *, working: bool) -> Iterator[tuple[Level, str]]:
@@ -301,15 +301,13 @@ class LogThrottle:
         """
         changed = False
         for each in diagnostics:
-            before = self._logged.get(each.name, Level.OK)
-            level, times = self._streaks.get(each.name, (before, 0))
+            logged, level, times = self._seen.get(each.name, (Level.OK, Level.OK, 0))
             times = times + 1 if each.level == level else 1
-            self._streaks[each.name] = (each.level, times)
-            if each.level != before and times >= PERSISTENT:
-                self._logged[each.name] = each.level
-                changed = True
+            if each.level != logged and times >= PERSISTENT:
+                logged, changed = each.level, True
                 recovered = "recovered: " if each.level == Level.OK else ""
                 yield each.level, f"{each.name}: {recovered}{each.message}"
+            self._seen[each.name] = logged, each.level, times
         self._quiet = 0 if changed or not working else self._quiet + 1
         if self._quiet >= HEARTBEAT:
             self._quiet = 0
