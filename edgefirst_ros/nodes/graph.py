@@ -58,9 +58,9 @@ class RosGraph:
         return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
 
     def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
-        """Published topics whose name ends in one of ``names``; with ``patterns`` all but this node's own."""
-        tails, topics = tuple(f"/{name.strip('/')}" for name in names), [name for name, _ in self.topics()]
-        found = (t for t in topics if t.endswith(tails) or (patterns and not self.is_own(t)))
+        """Published topics whose name ends in one of ``names``, with ``patterns`` all; none is a preview."""
+        tails = tuple(f"/{name.strip('/')}" for name in names)
+        found = (t for t, _ in self.topics() if "/preview/" not in t and (patterns or t.endswith(tails)))
         return [topic for topic in found if self.offers(topic)]
 
     def offered_qos(self, topic: str) -> str:
