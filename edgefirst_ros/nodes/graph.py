@@ -60,8 +60,8 @@ class RosGraph:
     def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
         """Published topics whose name ends in one of ``names``, with ``patterns`` all; none is a preview."""
         tails = tuple(f"/{name.strip('/')}" for name in names)
-        found = (t for t, _ in self.topics() if "/preview/" not in t and (patterns or t.endswith(tails)))
-        return [topic for topic in found if self.offers(topic)]
+        found = (t for t, _ in self.topics() if patterns or t.endswith(tails))
+        return [t for t in found if "/preview/" not in t and not self.is_own(t) and self.offers(t)]
 
     def offered_qos(self, topic: str) -> str:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
