@@ -46,7 +46,7 @@ class CaptureOptions(BaseModel):
     output: Folder = ""
     """Output folder; sessions are written below it. Required."""
     name: str = ""
-    """Dataset name; empty: hostname_date_time-dataset. A name can be used only once."""
+    """Dataset name; empty: hostname_date_time. A name can be used only once."""
     session: str = ""
     """Session and sequence name; empty: hostname_date_time."""
     depth: int = Field(0, ge=0, le=10_000)
