@@ -101,12 +101,19 @@ class Suggestion:
 
     @property
     def text(self) -> str:
-        """The values as a file of ROS parameters, with a comment on each choice."""
+        """The values as a file, with a comment on each choice."""
+        return self._written(self.values)
+
+    @property
+    def parameters(self) -> str:
+        """The same as a parameter file of ROS."""
+        return self._written({"/**": {"ros__parameters": dict(self.values)}})
+
+    def _written(self, values: Mapping[str, Any]) -> str:
         reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
         lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
-        values = {"/**": {"ros__parameters": dict(self.values)}}
         return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
-            values, default_flow_style=None, sort_keys=False, width=1 << 20
+            dict(values), default_flow_style=None, sort_keys=False, width=1 << 20
         )
 
     @property
@@ -560,7 +567,7 @@ class _Chooser:
         topics |= {name: {"topic": ""} for name in self._turned_off(topics)}
         values = self._settings() | {"topics": topics}
         build_config(values)
-        said = [f"suggested of {self._source}; change what is wrong, then use it as config"]
+        said = [f"made of {self._source}: correct what is wrong"]
         said += [f"{entry.name}: {entry.comment}" for entry in self._entries]
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
