@@ -159,10 +159,9 @@ class Look:
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
-        seen = self.topics.get(message.topic)
-        if seen is None:
-            seen = self.topics[message.topic] = SeenTopic(message.topic, full_type(message.schema))
-        seen.add(message)
+        if message.topic not in self.topics:
+            self.expect(message.topic, message.schema)
+        self.topics[message.topic].add(message)
 
     def expect(self, topic: str, kind: str) -> None:
         """A topic of this type exists."""
