@@ -102,19 +102,16 @@ class Suggestion:
     @property
     def text(self) -> str:
         """The values as a file, with a comment on each choice."""
-        return self._written(self.values)
+        reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
+        lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
+        return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
+            dict(self.values), default_flow_style=None, sort_keys=False, width=1 << 20
+        )
 
     @property
     def parameters(self) -> str:
         """The same as a parameter file of ROS."""
-        return self._written({"/**": {"ros__parameters": dict(self.values)}})
-
-    def _written(self, values: Mapping[str, Any]) -> str:
-        reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
-        lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
-        return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
-            dict(values), default_flow_style=None, sort_keys=False, width=1 << 20
-        )
+        return replace(self, values={"/**": {"ros__parameters": dict(self.values)}}).text
 
     @property
     def summary(self) -> str:
