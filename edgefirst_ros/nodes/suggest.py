@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     return 0
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")
-        sys.stdout.write(found.text)
+        sys.stdout.write(found.parameters)
         sys.stderr.write("".join(f"warning: {topic}: {why}\n" for topic, why in found.unusable.items()))
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
