@@ -59,7 +59,7 @@ def print_line(console: Console, text: str) -> None:
 
 def print_row(console: Console, label: str, text: str) -> None:
     """Print one line of a summary; the caller has escaped nothing."""
-    print_line(console, f"[bold]{label:<10}[/] {escape(text)}")
+    print_line(console, f"[bold]{label:<10}[/] {escape(text.replace('; ', ', '))}")
 
 
 def progress_bar(console: Console) -> Progress:
