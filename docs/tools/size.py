@@ -34,7 +34,7 @@ CEILINGS: Mapping[str, int] = {
     "report": 2550,
     "cli": 2450,
     "model": 2720,
-    "nodes": 2330,
+    "nodes": 2060,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,
