@@ -11,8 +11,8 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.format import SampleWriter
 from edgefirst_ros.model.untrusted import readable
-from edgefirst_ros.offline.convert import Position, described, drive_warnings, feed_drives
-from edgefirst_ros.offline.drives import RecordedDrive
+from edgefirst_ros.offline.convert import Position, Reading, described, drive_warnings, feed_drives
+from edgefirst_ros.offline.drives import RecordedDrive, extent_ns
 from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sources.recording import Excerpt
@@ -70,10 +70,12 @@ def outline(
     pipeline = Pipeline(config, [] if writer is None else [writer], shown=is_shown)
     pipeline.tell_unusable(unusable)
     pipeline.notes += inputs.notes
+    reading = Reading(pipeline, inputs.drives, stop)
     try:
-        interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
-        pipeline.complete()
-        pipeline.close()
+        with reading.watched(on_progress):
+            interrupted = feed_drives(reading, inputs.drives)
+            pipeline.complete()
+            pipeline.close()
     except BaseException:
         pipeline.abort()
         raise
@@ -93,14 +95,12 @@ def _times_ns(drives: Sequence[RecordedDrive]) -> list[int]:
     each = max(2, SHOWN // len(drives))
     found: list[int] = []
     for drive in drives[: SHOWN // 2]:
-        spans = [span for part in drive.parts for span in part.spans]
-        if spans:
-            begin_ns, end_ns = min(a for a, _ in spans), max(b for _, b in spans)
-            length_ns = (end_ns - begin_ns) * AT_END
-            found += [
-                begin_ns - 10**9,
-                *(begin_ns + round(length_ns * n / (each - 1)) for n in range(1, each)),
-            ]
+        begin_ns, end_ns = extent_ns(drive.parts)
+        length_ns = (end_ns - begin_ns) * AT_END
+        found += [
+            max(0, begin_ns - 10**9),
+            *(begin_ns + round(length_ns * n / (each - 1)) for n in range(1, each)),
+        ]
     return found
 
 

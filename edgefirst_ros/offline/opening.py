@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.edgefirst.many import Corpus, find, open_datasets
-from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
@@ -25,42 +25,21 @@ NAME = "edgefirst"
 
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place],
-    *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
-    format: None = None,
+    place: Place | Iterable[Place], *, format: None = None, **options: Unpack[ReadOptions]
 ) -> EdgeFirstDataset: ...
 
 
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place],
-    *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
-    format: str,
+    place: Place | Iterable[Place], *, format: str, **options: Unpack[ReadOptions]
 ) -> Any: ...  # noqa: ANN401 - each format has samples of its own
 
 
 def open(  # noqa: A001 - it is called edgefirst_ros.open
     place: Place | Iterable[Place],
     *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
     format: str | None = None,  # noqa: A002 - as the option of commands
+    **options: Unpack[ReadOptions],
 ) -> Any:
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
 
@@ -99,16 +78,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         if format == NAME or (other := _other(paths)) is None:
             raise
         return other
-    return open_datasets(
-        found,
-        keys=keys,
-        group=group,
-        transform=transform,
-        labels=labels,
-        labelled=labelled,
-        require=require,
-        as_corpus=not isinstance(place, str | PathLike | Url),
-    )
+    return open_datasets(found, as_corpus=not isinstance(place, str | PathLike | Url), **options)
 
 
 def located(place: Place) -> Location:
@@ -180,9 +150,8 @@ def _recording(where: Location) -> Location | None:
     """The recording that a place is, or that is in a folder; None if there is none."""
     if where.suffix.lower() in SUFFIXES or (isinstance(where, Path) and where.is_file()):
         return where if where.suffix.lower() in SUFFIXES else None
-    found = (
-        sorted(p for p in where.glob("*") if p.suffix.lower() in SUFFIXES) if isinstance(where, Path) else []
-    )
+    inside = where.glob("*") if isinstance(where, Path) else ()
+    found = sorted(path for path in inside if path.suffix.lower() in SUFFIXES)
     if len(found) > 1:
         raise RecordingError(f"{where}: holds {len(found)} recordings; name one of them, such as {found[0]}")
     return next(iter(found), None)

@@ -24,7 +24,6 @@ from edgefirst_ros.offline.drives import RecordedDrive, find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import Recording, open_recording
 from edgefirst_ros.sources.session import RESUMED, RecordedSession, resumed_of
 
@@ -46,7 +45,7 @@ def find_chain(recording: Recording) -> SessionChain:
     parts, notes = [recording], []
     name = readable(recording.path.name)
     while (session := parts[0].session) is not None and session.seam is not None:
-        before = _open(parts[0], session.after)
+        before = _open(recording.path.with_name(session.after)) if session.after else None
         if before is None or before.path in {part.path for part in parts}:
             notes.append(
                 f"{name}: continues {readable(session.after)}, which is not in its folder: the first seconds "
@@ -56,7 +55,7 @@ def find_chain(recording: Recording) -> SessionChain:
         parts.insert(0, before)
     following = None
     for name_beside in _beside(recording):
-        other = _open(recording, name_beside)
+        other = _open(recording.path.with_name(name_beside))
         session = None if other is None else other.session
         if session is not None and session.seam is not None and session.after == recording.path.name:
             following = other
@@ -81,13 +80,16 @@ def _beside(recording: Recording) -> list[str]:
     return sorted(file.path.name for file in files if file.path.parent == folder)
 
 
-def _open(beside: Recording, name: str) -> Recording | None:
+def _open(path: Location) -> Recording | None:
+    """A recording whose session can be read, None if it is none."""
     try:
-        return McapRecording(beside.path.with_name(name)) if name else None
-    except StorageUnreachable:
-        raise
-    except (RecordingError, RecordingNotFound):
+        recording = open_recording(path)
+        _ = recording.session  # which may be damaged
+    except (RecordingError, RecordingNotFound) as error:
+        if isinstance(error, StorageUnreachable):
+            raise
         return None
+    return recording
 
 
 class ChainReplay:
@@ -180,12 +182,7 @@ class ChainReplay:
             self._current.pass_seam(reason)
 
 
-LIVE_ONLY = frozenset(
-    {
-        *("record", "queue_mb", "min_free_mb", "sync_s", "workers"),
-        *("split_every_s", "split_every_mb"),
-    }
-)
+LIVE_ONLY = frozenset({"record", "queue_mb", "min_free_mb", "sync_s", "workers", "split_every"})
 """Settings that do not affect what is written for given messages."""
 
 
@@ -201,7 +198,8 @@ def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any],
     """
     found: list[tuple[Location, RecordedSession]] = []
     for file in find_files(places).files:
-        session = _session(file.path)
+        recording = _open(file.path)
+        session = None if recording is None else recording.session
         if session is None:
             return None
         found.append((file.path, session))
@@ -236,15 +234,6 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
         config.prefix,
         config.reference,
     )
-
-
-def _session(path: Location) -> RecordedSession | None:
-    try:
-        return open_recording(path).session
-    except StorageUnreachable:
-        raise
-    except (RecordingError, RecordingNotFound):
-        return None
 
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
 OTHER_TURN_DEG_S, OTHER_PLACE_M = 6.0, 50.0
 """Gyroscopes of a vehicle differ by their biases, its receivers by its length and their errors."""
+PACKED_MS = 10.0
+"""From the end of a sweep to its message, as field/lidar_boot_time has it."""
 LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
 """Read of each recording: enough for rates, and for what a robot sends once it has started."""
 OTHER_CLOCK_NS = 500_000_000
@@ -99,13 +101,17 @@ class Suggestion:
 
     @property
     def text(self) -> str:
-        """The values as a file of ROS parameters, with a comment on each choice."""
+        """The values as a file, with a comment on each choice."""
         reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
         lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
-        values = {"/**": {"ros__parameters": dict(self.values)}}
         return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
-            values, default_flow_style=None, sort_keys=False, width=1 << 20
+            dict(self.values), default_flow_style=None, sort_keys=False, width=1 << 20
         )
+
+    @property
+    def parameters(self) -> str:
+        """The same as a parameter file of ROS."""
+        return replace(self, values={"/**": {"ros__parameters": dict(self.values)}}).text
 
     @property
     def summary(self) -> str:
@@ -150,10 +156,9 @@ class Look:
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
-        seen = self.topics.get(message.topic)
-        if seen is None:
-            seen = self.topics[message.topic] = SeenTopic(message.topic, full_type(message.schema))
-        seen.add(message)
+        if message.topic not in self.topics:
+            self.expect(message.topic, message.schema)
+        self.topics[message.topic].add(message)
 
     def expect(self, topic: str, kind: str) -> None:
         """A topic of this type exists."""
@@ -446,10 +451,10 @@ class _Chooser:
             at_m = T_sensor_rig[:3, 3].round(3).tolist()
             turn = T_sensor_rig[:3, :3]
             if entry.seen in (fix, imu) and any(at_m):
-                entry.rule["xyz_m"] = at_m
+                entry.rule["mount"] = {"xyz_m": at_m}
             if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=1e-3):
-                entry.rule["rotation_xyzw"] = quaternion_of(turn).round(6).tolist()
-            if entry.rule.keys() & {"xyz_m", "rotation_xyzw"}:
+                entry.rule.setdefault("mount", {})["xyzw"] = quaternion_of(turn).round(6).tolist()
+            if "mount" in entry.rule:
                 entry.comment += ", where transforms say"
 
     def _one(self, topics: Sequence[SeenTopic], entry: str, role: Role, rank: Rank) -> SeenTopic | None:
@@ -497,10 +502,12 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
             # Stamped by its first column (Ouster, Velodyne) a sweep comes a turn later, by its last at once.
             turn_ms = 800 / seen.hz if role is Role.LIDAR_POINTS and seen.hz else 0.0
-            rule["latency_ms"] = round(max(turn_ms, *usual, 0.0))
+            guess_ms = max(
+                [turn_ms, *(r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role)]
+            )
+            rule["latency_ms"] = round(guess_ms if seen.ends_ns is None else seen.ends_ns / 1e6 + PACKED_MS)
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")
@@ -556,7 +563,7 @@ class _Chooser:
         topics |= {name: {"topic": ""} for name in self._turned_off(topics)}
         values = self._settings() | {"topics": topics}
         build_config(values)
-        said = [f"suggested of {self._source}; change what is wrong, then use it as config"]
+        said = [f"made of {self._source}: correct what is wrong"]
         said += [f"{entry.name}: {entry.comment}" for entry in self._entries]
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]
@@ -565,20 +572,9 @@ class _Chooser:
 
     def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        taken = [self._topics[name] for name in used]
+        lost = {name: why for name in left_out if (why := lost_sensor(self._topics[name], taken))}
         return Suggestion(values, used, left_out, lost, said)
-
-    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
-        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
-        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
-            return False
-        is_picture = bool(_PICTURES.search(seen.type.lower()))
-        return not any(
-            (one.space, one.stem) == (seen.space, seen.stem)
-            if is_picture
-            else one.points and _is_within(one.space, seen.space)
-            for one in map(self._topics.__getitem__, used)
-        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
@@ -649,6 +645,18 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     elif seen.form == "32FC1" and _is_thermal(seen):
         return None, "temperatures in 32FC1 are no picture: have the driver send mono16"
     return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def lost_sensor(seen: SeenTopic, used: Iterable[SeenTopic]) -> str:
+    """Why a sensor that sent something cannot be read; empty if it can, or one that is used has the same."""
+    role, why = _role(seen)
+    if not seen.count or role is not None or not _SENSING.search(seen.type):
+        return ""
+    if _PICTURES.search(seen.type.lower()):
+        is_there = any((one.space, one.stem) == (seen.space, seen.stem) for one in used)
+    else:
+        is_there = any(one.points and _is_within(one.space, seen.space) for one in used)
+    return "" if is_there else why
 
 
 def _is_thermal(seen: SeenTopic) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefirst_foreign import boxes, foreign
 from places import REPOSITORY
 from readable import dataset, drive
 
@@ -32,6 +31,7 @@ def test_workers_give_the_batches_of_one_process(start: str) -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     assert done.stdout == "15 samples\n"
 
 
@@ -110,27 +110,11 @@ def test_what_is_unknown_is_nan_and_minus_one() -> None:
     assert batch["lidar_fields"] == ()
 
 
-def test_the_training_example_takes_a_step(tmp_path: Path) -> None:
+def test_the_training_example_trains(tmp_path: Path) -> None:
     done = run(REPOSITORY / "examples" / "train.py", drive().mcap, tmp_path / "out")
-    losses = [float(line.split()[-1]) for line in done.splitlines() if line.startswith("step")]
+    losses = [float(line.split()[-1]) for line in done.splitlines() if line.startswith("pass")]
     assert len(losses) >= 2
     assert losses[-1] < losses[0]
-
-
-def unlabelled(folder: Path) -> Path:
-    """A dataset with boxes of no class, and pictures without rows."""
-    rows = {"name": ["s", "s"], "frame": [1, 2], "label": ["car", None], "box2d": boxes(2)}
-    return foreign(folder, rows, [f"s/s_{number:03d}.camera.jpeg" for number in range(4)])
-
-
-@pytest.mark.parametrize("is_foreign", [False, True])
-def test_the_ten_lines_of_the_document_train(tmp_path: Path, *, is_foreign: bool) -> None:
-    text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
-    script = text.split("<!-- ten lines -->\n```python\n")[1].split("```")[0]
-    assert len(list(filter(None, script.splitlines()))) <= 10
-    path = unlabelled(tmp_path / "ds") if is_foreign else dataset()
-    (tmp_path / "ten.py").write_text(script.replace("demo/out", str(path)))
-    assert "loss" in run(tmp_path / "ten.py")
 
 
 def run(*command: Any) -> str:  # noqa: ANN401 - paths and texts
@@ -138,4 +122,5 @@ def run(*command: Any) -> str:  # noqa: ANN401 - paths and texts
         [sys.executable, *map(str, command)], capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     return done.stdout
