@@ -541,8 +541,8 @@ class Motion:
         if not 0 < sum(costs) < math.inf:
             return 0.0
         bend, slope, first = np.polyfit(LATE_S, costs, 2).tolist()
-        late_s: float = -slope / (2 * bend)
-        return late_s if first + slope * late_s / 2 < SURELY * first else 0.0
+        best_s: float = -slope / (2 * bend)
+        return best_s if first + slope * best_s / 2 < SURELY * first else 0.0
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
