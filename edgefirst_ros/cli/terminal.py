@@ -198,13 +198,7 @@ def print_report(
 
     verdict = judge(parsed(report))
     if detail > 1:
-        print_line(console, "What became of every message")
-        for topic, account in report["topics"].items():
-            for text in _account(account):
-                print_line(console, f"  {escape(topic)}: {escape(text)}")
-        for sequence in report["sequences"]:
-            _print_clocks(console, sequence)
-        _print_formats(console, report["formats"])
+        _print_details(console, report)
     if detail:
         labelled = report.get("labelled")
         labels = "" if labelled is None else f", {labelled:,} with labels"
@@ -224,6 +218,16 @@ def print_report(
     notes = [*report["notes"], *report.get("hints", ()), *_advice(report)]
     for text in notes if detail > 1 else notes[: detail and not warnings]:
         print_row(console, "note", text)
+
+
+def _print_details(console: Console, report: Mapping[str, Any]) -> None:
+    print_line(console, "What became of every message")
+    for topic, account in report["topics"].items():
+        for text in _account(account):
+            print_line(console, f"  {escape(topic)}: {escape(text)}")
+    for sequence in report["sequences"]:
+        _print_clocks(console, sequence)
+    _print_formats(console, report["formats"])
 
 
 SHORT_NAMES = {"lidar_points": "lidar", "radar_targets": "radar", "radar_cube": "cube", "model": "boxes"}
