@@ -79,8 +79,8 @@ Names are without the device's prefix. Values that are not shown are the default
 ROLES = """\
 ### Roles
 
-What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration*
-applies until its next message, and from *motion* the rig's poses are computed.
+What a topic of each role may send. A *sensor* is paired with frames by time. *Calibration* applies until its
+next message. The rig's poses are computed from *motion*.
 """
 NODES = """\
 ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
@@ -237,7 +237,8 @@ def roles() -> Iterator[str]:
     yield "|---|---|---|"
     for role, sensor in SENSORS.items():
         shown = ", ".join(f"`{each.replace('/msg/', '/')}`" for each in sensor.decoders)
-        yield f"| `{role}` | {sensor.kind.value} | {shown} |"
+        kind = sensor.kind.value.replace("companion", "sensor")
+        yield f"| `{role}` | {kind} | {shown} |"
     yield ""
 
 
