@@ -34,14 +34,14 @@ CEILINGS: Mapping[str, int] = {
     "report": 2550,
     "cli": 2450,
     "model": 2720,
-    "nodes": 2330,
+    "nodes": 2060,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,
     "live": 1800,
     "fleet": 900,
     "offline": 1760,
-    "config": 1550,
+    "config": 1500,
     PLAIN: 90,
 }
 MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 961, "options": 50}
