@@ -214,7 +214,7 @@ def _left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers of xdist share the drives that they simulate; a quick run tries fewer examples of a property."""
+    """Workers of xdist share the drives that they simulate; quick runs try fewer examples of a property."""
     if config.getoption("quick"):
         settings.load_profile("quick")
     if not hasattr(config, "workerinput"):
