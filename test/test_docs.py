@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,6 +124,10 @@ PLAIN = re.compile(
     re.I,
 )
 """Words that are ours alone, or old; and what joins two facts in one sentence."""
+MESSAGES: list[str] = []
+"""Packages whose texts are looked at, too."""
+STYLE = re.compile(r"[a-z-]+: ?[^ ;]+;|^[\w. -]*\{")
+"""What belongs to a page's looks."""
 
 
 def sentences(text: str) -> list[str]:
@@ -151,3 +156,24 @@ def test_a_page_has_short_sentences_of_plain_words(page: Path) -> None:
 def test_the_documents_are_short() -> None:
     pages = [REPOSITORY / "README.md", *(page for page in WRITTEN if page.parent == REPOSITORY / "docs")]
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= LONGEST["words"]
+
+
+def texts(path: Path) -> Iterator[str]:
+    """What a module's texts say, with … for what is put into them, but for docstrings and styles of pages."""
+    skipped: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            skipped.update(map(id, node.values))
+            said = "".join(str(e.value) if isinstance(e, ast.Constant) else "…" for e in node.values)
+            yield said
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", MESSAGES)
+def test_messages_have_plain_words_and_no_semicolon(package: str) -> None:
+    for path in (PACKAGE / package).rglob("*.py"):
+        said = [each for each in texts(path) if " " in each.strip() and not STYLE.search(each)]
+        assert not [each for each in said if PLAIN.search(each)], path

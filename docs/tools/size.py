@@ -26,24 +26,24 @@ PACKAGE = Path(__file__).resolve().parents[2] / "edgefirst_ros"
 PLAIN = "plain modules"
 """Those that lie beside the rooms."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 15380,
+    "formats": 15390,
     "pipeline": 5590,
     "video": 2330,
-    "sources": 4000,
-    "report": 2670,
+    "sources": 4010,
+    "report": 2680,
     "cli": 2440,
     "model": 2850,
-    "nodes": 2370,
+    "nodes": 2330,
     "ego": 2490,
     "timing": 2280,
     "simulation": 1570,
     "live": 1880,
     "fleet": 950,
-    "offline": 1810,
+    "offline": 1800,
     "config": 1610,
     PLAIN: 90,
 }
-MOST = {"modules": 280, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1010, "options": 54}
+MOST = {"modules": 280, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1010, "options": 50}
 
 
 def code_lines(path: Path) -> int:

@@ -23,7 +23,7 @@ LEAST_HELP = 44
 EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
-LEFT_OUT = {"--complete": "all"}
+LEFT_OUT = {"--require": "all"}
 """Options whose value may be left out, and what it is then."""
 _NAMES = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 LONGEST_NAMES = 34

@@ -155,7 +155,8 @@ define(
 def decode_laser_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
     """Decode a sensor_msgs/LaserScan: x, y, z (0) in metres, intensity if sent, time (s after the stamp).
 
-    Angles are from x to y (REP 103). A ray without a return, by ``range_min`` and ``range_max``, is no point.
+    Angles are from x to y (REP 103). Times are by ``time_increment``, else by ``scan_time``, that of a turn.
+    A ray without a return, by ``range_min`` and ``range_max``, is no point.
 
     Raises:
         DecodeError: no valid message of this type.
@@ -168,12 +169,12 @@ def _scan(message: Message) -> PointCloud:
     ray = np.arange(len(range_m))
     with np.errstate(all="ignore"):
         angle_rad = message.angle_min + ray * float(message.angle_increment)
-        time_s = ray * float(message.time_increment)
+        share = abs(message.angle_increment) / (2 * np.pi)
+        time_s = ray * float(message.time_increment or message.scan_time * share)
         met = np.isfinite(range_m) & (range_m >= message.range_min) & (range_m <= message.range_max)
         x, y = range_m * np.cos(angle_rad), range_m * np.sin(angle_rad)
     columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": time_s}
-    if len(intensity) == len(ray):
-        columns["intensity"] = intensity
+    columns |= {"intensity": intensity} if len(intensity) == len(ray) else {}
     return cloud_of({name: values[met] for name, values in columns.items()})
 
 

@@ -384,7 +384,7 @@ def find_drives(
     for several in numbered.values():
         drives += _numbered(sorted(several, key=lambda each: (each[0], each[1].path.name)))
     for files in timed.values():
-        drives += _timed(sorted(files, key=lambda each: each.path.name))
+        drives += _numbered([*enumerate(sorted(files, key=lambda each: each.path.name))])
     given = {recording.path: number for number, recording in enumerate(recordings)}
 
     def place(drive: RecordedDrive) -> int:
@@ -435,9 +435,9 @@ def _joined(drives: Sequence[RecordedDrive]) -> RecordedDrive:
     parts = [part for drive in drives for part in drive.parts]
     starts = accumulate((len(drive.parts) for drive in drives[:-1]), initial=0)
     begins = [start + each for start, drive in zip(starts, drives, strict=True) for each in drive.begins]
-    names = " and ".join(readable(drive.path.name) for drive in drives)
     notes = [note for drive in drives for note in drive.notes]
-    return RecordedDrive(parts, [*notes, f"{names}: of the same time, read as one recording"], begins)
+    head = f"{readable(parts[0].path.name)} and {len(drives) - 1} more of the same time"
+    return RecordedDrive(parts, [*notes, f"{head}: {len(parts)} files of one drive"], begins)
 
 
 def _listed(folder: Location, left: dict[Location, Recording]) -> list[RecordedDrive]:
@@ -508,17 +508,6 @@ def _numbered(files: Sequence[tuple[int, Recording]]) -> list[RecordedDrive]:
             notes.append(f"file {which} is missing, a gap of {gap_ns / 1e9:,.1f} s")
         parts.append(later)
     return [*drives, _drive(parts, notes)]
-
-
-def _timed(files: Sequence[Recording]) -> list[RecordedDrive]:
-    drives = [[files[0]]]
-    for earlier, later in pairwise(files):
-        gap_ns = _gap_ns(earlier, later)
-        if gap_ns is not None and -OVERLAP_NS <= gap_ns <= ADJOINING_NS:
-            drives[-1].append(later)
-        else:
-            drives.append([later])
-    return [_drive(parts, []) for parts in drives]
 
 
 def _drive(parts: Sequence[Recording], notes: Sequence[str]) -> RecordedDrive:

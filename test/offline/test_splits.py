@@ -180,7 +180,7 @@ def test_a_bag_for_each_sensor_gives_the_bytes_of_one_for_all(whole: Recording, 
     assert [sorted(each) for each in grouped(tmp_path / "bags")] == [sorted(path.name for path in bags)]
     done = convert([tmp_path / "bags"], tmp_path / "out", EVERY_FORMAT, dataset="d")
     assert files(tmp_path / "whole") == files(tmp_path / "out") != {}
-    assert any("read as one recording" in note for note in done.report["notes"])
+    assert any(f"{len(bags)} files of one drive" in note for note in done.report["notes"])
     excerpt = excerpt_of("2", "4")
     for place, name in ((one, "whole"), (tmp_path / "bags", "bags")):
         convert([place], tmp_path / "part" / name, EVERY_FORMAT, dataset="d", excerpt=excerpt)
