@@ -38,11 +38,7 @@ ALL = "all"
 """In ``select.require``: every sensor."""
 AUTO = "auto"
 """In ``select.require``: whatever a frame has."""
-SHORT_ROLES = {
-    "lidar": Role.LIDAR_POINTS.value,
-    "radar": Role.RADAR_TARGETS.value,
-    "cube": Role.RADAR_CUBE.value,
-}
+SHORT_ROLES = {"lidar": "lidar_points", "radar": "radar_targets", "cube": "radar_cube"}
 """In ``select.require``: what a word stands for."""
 SELECTIONS = ("rate_hz", "select.every", "select.keyframes")
 """Options that exclude one another."""
@@ -83,24 +79,15 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
+_IN = Field(
+    "",
+    max_length=256,
+    description="The frame that the place is in, instead of the rig's. Set it for a sensor on a mast.",
+)
 if TYPE_CHECKING:
     _Inside = OptionsModel
 else:  # the word that says it best is none that Python takes for a name
-    _Inside = create_model(
-        "_Inside",
-        __base__=OptionsModel,
-        **{
-            "in": (
-                str,
-                Field(
-                    "",
-                    max_length=256,
-                    description="The frame in which the sensor is placed, in place of the rig's: one of "
-                    "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
-                ),
-            )
-        },
-    )
+    _Inside = create_model("_Inside", __base__=OptionsModel, **{"in": (str, _IN)})
 
 
 class Mount(_Inside):
@@ -481,8 +468,7 @@ class SelectOptions(OptionsModel):
         "too alike.",
     )
     moving: bool = Field(
-        False,
-        description="Keep one sample of each stop. Set it for drives with long waits.",
+        False, description="Keep one sample of each stop. Set it for drives with long waits."
     )
     keyframes: bool = Field(
         False,
@@ -806,23 +792,16 @@ MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
 """Of numbers without limits of their own: times and sizes overflow above, their reciprocals below."""
 
 
-def _implausible(value: Any, name: str = "", *, bounded: bool = False) -> Iterator[str]:  # noqa: ANN401 - of any field
-    """A sentence for every number with which nothing can be calculated, wherever it is in a model."""
-    if isinstance(value, CameraFile):  # coefficients may be tiny; it is judged as CameraInfo is
-        return
-    if isinstance(value, BaseModel):
-        for part, info in type(value).model_fields.items():
-            above = any(hasattr(each, "le") or hasattr(each, "lt") for each in info.metadata)
-            yield from _implausible(getattr(value, part), f"{name}.{part}".lstrip("."), bounded=above)
-    elif isinstance(value, Mapping):
+def _implausible(value: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401 - of any field
+    """A sentence for every number with which nothing can be calculated, wherever it is in plain values."""
+    if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _implausible(part, f"{name}.{key}", bounded=bounded)
+            yield from _implausible(part, f"{name}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
-        for number, part in enumerate(value):
-            yield from _implausible(part, f"{name}.{number}", bounded=bounded)
+        yield from _implausible(dict(enumerate(value)), name)
     elif isinstance(value, int | float) and (
-        0 < abs(value) < LEAST_NUMBER or (abs(value) > MOST_NUMBER and not bounded)
-    ):
+        0 < abs(value) < LEAST_NUMBER or (abs(value) > MOST_NUMBER and not name.endswith("offset_ms"))
+    ):  # a clock may begin at any time
         limits = f"{LEAST_NUMBER:g} to {MOST_NUMBER:g}"
         yield f"{name}: expected 0 or a number from {limits}, found {shown(value)}"
 
@@ -837,7 +816,8 @@ def build_config(values: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
-    if faults := [*_implausible(config)] or [*config.vehicle.faults()]:
+    judged = config.model_dump(exclude={"topics": {"__all__": {"info_file"}}})  # coefficients may be tiny
+    if faults := [*_implausible(judged)] or [*config.vehicle.faults()]:
         raise ConfigError(faults)
     config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
     return config

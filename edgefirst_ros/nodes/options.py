@@ -37,7 +37,7 @@ class CaptureOptions(BaseModel):
     output: Folder = Field("", description="Output folder; sessions are written below it. Required.")
     name: str = Field(
         "",
-        description="Dataset name; empty: hostname_date_time-dataset. A name can be used only once.",
+        description="Dataset name; empty: hostname_date_time. A name can be used only once.",
     )
     session: str = Field("", description="Session and sequence name; empty: hostname_date_time.")
     depth: int = Field(
