@@ -111,8 +111,6 @@ class EncodedOnce:
             self._bytes -= oldest_size
 
 
-_Datum = TypeVar("_Datum")
-
 _STORED = frozenset({Role.CAMERA, *COMPANIONS})
 """Roles that EdgeFirst datasets have files or rows for."""
 _IMAGES = frozenset({Role.LIDAR_DEPTH, Role.LIDAR_REFLECT})
@@ -353,9 +351,7 @@ def _project(
     return {Role.LIDAR_DEPTH: made.png, Role.LIDAR_REFLECT: made.jpeg}
 
 
-def _datum(
-    sample: Sample, role: Role, datum_type: type[_Datum], out: _Files
-) -> tuple[Measurement, _Datum] | None:
+def _datum(sample: Sample, role: Role, datum_type: type, out: _Files) -> tuple[Measurement, Any] | None:
     measurement = sample.companions.get(role)
     if measurement is None:
         return None
