@@ -23,7 +23,7 @@ from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.session import RESUMED
 
-SECONDS = 6.0
+SECONDS = 9.0
 VIDEO = "/camera/h264"
 
 
