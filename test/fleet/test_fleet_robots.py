@@ -27,7 +27,7 @@ def drives(folder: Path) -> Path:
 
 def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path: Path) -> None:
     folder = drives(tmp_path / "drives")
-    code, _, said = run("convert", folder, "-o", tmp_path / "fleet", *OPTIONS, "--jobs", "1")
+    code, _, said = run("convert", folder, "-o", tmp_path / "fleet", *OPTIONS, "--jobs", "2")
     assert code == 0, said
     for name in NAMES:
         alone = tmp_path / "alone" / name
