@@ -215,7 +215,7 @@ export = typer.Typer(
     cls=Group,
     help="Write datasets in the layouts of other tools: coco, yolo.",
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
 
 ExportedFrom = Annotated[
