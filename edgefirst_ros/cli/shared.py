@@ -200,7 +200,7 @@ def _text(error: Exception) -> str:
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:
-        return f"{reason} (no file is named; it may be standard output)"
+        return f"{reason} (no file is named, it may be standard output)"
     return f"{error.filename}: {reason}"
 
 
