@@ -90,7 +90,7 @@ def _told(error: BaseException, where: str = "") -> str:
         trace = trace.tb_next
     at = f", {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
     text = visible(
-        f"this is a fault of edgefirst-ros{where}: {kind}{at}; {DEBUG}=1 shows all of it, please send that"
+        f"this is a fault of edgefirst-ros{where}: {kind}{at}, {DEBUG}=1 shows all of it, please send that"
     )
     with suppress(OSError, ValueError):
         sys.stderr.write(f"error: {text}\n")

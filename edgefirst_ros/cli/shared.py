@@ -137,10 +137,10 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
 
 def print_error(console: Console, text: str) -> None:
-    """Print a line that says what is wrong, and another one for what follows a semicolon: what to do."""
-    what, _, action = text.partition("; ")
+    """Print a line that says what is wrong, and one for each thing to do, which semicolons part."""
+    what, *actions = text.split("; ")
     print_line(console, f"[bold red]error[/]: {escape(what)}")
-    if action:
+    for action in actions:
         print_line(console, f"hint: {escape(action)}")
 
 
@@ -200,7 +200,7 @@ def _text(error: Exception) -> str:
         return str(error)
     reason = error.strerror or str(error)
     if error.filename is None:
-        return f"{reason} (no file is named; it may be standard output)"
+        return f"{reason} (no file is named, it may be standard output)"
     return f"{error.filename}: {reason}"
 
 

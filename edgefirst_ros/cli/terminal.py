@@ -420,7 +420,7 @@ NOTHING = "·"
 
 def print_forecast(console: Console, found: Mapping[str, Any]) -> None:
     """Print what each topic would be used as, what is ignored and why, and how many samples would come."""
-    frames = several(found["reference_frames"], "reference frames")
+    frames = several(found["reference_frames"], "frames")
     print_line(
         console,
         f"{escape(', '.join(found['recordings']))} would become {several(found['samples'], 'samples')} of "

@@ -659,6 +659,11 @@ class Settings(OptionsModel):
         names = {ALL, rule.role.value, *(name for name, each in self.topics.items() if each == rule)}
         return any(SHORT_ROLES.get(wanted, wanted) in names for wanted in self.select.required)
 
+    @field_validator("reference", mode="before")
+    @classmethod
+    def _role_in_full(cls, value: object) -> object:
+        return SHORT_ROLES.get(value, value) if isinstance(value, str) else value
+
     @field_validator("pictures")
     @classmethod
     def _encoded(cls, value: str) -> str:

@@ -97,6 +97,12 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
     assert done.stderr == ""
 
 
+def test_the_words_of_require_are_those_of_reference(short: Path, tmp_path: Path) -> None:
+    done = call("convert", short, "-o", tmp_path, "--reference", "lidar", "--dry-run")
+    assert "30 samples of 30" in done.stdout
+    assert "note:" not in done.stderr
+
+
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
     done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--require")
     assert "radar/cube" in done.stderr
@@ -116,7 +122,7 @@ def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None
     [
         (["nowhere.mcap"], "no such recording"),
         ([__file__], "is it an MCAP recording?"),
-        (["SHORT", "--reference", "lidar/depth"], "name one with --reference: /camera/h264"),
+        (["SHORT", "--reference", "sonar"], "name one with --reference: /camera/h264"),
         (["SHORT", "--rate", "-1"], "--rate: expected at least 0, found -1.0"),
         (["SHORT", "--rate", "2", "--every", "3"], "exclude one another"),
         (["SHORT", "--config", "none.yaml"], "no such configuration file"),
