@@ -82,7 +82,7 @@ def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:
     before = sorted(drive.parent.iterdir())
     code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run")
     assert code == 0
-    assert "would become 20 samples of 20 reference frames, 4 of them complete" in " ".join(out.split())
+    assert "would become 20 samples of 20 frames, 4 of them complete" in " ".join(out.split())
     assert "would lack radar/cube" in out
     assert "/lidar/points" in out
     code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--json", "--every", "2")
