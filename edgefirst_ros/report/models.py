@@ -303,6 +303,8 @@ class Report:
     codes: Mapping[str, str] = field(default_factory=dict)
     """Codes of reasons by their texts."""
     """Topics that have several."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why, by topic: sensors of a live graph that cannot be read, so that nothing is received of them."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
     notes: list[str] = field(default_factory=list)
@@ -312,7 +314,8 @@ class Report:
     recordings: list[Recording] = field(default_factory=list)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    interrupted: bool = False
+    interrupted: bool | str = False
+    """Of a conversion, where it was stopped, and how long the recordings are."""
     lacking: dict[str, str] = field(default_factory=dict)
     purpose: Literal["dataset", "recording"] = "dataset"
     """Whether it is of a dataset, or of a recording that was only looked at."""
@@ -362,6 +365,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "sequences": TypeAdapter(Sequences),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
+    "unreadable": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),
@@ -371,7 +375,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "recordings": TypeAdapter(Annotated[list[Recording], Field(max_length=100_000)]),
     "configuration": TypeAdapter(dict[Name, Any]),
     "versions": TypeAdapter(dict[Name, Name]),
-    "interrupted": TypeAdapter(bool),
+    "interrupted": TypeAdapter(bool | Name),
 }
 
 

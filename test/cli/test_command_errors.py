@@ -45,10 +45,11 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: l
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["convert", "x.mcap"], "-o, --output FOLDER|URL is missing: Folder or URL for the datasets."),
+        (["simulate"], "missing option -o FOLDER"),
+        (["convert", "x.mcap", "--fps", "2"], "no such option: --fps"),
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
-        (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
-        (["info"], "RECORDING... is missing: Recordings (MCAP"),
+        (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat"),
+        (["info"], "missing argument RECORDING..."),
         (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
@@ -61,9 +62,18 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert code == 2
     (found,) = json.loads(out)["faults"]
     assert found.startswith(fault)
-    assert said.startswith(f"error: {found}\n  edgefirst-ros ")
+    assert said.startswith(f"error: {found}\nhint: ")
+    assert len(said.splitlines()) == 2
     code, out, plain = run(*arguments)
     assert (code, out, plain) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("--fps", "--rate"), ("--hz", "--rate"), ("--over", "--overwrite"), ("--fromat", "--format")],
+)
+def test_a_wrong_guess_is_answered(given: str, meant: str) -> None:
+    assert run("convert", "x.mcap", given, "2")[2].endswith(f"\nhint: did you mean {meant}?\n")
 
 
 def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
@@ -142,7 +152,7 @@ def test_an_output_folder_with_an_odd_name_is_printed_escaped_and_is_exact_in_js
             assert os.fsencode(json.loads(done.stdout)["paths"][0]).startswith(odd + number)
             assert done.stdout.isascii()
         else:
-            assert done.stdout.startswith(bytes(tmp_path) + rb"/o\x1b[2J\u202e\u200b\udcff1")
+            assert done.stdout.startswith(b"dataset    " + bytes(tmp_path) + rb"/o\x1b[2J\u202e\u200b\udcff1")
 
 
 @pytest.mark.parametrize("name", ["edgefirst", "ncore", "l5kit"])

@@ -46,9 +46,8 @@ def test_options_of_recordings_are_refused_for_a_dataset(
     dataset: Path, tmp_path: Path, options: tuple[str, ...], names: str
 ) -> None:
     code, out, said = run("report", dataset, *options, "-o", tmp_path / "p.html")
-    them = "them" if "," in names else "it"
     assert (code, out) == (2, "")
-    assert said == f"error: {names}: only for recordings, but {dataset} is a dataset; omit {them}"
+    assert said == f"error: {names}: only for recordings, and {dataset} is a dataset\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -32,7 +32,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
                 *("name", "session", "preview", "rviz", "cyclonedds", "log_level"),
-                *("split_every_s", "split_every_mb", "start_paused", "record"),
+                *("split_every", "start_paused", "record"),
             },
         ),
         (
@@ -224,7 +224,7 @@ def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive
     given = tmp_path / "given.yaml"
     given.write_text(
         "/**:\n  ros__parameters: {depth: 20, unlisted: false, stop_within_s: 1.0, autostart: true,\n"
-        "    rate: 4.0, overwrite: true, bag: 7, every_n: 4}\n"
+        "    rate: 4.0, overwrite: true, bag: 7, select: {every: 4}}\n"
     )
     replayed = launch(graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path}", f"config:={given}")
     assert replayed.join() == 0
@@ -232,7 +232,7 @@ def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     assert "another node's parameters: bag, overwrite, rate" in launched.text
-    assert graph.parameters("depth", "every_n", "unlisted") == [20, 4, False]
+    assert graph.parameters("depth", "select.every", "unlisted") == [20, 4, False]
 
 
 def test_a_replay_of_any_robot_with_the_shipped_configuration(graph: Graph, tmp_path: Path) -> None:
@@ -261,6 +261,44 @@ def test_a_replay_of_any_robot_makes_its_own_configuration(graph: Graph, tmp_pat
     assert "/camera/image_raw/compressed" in (tmp_path / "out/tour.yaml").read_text()
 
 
+def test_an_unknown_argument_is_an_error_that_names_the_near_one(graph: Graph, tmp_path: Path) -> None:
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "formast:=ncore")
+    assert launched.join() == 1
+    assert "formast: no such argument; did you mean formats?" in launched.text
+
+
+def test_arguments_stay_in_the_file_and_the_including_one_has_its_own(graph: Graph, tmp_path: Path) -> None:
+    outer = tmp_path / "outer.launch.py"
+    outer.write_text(
+        "from ament_index_python.packages import get_package_share_directory\n"
+        "from launch import LaunchDescription\n"
+        "from launch.actions import IncludeLaunchDescription, LogInfo\n"
+        "from launch.substitutions import LaunchConfiguration\n"
+        "path = get_package_share_directory('edgefirst_ros') + '/launch/capture.launch.py'\n"
+        "given = {'autostart': 'false', 'config': 'maivin', 'output': 'out'}.items()\n"
+        "said = LaunchConfiguration('rviz', default='none')\n"
+        "def generate_launch_description():\n"
+        "    included = IncludeLaunchDescription(path, launch_arguments=given)\n"
+        "    return LaunchDescription([included, LogInfo(msg=['rviz is ', said])])\n"
+    )
+    launched = graph.start("ros2", "launch", str(outer), "formast:=ncore")
+    assert graph.state() == "unconfigured"
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0, launched.text
+    assert "rviz is none" in launched.text
+
+
+def test_a_capture_of_any_robot_needs_no_configuration(graph: Graph, tmp_path: Path) -> None:
+    robot = graph.start("python3", str(Path(__file__).with_name("robot.py")), "--pictures", "300")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "name:=tour")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, 60.0, alive=[launched])
+    assert "no topic of a Maivin is published, but others are" in launched.text
+    status = graph.status()
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[launched, robot])
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0, launched.text
+
+
 def test_auto_in_a_namespace_is_of_the_robot_in_it(graph: Graph, tmp_path: Path) -> None:
     from sensor_msgs.msg import PointCloud2  # noqa: PLC0415
     from sensor_msgs_py.point_cloud2 import create_cloud_xyz32  # noqa: PLC0415
@@ -282,7 +320,7 @@ def test_auto_in_a_namespace_is_of_the_robot_in_it(graph: Graph, tmp_path: Path)
     assert "/r1/" not in made.read_text()
 
 
-@pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "every_n: many"])
+@pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "select: {every: many}"])
 def test_bad_parameters_end_the_launch_with_the_reason(graph: Graph, tmp_path: Path, fault: str) -> None:
     given = tmp_path / "given.yaml"
     given.write_text(f"/**:\n  ros__parameters: {{{fault}}}\n")
@@ -296,13 +334,13 @@ def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {workers: 2, every_n: 2}\n")
+    given.write_text("/**:\n  ros__parameters: {workers: 2, select: {every: 2}}\n")
     launched = launch(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"
     )
     assert launched.join() == 0
     assert "samples of" in launched.text
-    convert([recorded_drive], tmp_path / "plain", build_config({"workers": 2, "every_n": 2}))
+    convert([recorded_drive], tmp_path / "plain", build_config({"workers": 2, "select": {"every": 2}}))
     assert contents(tmp_path / "ros") == contents(tmp_path / "plain")
     again = launch(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"

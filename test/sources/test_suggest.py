@@ -108,9 +108,9 @@ def test_it_converts_without_an_edit_and_without_being_asked_for(
     assert (given[0], alone[0]) == (0, 0)
     without = ("capture_report.json", "capture_report.html", ".yaml")
     assert contents(tmp_path / "alone", *without) == contents(tmp_path / "given", *without)
-    kept = (tmp_path / "alone" / f"{name}-dataset.yaml").read_text()
+    kept = (tmp_path / "alone" / f"{name}.yaml").read_text()
     assert yaml.safe_load(kept) == yaml.safe_load(text)
-    assert f"{name}-dataset.yaml" in alone[1]
+    assert f"{name}.yaml" in alone[1]
     assert made(name).reference in alone[2]
     (folder,) = (tmp_path / "alone" / "ncore").iterdir()
     stored = Sequence(folder)

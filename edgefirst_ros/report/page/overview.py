@@ -45,9 +45,6 @@ def header(report: Report, verdict: Verdict, title: str) -> Html:
             id="verdict",
             class_=f"verdict {verdict.grade}",
         ),
-        tag("p", "interrupted: what follows had not been read", class_="note")
-        if report.interrupted
-        else None,
         tag("dl", *(tag("div", tag("dt", n), tag("dd", v)) for n, v in _facts(report)), class_="facts"),
     )
 
