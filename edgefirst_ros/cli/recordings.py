@@ -200,7 +200,7 @@ def simulate(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set another option of the drive (docs/configuration.md); repeatable.",
+            help="Set another option of the drive (docs/simulator.md); repeatable.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing drive.")] = False,

@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     return 0
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")
-        sys.stdout.write(found.text)
+        sys.stdout.write(found.parameters)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

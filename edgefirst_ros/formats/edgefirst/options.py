@@ -36,45 +36,39 @@ class EdgeFirstOptions(OptionsModel):
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
-        description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 is what "
-        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg. Choose 2026.10 to use "
-        "the dataset with that client.",
+        description="Columns and types of the Arrow file: the published article's (2025.01), or today's "
+        "of the vendor's client. Choose 2026.10 to use the dataset with that client.",
     )
     container: Container = Field(
         default="zip",
-        description="Sensor files in one uncompressed ZIP, or as plain files in a folder. Choose folder for "
-        "tools that cannot read a ZIP, and for cloud storage that is read file by file.",
+        description="Sensor files in one uncompressed ZIP, or as plain files. Choose folder for tools "
+        "that cannot read a ZIP, and for cloud storage.",
     )
     split: Split = Field(
         default="time",
-        description="What is in one group, train or val: blocks of time, a whole drive, or a place (a cell "
-        "of 550 m). Between blocks of time are 5 s that belong to neither (test). Set drive or place to "
-        "validate on what was never seen.",
+        description="What goes to train or val as a whole: blocks of time with 5 s of test between them, "
+        "drives, or places of 550 m. Set drive or place to test on what was not seen.",
     )
     val_ratio: float = Field(
         default=0.2,
         ge=0.0,
         le=1.0,
-        description="Share of each sequence's time in the group val, or of drives or cells. Set 0 or 1 if "
-        "whole drives are for one or the other.",
+        description="Share of the group val. Set 0 or 1 if whole drives are for one or the other.",
     )
     lidar_image_size: tuple[Rows, Columns] = Field(
         default=(128, 1024),
-        description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
-        "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
-        "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
-        "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
+        description="Rows and columns of lidar.png and lidar.jpeg, in schema 2025.01 only. Set it to the "
+        "lidar's beams and points a turn, or to 0, 0 for none.",
     )
     degradation: Degradation | None = Field(
         default=None,
-        description="How much weather, light or dirt impaired what the drive's cameras saw, for the column "
-        "of that name (schema 2025.01 only). Set it by drive to train or test on bad conditions.",
+        description="How much weather, light or dirt impaired the pictures of the drive, in schema "
+        "2025.01 only. Set it to train or test on bad conditions.",
     )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),
-        description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "
-        "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
-        "reads the pictures asks for it.",
+        description="EXIF Make and Model of the camera; auto knows the device's own. Name yours if a tool "
+        "that reads the pictures asks for it.",
     )
 
     @property
