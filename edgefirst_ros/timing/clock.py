@@ -213,7 +213,7 @@ class ClockFinder(Generic[Message]):
                 return
             if step is not None:
                 self._excuse(step)
-                kind = _Kind.NOTHING
+                kind = _Kind.NOTHING if step.is_all else kind
         if kind in _CALM:
             self._suspects.pop(_Kind.BACKWARDS, None)
             if kind is _Kind.USUAL:
@@ -477,8 +477,7 @@ class ClockFinder(Generic[Message]):
         self._say(late.text)
         for name, by_ns in late.moved_ns.items():
             self._watch.excuse(name, by_ns)
-            self._topics[name].usual_ns += by_ns
-            self._suspects.pop(name, None)
+            self._topics[name].usual_ns += by_ns * late.is_all
         if not late.moved_ns:
             self._fold_corrections()
             for topic in self._topics.values():

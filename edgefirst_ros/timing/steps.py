@@ -55,10 +55,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Latencies changed for good without a step of a clock: by how much per topic, empty for all topics."""
+    """Latencies changed for good without a step of a clock: by how much per topic, empty for all topics.
+
+    ``is_all`` says that no other clock was heard, whose stamps may have jumped with the receiver's.
+    """
 
     moved_ns: Mapping[str, int]
     text: str
+    is_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,4 +502,4 @@ class StepWatch:
             self._topics[name].forget()
             self._since.pop(name, None)
         text = f"{listed(late[0].topics)} come {late[0].by_ns / 1e6:.1f} ms later than before"
-        return Late(moved_ns, f"{text}, suddenly: their latency changed, not their clock")
+        return Late(moved_ns, f"{text}, suddenly: their latency changed, not their clock", is_all)
