@@ -163,6 +163,8 @@ def suggested(context: LaunchContext, *, is_asked: bool) -> str:
         path.write_text(done.stdout, encoding="utf-8")
     except OSError as error:
         raise RuntimeError(f"config auto: {path}: cannot be written: {error.strerror}") from error
+    for line in done.stderr.splitlines():
+        get_logger("launch").warning(line.removeprefix("warning: "))
     why = "" if is_asked else "no topic of a Maivin is published, but others are: "
     get_logger("launch").info(
         f"config auto: {why}{path} was made; correct what is wrong in it, then give it as config"

@@ -146,7 +146,7 @@ def rows(model: type[BaseModel], block: str = "") -> Iterator[Row]:
             raise ValueError(f"{model.__name__}.{name} needs a description")
         default = "required" if info.is_required() else plain(info.get_default(call_default_factory=True))
         default = "those below" if inner is TopicRule else default
-        yield Row(block + name, kind(name, info), default, escaped(info.description))
+        yield Row(block + name, kind(name, info), default, escaped(" ".join(info.description.split())))
 
 
 def kind(name: str, info: FieldInfo) -> str:

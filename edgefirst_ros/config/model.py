@@ -48,6 +48,9 @@ Policy = Literal["nearest", "before", "exact", "once"]
 Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 """Metres, or degrees: what is farther from the rig is not on it."""
 Vector = tuple[Length, Length, Length]
+Side = Annotated[float | None, Field(gt=0, le=100)]
+AtLeast0 = Annotated[float, Field(ge=0)]
+Name = Annotated[str, Field(max_length=64)]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
 
@@ -138,21 +141,18 @@ class TopicRule(OptionsModel):
         "other names; empty turns the entry off.",
     )
     role: Role = Field(description="What the topic is in the dataset. Give it with every new entry.")
-    sensor: str = Field(
+    sensor: Name = Field(
         "",
-        max_length=64,
         description="The sensor that the topic is of; of a camera_info, its camera. Set it where several "
         "topics are of one sensor, or the camera is not found by its name.",
     )
-    device: str = Field(
+    device: Name = Field(
         "",
-        max_length=64,
         description="The device that the sensor is of. Set it where several devices are on a vehicle and "
         "the topics' names do not tell them apart.",
     )
-    frame_prefix: str = Field(
+    frame_prefix: Name = Field(
         "",
-        max_length=64,
         description="Put before the names of the topic's frames: base_link becomes rear/base_link. Set it "
         "where several devices call their frames alike.",
     )
@@ -233,9 +233,8 @@ class TopicRule(OptionsModel):
         description="The moving frame of odometry sent on /tf. Set it if your robot's own frame has "
         "another name.",
     )
-    expected_hz: float = Field(
+    expected_hz: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Live: diagnostics warn when the topic is slower; 0 for its usual rate. Set it to be "
         "told of a sensor that is slow from the start.",
     )
@@ -391,9 +390,8 @@ class EgoOptions(OptionsModel):
         description="The rig moves only where it points, as a car does. Set false for boats, drones and "
         "mecanum wheels.",
     )
-    wait_s: float = Field(
+    wait_s: AtLeast0 = Field(
         2.0,
-        ge=0,
         description="How long a sample waits for later navigation data. Raise it for better live poses; "
         "lower it to have samples on disk sooner.",
     )
@@ -402,19 +400,13 @@ class EgoOptions(OptionsModel):
 class VehicleOptions(OptionsModel):
     """What carries the sensors; formats that have a place for it say so."""
 
-    length_m: float | None = Field(
+    length_m: Side = Field(
         None,
-        gt=0,
-        le=100,
         description="Length of the vehicle, for NCore's vehicle-bbox. Give all three sides if a simulator "
         "is to drive it.",
     )
-    width_m: float | None = Field(
-        None, gt=0, le=100, description="Width without mirrors. Give it with the length."
-    )
-    height_m: float | None = Field(
-        None, gt=0, le=100, description="Height above the ground. Give it with the length."
-    )
+    width_m: Side = Field(None, description="Width without mirrors. Give it with the length.")
+    height_m: Side = Field(None, description="Height above the ground. Give it with the length.")
     rear_axle_m: Vector | None = Field(
         None,
         description="Middle of the rear axle on the ground, in rig_frame: the origin of NCore's rig. Set "
@@ -427,9 +419,8 @@ class VehicleOptions(OptionsModel):
         description="From the rear axle to the end of the vehicle; unset: a fifth of its length. Give "
         "what a data sheet says.",
     )
-    platform: str = Field(
+    platform: Name = Field(
         "",
-        max_length=64,
         description="Kind of the vehicle, NCore's platform_class. Set it where several kinds drive for you.",
     )
 
@@ -444,9 +435,8 @@ class VehicleOptions(OptionsModel):
 class OverloadOptions(OptionsModel):
     """What a live capture does when it cannot keep up."""
 
-    latency_s: float = Field(
+    latency_s: AtLeast0 = Field(
         3.0,
-        ge=0,
         description="Live: longest time from a stamp to the disk; what cannot keep up loses samples "
         "evenly. Raise it where short loads are to pass without loss; 0 never sheds.",
     )
@@ -461,9 +451,8 @@ class SelectOptions(OptionsModel):
         description="Keep one of every N frames. Set it in place of rate_hz for samples at equal "
         "distances in frames.",
     )
-    distance_m: float = Field(
+    distance_m: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Least distance in metres between two samples. Set it where pictures of one place are "
         "too alike.",
     )
@@ -528,9 +517,8 @@ class Settings(OptionsModel):
         description="The vehicle's own frame, in which sensors are mounted. Set it if your robot calls it "
         "otherwise, such as chassis.",
     )
-    rate_hz: float = Field(
+    rate_hz: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Maximum samples per second; 0 keeps every frame. Set it where neighbouring frames "
         "are too alike to be worth their space.",
     )
@@ -552,10 +540,8 @@ class Settings(OptionsModel):
         description="Live: memory for waiting messages; beyond it the oldest are dropped. Lower it on a "
         "device with little memory.",
     )
-    min_free_mb: float = Field(
-        1024.0,
-        ge=0,
-        description="Live: so much of the disk stays free. Raise it if other programs need the disk.",
+    min_free_mb: AtLeast0 = Field(
+        1024.0, description="Live: so much of the disk stays free. Raise it if other programs need the disk."
     )
     sync_s: float = Field(
         1.0,
@@ -730,10 +716,6 @@ class Settings(OptionsModel):
             )
         if ALL in wanted and len(wanted) > 1:
             raise ValueError(f"select.require: {ALL} includes the others")
-        return self
-
-    @model_validator(mode="after")
-    def _known_companions(self) -> Settings:
         for name, rule in self.topics.items():
             if unknown := [each for each in rule.companion_entries if each not in self.topics]:
                 raise ValueError(f"topics.{name}.companions: no entry {', '.join(unknown)} of topics")
@@ -757,10 +739,8 @@ class Settings(OptionsModel):
 
     @model_validator(mode="after")
     def _one_selection(self) -> Settings:
-        given = dict(
-            zip(SELECTIONS, (self.rate_hz > 0, self.select.every > 1, self.select.keyframes), strict=True)
-        )
-        chosen = [name for name, is_given in given.items() if is_given]
+        given = self.rate_hz > 0, self.select.every > 1, self.select.keyframes
+        chosen = [name for name, is_given in zip(SELECTIONS, given, strict=True) if is_given]
         if len(chosen) > 1:
             raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
         return self

@@ -463,8 +463,7 @@ class _Chooser:
             return None
         best, *others = sorted(topics, key=lambda seen: (*rank(seen), seen.topic))
         self._add(entry, best, role)
-        for other in others:
-            self._left_out[other.topic] = f"{entry} is taken from {best.topic}"
+        self._left_out |= {other.topic: f"{entry} is taken from {best.topic}" for other in others}
         return best
 
     def _odometry(self, topics: Sequence[SeenTopic], imu: SeenTopic | None, fix: SeenTopic | None) -> None:
