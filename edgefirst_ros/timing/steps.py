@@ -494,7 +494,8 @@ class StepWatch:
         """What happened where all topics of some clocks became late, but no stamps and no other clocks."""
         late = [move for move in moves if move.by_ns > 0 and move.jumped <= -SURE and move.all_of_it]
         groups = {move.group for move in late}
-        is_all = {topic.group for topic in scene.heard()} <= groups
+        is_far = bool(late) and min(move.by_ns for move in late) > MOST_BACK_NS  # else DriftWatch finds it
+        is_all = is_far and {topic.group for topic in scene.heard()} <= groups
         if not late or not (is_all or all(scene.is_usual_elsewhere(groups, move.by_ns) for move in late)):
             return None
         moved_ns = {name: move.by_ns for move in late for name in move.topics}

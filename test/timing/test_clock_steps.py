@@ -146,7 +146,7 @@ def test_topics_that_come_and_go_around_a_step_are_all_accounted_for(seed: int) 
 
 
 @pytest.mark.parametrize("topics", [1, 3])
-@pytest.mark.parametrize("late_s", [0.4, 2.0, 10.0])
+@pytest.mark.parametrize("late_s", [2.0, 10.0])
 def test_what_stays_late_by_one_amount_is_no_step(late_s: float, topics: int) -> None:
     """As behind a network that was away: the receiver works off what waits as fast as it is measured."""
     told: list[str] = []
@@ -163,7 +163,7 @@ def test_what_stays_late_by_one_amount_is_no_step(late_s: float, topics: int) ->
     events += finder.flush()
     assert [event for event in events if isinstance(event, Boundary)] == []
     assert all(event.time_ns == event.stamp_ns for event in events if isinstance(event, MessageTimes))
-    assert any(f"come {late_s * 1e3:.0f}." in each or "later than before" in each for each in told)
+    assert any("later than before" in each for each in told)
 
 
 @pytest.mark.parametrize("drained_s", [1.0, 20.0])
