@@ -76,7 +76,7 @@ def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
 COMMANDS = {
     "convert": "convert",
     "capture": "capture",
-    "info": "recordings",
+    "info": "report",
     "check": "datasets",
     "report": "report",
     "export": "datasets",
@@ -84,7 +84,7 @@ COMMANDS = {
     "suggest": "suggest",
     "recover": "datasets",
     "simulate": "recordings",
-    "play": "play",
+    "play": "recordings",
 }
 """The module of each command, in the order of ``--help``."""
 

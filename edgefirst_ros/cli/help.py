@@ -23,9 +23,11 @@ LEAST_HELP = 44
 EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
-LEFT_OUT = {"--complete": "all"}
-"""Options whose value may be left out, and what it is then."""
-_NAMES = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
+LEFT_OUT = {
+    "--complete": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
+    "--picture": ("", re.compile(r".*\.(png|jpe?g)", re.IGNORECASE | re.DOTALL)),
+}
+"""Options whose value may be left out: what it is then, and how it looks if it follows."""
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
@@ -63,10 +65,10 @@ def valued(args: list[str]) -> Iterator[str]:
             return
         if given not in LEFT_OUT:
             yield given
-        elif following and _NAMES.fullmatch(following[0]) and not Path(following[0]).exists():
-            yield f"{given}={args[next(rest)]}"
         else:
-            yield f"{given}={LEFT_OUT[given]}"
+            default, looks = LEFT_OUT[given]
+            follows = following and looks.fullmatch(following[0]) and not Path(following[0]).is_dir()
+            yield f"{given}={args[next(rest)] if follows else default}"
 
 
 class Group(TyperGroup):

@@ -21,6 +21,13 @@ FLAGS: dict[str, str] = {}
 """Options of the command line by the same parameters."""
 
 
+def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is."""
+    names = [word for word in typed.split() if word.startswith("-")]
+    takes = " ".join(word for word in typed.split() if not word.startswith("-")) or None
+    return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
+
+
 def _setting(name: str, flag: str = "", metavar: str = "", among: Sequence[str] = ()) -> Any:  # noqa: ANN401 - typer's own
     """An option of the configuration as one of the command line, in the words of the first model."""
     parameter = name

@@ -3,51 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from edgefirst_ros.config.model import Config
+from edgefirst_ros.formats.datasets import find as find_all
 from edgefirst_ros.formats.edgefirst.many import Corpus, find, open_datasets
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
-from edgefirst_ros.sources.info import inspect
+from edgefirst_ros.model.untrusted import readable
+from edgefirst_ros.offline.drives import FoundFiles, find_drives, find_files, is_recording
+from edgefirst_ros.offline.inputs import is_foreign, open_all
+from edgefirst_ros.sources.info import glance, inspect
 from edgefirst_ros.sources.location import Location, Url, location_of
-from edgefirst_ros.sources.recording import SUFFIXES, open_recording
+from edgefirst_ros.sources.recording import Recording
 
 Place: TypeAlias = str | PathLike[str] | Url
 NAME = "edgefirst"
 """The format whose datasets are read as one."""
 
 
+class Choice(TypedDict, total=False):
+    """Arguments of ``open``."""
+
+    keys: Iterable[str] | None
+    group: str | None
+    transform: Callable[[Sample], Any] | None
+    labels: Iterable[str] | None
+    labelled: str | None
+    require: Iterable[str]
+
+
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place],
-    *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
-    format: None = None,
+    place: Place | Iterable[Place], *, format: None = None, **chosen: Unpack[Choice]
 ) -> EdgeFirstDataset: ...
 
 
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place],
-    *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
-    format: str,
+    place: Place | Iterable[Place], *, format: str, **chosen: Unpack[Choice]
 ) -> Any: ...  # noqa: ANN401 - each format has samples of its own
 
 
@@ -154,51 +154,107 @@ def _other(paths: Sequence[Path], wanted: str | None = None) -> Any:  # noqa: AN
 
 
 def info(place: Place, config: Config | None = None) -> dict[str, Any]:
-    """What a recording or a dataset is, as plain values.
+    """What a recording or a dataset is, as plain values: what ``edgefirst-ros info --json`` prints.
 
-    Of a recording all that ``edgefirst-ros info --json`` says of it, by the same names; it is read whole. Of
-    a dataset its ``path``, number of ``samples``, ``sequences`` (name and samples), ``groups`` (samples by
-    group), ``labels`` and ``schema_version``; of several below a folder also ``datasets``, a list of these.
+    Of a dataset its ``path``, number of ``samples``, ``sequences`` (name and samples), ``groups`` (samples by
+    group), ``labels`` and ``schema_version``. Several below a folder also have ``datasets``, a list of these.
+    A recording is read whole. A folder with both is its datasets.
 
     Args:
         place: path or URL of a recording, of a folder with one, or of what ``edgefirst_ros.open`` takes.
-        config: which topic is used for what; by default as for a new conversion.
+        config: which topic is used for what, by default as for a new conversion. With it, a recording has
+            ``conversion``: what would become of it.
 
     Raises:
-        RecordingNotFound, DatasetNotFound: there is neither.
+        RecordingNotFound: there is neither.
         RecordingError: it is damaged, or there are several recordings.
         DatasetError: it is damaged.
     """
-    where = located(place)
-    recording = _recording(where)
-    if recording is not None:
-        return inspect(open_recording(recording), config or Config())
-    return _described(open(where))
+    return next(infos([place], config, whole=True, several=False))
 
 
-def _recording(where: Location) -> Location | None:
-    """The recording that a place is, or that is in a folder; None if there is none."""
-    if where.suffix.lower() in SUFFIXES or (isinstance(where, Path) and where.is_file()):
-        return where if where.suffix.lower() in SUFFIXES else None
-    found = (
-        sorted(p for p in where.glob("*") if p.suffix.lower() in SUFFIXES) if isinstance(where, Path) else []
-    )
-    if len(found) > 1:
-        raise RecordingError(f"{where}: holds {len(found)} recordings; name one of them, such as {found[0]}")
-    return next(iter(found), None)
+def infos(
+    places: Iterable[Place], config: Config | None = None, *, whole: bool = False, several: bool = True
+) -> Iterator[dict[str, Any]]:
+    """What is in places: ``info`` of each file of recordings, and of the datasets at or below each place.
+
+    Args:
+        places: paths or URLs.
+        config: as for ``info``.
+        whole: read recordings at URLs whole, not only their summaries.
+        several: there may be several recordings.
+
+    Raises:
+        RecordingNotFound: a place has neither a recording nor a finished dataset.
+        RecordingError: one of the recordings is damaged: at the end, or there are several.
+        DatasetError: a dataset is damaged.
+    """
+    recordings: list[Location] = []
+    for where in map(located, places):
+        with suppress(DatasetNotFound):
+            if not is_recording(where.name) or (isinstance(where, Path) and where.is_dir()):
+                yield from _datasets(nearby(where))
+                continue
+        recordings.append(where)
+    if recordings:
+        found = find_files(recordings)
+        if len(found.files) > 1 and not several:
+            some = found.files[0].path
+            raise RecordingError(
+                f"{recordings[0]}: holds {len(found.files)} recordings, name one such as {some}"
+            )
+        yield from _recorded(found, config, whole=whole)
 
 
-def _described(dataset: Any) -> dict[str, Any]:  # noqa: ANN401 - of any format
-    found: dict[str, Any] = {"path": str(getattr(dataset, "path", "")), "samples": len(dataset)}
-    if not isinstance(dataset, EdgeFirstDataset):
-        return found
+def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Iterator[dict[str, Any]]:
+    """What is in each file; with the last of a drive, what a conversion would make, where that is asked."""
+    opened = open_all([file.path for file in found.files])
+    for drive in find_drives([each for each in opened if isinstance(each, Recording)]):
+        used = config or Config()
+        hint = (
+            is_foreign(drive.topics(), used) and f"edgefirst-ros suggest {drive.path} makes a configuration"
+        )
+        for part in drive.parts:
+            is_brief = isinstance(part.path, Url) and not whole
+            said = (glance(part, used) if is_brief else None) or inspect(part, used)
+            if hint:
+                said["hints"] = [f"topics are not named as a Maivin's: {hint}"]
+            said["drive"] = [readable(each.path.name) for each in drive.parts]
+            if part is drive.parts[-1]:
+                said["notes"] = [*drive.notes, *filter(None, [found.note])]
+                if config is not None and not is_brief:
+                    from edgefirst_ros.offline.forecast import forecast  # noqa: PLC0415 - it takes a second
+
+                    said["conversion"] = forecast([each.path for each in drive.parts], config)
+            yield said
+    for error in opened:
+        if not isinstance(error, Recording):
+            raise error
+
+
+def _datasets(path: Path) -> Iterator[dict[str, Any]]:
+    """What is at or below a path: the EdgeFirst datasets as one, then those of other formats."""
+    found = [(each, dataset) for each, dataset in find_all(path) if dataset.exists()]
+    if any(each.name == NAME for each, _ in found):
+        yield _described(open(path, format=NAME))
+    for each, dataset in found:
+        if each.name != NAME and (scenes := each.scenes(dataset)) is not None:
+            yield {"format": each.name, "path": f"{dataset}", "samples": len(scenes.moments())}
+
+
+def _described(dataset: EdgeFirstDataset) -> dict[str, Any]:
     names = Counter[str]()
     for name, start, stop in dataset.sequences:
         names[name] += stop - start
-    found["sequences"] = [{"name": name, "samples": count} for name, count in names.items()]
-    found["groups"] = {group: len(dataset.only(group)) for group in dataset.groups}
-    found["labels"] = list(dataset.labels)
-    found["schema_version"] = dataset.schema_version
+    found: dict[str, Any] = {
+        "format": NAME,
+        "path": f"{dataset.path}",
+        "samples": len(dataset),
+        "sequences": [{"name": name, "samples": count} for name, count in names.items()],
+        "groups": {group: len(dataset.only(group)) for group in dataset.groups},
+        "labels": [*dataset.labels],
+        "schema_version": dataset.schema_version,
+    }
     if isinstance(dataset, Corpus):
         found["datasets"] = [_described(member) for member in dataset.members]
     return found

@@ -12,6 +12,7 @@ from edgefirst_ros.formats.crashsafe.manifest import NO_MANIFEST
 from edgefirst_ros.formats.crashsafe.names import old_path, part_path
 from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Look, concluded, reading
 from edgefirst_ros.formats.l5kit.store.chunks import (
+    MASKS,
     ChunkCache,
     ChunkedArray,
     Files,
@@ -71,6 +72,8 @@ def _check_files(path: Path, findings: Findings) -> None:
     for name in SPECS:
         for _, tail in Files(path, name).tails():
             findings.error(tail.name, "unfinished rows in a finished dataset")
+    if (path / MASKS).is_dir():
+        findings.note(MASKS, "L5Kit's reader made it, so it is not looked at")
     if not has_manifest(path):
         findings.note(path.name, NO_MANIFEST)
         return

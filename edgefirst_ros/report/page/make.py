@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -35,8 +35,12 @@ _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 
 
-def make_page(path: Path, output: Path | None = None) -> Path:
+def make_page(
+    path: Path, output: Path | None = None, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> Path:
     """Make the page of a dataset, of a report, or of the only run below a folder; returns where it is.
+
+    ``on_progress`` gets how many pictures were drawn, and of how many.
 
     Raises:
         DatasetNotFound: there is no dataset, or several runs'.
@@ -50,7 +54,7 @@ def make_page(path: Path, output: Path | None = None) -> Path:
         report = Report(lacking=dict.fromkeys(parts, NO_REPORT))
     else:
         report = read_report(run.report)
-    pictures, lacking, count = _pictures(run, report)
+    pictures, lacking, count = _pictures(run, report, on_progress)
     if run.report is None:
         report.samples = count
     name = report.dataset or readable(run.datasets[0][1].stem if run.datasets else path.stem)
@@ -162,7 +166,9 @@ class _Several(Scenes):
         return self._of[moment].scene(moment, detail)
 
 
-def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | None]:
+def _pictures(
+    run: Run, report: Report, on_progress: Callable[[int, int], None]
+) -> tuple[list[Thumbnail], str, int | None]:
     """Pictures of the first format that has some, why there are none, or not all, and how many samples."""
     faults: list[str] = []
     count: int | None = None
@@ -179,7 +185,9 @@ def _pictures(run: Run, report: Report) -> tuple[list[Thumbnail], str, int | Non
             moments = several.moments()
             count = len(moments) if count is None else count
             seen = Rig(moments, several.timed, report)
-            pictures, lacking = thumbnails(chosen(moments, report), several.scene, report, seen)
+            of = chosen(moments, report)
+            passed = (on_progress(number, len(of)) or each for number, each in enumerate(of))
+            pictures, lacking = thumbnails(passed, several.scene, report, seen)
             faults += [lacking] if lacking else []
             if pictures:
                 return pictures, "; ".join(faults[:3]), count
