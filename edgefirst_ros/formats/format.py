@@ -403,7 +403,7 @@ class Check:
             lines.append(visible(f"{_SAID[point.verdict]:7} {point.name}: {point.found}{advice}"))
         held = "".join(f", {count} {name}" for name, count in self.counts.items())
         found = f"{self.errors} errors, {self.warnings} warnings"
-        lines.append(visible(f"{'OK' if self.ok else 'FAIL'}: {self.format}/{self.name}: {found}{held}"))
+        lines.append(visible(f"{'OK' if self.ok else 'FAIL'}: {self.format}/{self.name}, {found}{held}"))
         if self.points:
             ready = f"not ready, {self.failed} of {len(self.points)}" if self.failed else "ready"
             lines.append(f"{self.user}: {ready}")

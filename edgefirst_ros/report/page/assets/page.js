@@ -140,5 +140,10 @@
     });
   }
   if (viewer) viewer.addEventListener("click", () => viewer.close());
+  // A name breaks between its parts, where it has to.
+  for (const name of document.querySelectorAll(".lane-name b, .share-name, td b")) {
+    const parts = name.textContent.split(/(?<=[/_])/);
+    name.replaceChildren(...parts.flatMap((part) => [part, document.createElement("wbr")]));
+  }
   document.documentElement.dataset.drawn = String(charts.length);
 })();
