@@ -11,6 +11,8 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from edgefirst_ros import PUBLIC
+
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = (ROOT / "setup.py").read_text(encoding="utf-8")
 
@@ -20,7 +22,8 @@ copyright = author  # noqa: A001 - Sphinx's name
 (version,) = re.findall(r'version="([^"]+)"', SETUP)
 release = version
 
-extensions = ["myst_parser", "sphinxcontrib.mermaid"]
+extensions = ["myst_parser", "sphinxcontrib.mermaid", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+autodoc_typehints = "none"
 root_doc = "docs/index"
 include_patterns = [
     "README.md",
@@ -44,7 +47,7 @@ linkcheck_retries = 2
 linkcheck_timeout = 20
 
 NAVIGATION = {
-    "Begin": ["../README", "troubleshooting"],
+    "Begin": ["../README", "tutorial", "cheatsheet", "troubleshooting"],
     "Use": [
         "workstation",
         "vehicle",
@@ -56,7 +59,7 @@ NAVIGATION = {
         "exports",
     ],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
-    "Reference": ["configuration", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
+    "Reference": ["cli", "configuration", "python", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
     "Extend": ["rigs", "adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
 }
 """Pages by caption, from docs/; Sphinx warns of one that is left out."""
@@ -80,6 +83,10 @@ def _navigation(_: Sphinx, name: str, source: list[str]) -> None:
             source[0] += "\n".join(
                 ["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""]
             )
+    if name == "docs/python":
+        members = ("autofunction" if name[0].islower() else "autoclass" for name in PUBLIC)
+        found = (f".. {kind}:: edgefirst_ros.{name}" for kind, name in zip(members, PUBLIC, strict=True))
+        source[0] += "\n".join(["", "```{eval-rst}", *found, "```", ""])
 
 
 def setup(app: Sphinx) -> None:

@@ -1,6 +1,7 @@
-"""Makes docs/images/sheet.png, report.png and terminal.svg: what the program makes of a simulated drive.
+"""Makes the pictures in docs/images/ that show what the program makes of simulated drives.
 
-The page of the report is photographed in Chromium, by playwright.
+The page of the report is photographed in Chromium, by playwright. detector.png needs torch; without it
+that picture stays as it is.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -22,13 +25,13 @@ from rich.text import Text
 from edgefirst_ros.model.untrusted import PAGE
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
-DRIVE = ("--seconds", "20", "--fps", "15", "--size", "960x540", "--set", "host=maivin")
+TUTORIAL = FOLDER.parent / "tutorial.md"
+SIZE = ("--seconds", "20", "--fps", "15", "--size", "960x540")
 FAULTY = FOLDER.parents[1] / "test" / "faulty"
 FAULT = ("--set", "silent.lidar/points=[[4,7]]", "--set", "crossings_s=[2.5,9,15]")
-"""The lidar is silent for three seconds, which the page and the summary show."""
-CONVERT = ("convert", "drive", "-o", "out", "--name", "demo", "--rate", "2")
-ROWS = 3
-COLUMNS = 126
+"""The lidar is silent for three seconds, which the page shows."""
+TRAIN = FOLDER.parents[1] / "examples" / "train.py"
+COLUMNS = 110
 PAGE_SIZE = (1100, 1150)
 PAGE_S = 2.0
 """Until the plots are drawn."""
@@ -50,11 +53,11 @@ def run(*words: str, folder: Path, program: Sequence[str] = ("-m", "edgefirst_ro
     return "\n".join(line for line in lines if "% of " not in line and "real time" not in line)
 
 
-def terminal(said: str) -> str:
-    """A drawing of a terminal with the command and what it printed."""
-    text = Text(f"$ edgefirst-ros {' '.join(CONVERT)}\n{said}")
+def terminal(command: str, said: str) -> str:
+    """A drawing of a terminal with a command and what it printed."""
+    text = Text(f"$ {command}\n{said}")
     text.highlight_regex(r"^\$.*", "bold")
-    text.highlight_regex(r"(?m)^(good|fair|poor):.*", "bold yellow")
+    text.highlight_regex(r"(?m)^(good|fair|poor)\b.*", "bold yellow")
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print(text, soft_wrap=True)
     drawn = console.export_svg(title="edgefirst-ros", unique_id="terminal")
@@ -75,17 +78,30 @@ def photograph(page: Path, picture: Path) -> None:
         browser.close()
 
 
+def follow_the_tutorial(folder: Path) -> None:
+    """Run its commands up to the sheet, and train."""
+    shown = {"info": "info.svg", "convert": "terminal.svg"}
+    text = TUTORIAL.read_text(encoding="utf-8")
+    for line in re.findall(r"^edgefirst-ros ((?:simulate|info|convert|report) .*)$", text, re.M):
+        words = shlex.split(line)
+        said = run(*words, folder=folder)
+        if name := shown.pop(words[0], None):
+            drawn = terminal(f"edgefirst-ros {line}", said)
+            (FOLDER / name).write_text(drawn, encoding="utf-8")
+    shutil.copy(folder / "sheet.png", FOLDER)
+    if find_spec("torch"):
+        picture = ("--passes", "40", "--picture", str(FOLDER / "detector.png"))
+        run("drives", "out", *picture, folder=folder, program=[str(TRAIN)])
+
+
 def main() -> None:
     """Make all pictures."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        run("simulate", "-o", "drive", *DRIVE, *FAULT, folder=folder, program=[str(FAULTY)])
-        said = run(*CONVERT, folder=folder)
-        dataset = folder / "out" / "edgefirst" / "demo"
-        sheet = str(FOLDER / "sheet.png")
-        run("report", str(dataset), "--picture", sheet, "--rows", str(ROWS), folder=folder)
-        photograph(dataset / PAGE, FOLDER / "report.png")
-    (FOLDER / "terminal.svg").write_text(terminal(said), encoding="utf-8")
+        follow_the_tutorial(folder)
+        run("simulate", "-o", "faulty", *SIZE, *FAULT, folder=folder, program=[str(FAULTY)])
+        run("convert", "faulty", "-o", "faulted", "--name", "demo", "--rate", "2", folder=folder)
+        photograph(folder / "faulted" / "edgefirst" / "demo" / PAGE, FOLDER / "report.png")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -287,3 +288,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    runpy.run_path(str(PAGE.parent / "tools" / "helps.py"), run_name="__main__")

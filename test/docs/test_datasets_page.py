@@ -1,4 +1,4 @@
-"""The page about datasets names what the formats write, with its types."""
+"""The pages about formats name what these write, with its types."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from edgefirst_ros.formats.l5kit.store.schema import AGENT, FACE, FRAME, SCENE
 from edgefirst_ros.model.sensors import Role
 
 TEXT = (REPOSITORY / "docs" / "datasets.md").read_text(encoding="utf-8")
+SCENES = (REPOSITORY / "docs" / "l5kit.md").read_text(encoding="utf-8")
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line[:1] == "|"
+    [cell.strip() for cell in line.strip("|").split("|")] for line in SCENES.splitlines() if line[:1] == "|"
 ]
 L5KIT = {"scenes": SCENE, "frames": FRAME, "agents": AGENT, "traffic_light_faces": FACE}
 

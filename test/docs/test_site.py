@@ -74,7 +74,7 @@ class TestFrontPage:
 
 def test_the_readme_is_short_and_shows_a_picture() -> None:
     lines = (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 120
+    assert len(lines) <= 100
     assert sum(line.startswith("![") for line in lines) == 1
 
 

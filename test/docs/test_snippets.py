@@ -60,9 +60,10 @@ OTHER_PROGRAMS = {
     *("aws", "cmp", "colcon", "dask", "docker", "echo", "export", "git", "jq", "ray", "rosdep", "rviz2"),
     *("ln", "source", "sudo", "tee", "touch", "zenoh-bridge-ros2dds", ">"),
 }
-RUN = {"README.md", "corpus.md", "frames.md", "l5kit.md"}
+RUN = {"README.md", "cheatsheet.md", "corpus.md", "frames.md", "l5kit.md"}
 """Documents whose Python runs here, on a dataset ``monday``."""
 READ = {
+    "tutorial.md": "test_tutorial.py",
     "ncore.md": "NVIDIA's reader, below",
     "training.md": "test/formats/edgefirst/read/test_torch.py",
     "adding-a-sensor.md": "test/model/test_adding_a_sensor.py runs it in a copy of the package",
@@ -153,7 +154,13 @@ def test_every_block_is_of_a_kind_that_is_looked_at(block: Block) -> None:
     else:
         # test_messages.py looks at texts of the program, test_docs.py at the picture of the rooms.
         assert block.language in {"mermaid", "text"}
-        assert block.language == "mermaid" or name in {"troubleshooting.md", "datasets.md", "exports.md"}
+        assert block.language == "mermaid" or name in {
+            "troubleshooting.md",
+            "datasets.md",
+            "ncore.md",
+            "l5kit.md",
+            "cli.md",
+        }
 
 
 def look_at(line: str) -> None:
