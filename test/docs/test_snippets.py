@@ -95,7 +95,13 @@ class Desk:
             if words[0] == "convert":
                 more += ("--workers", "1")  # starts no processes, and gives the same bytes
             if words[0] == "simulate":
-                more += ("--seconds", "3", "--fps", "2", "--size", "160x96")  # the last ones count
+                more += (
+                    "--seconds",
+                    "3",
+                    "--set=fps=2",
+                    "--set=width=160",
+                    "--set=height=96",
+                )  # the last ones count
             self.done[words] = CliRunner().invoke(app, [*words, *more])
         return self.done[words]
 
