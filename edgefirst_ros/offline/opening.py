@@ -15,7 +15,7 @@ from edgefirst_ros.formats.edgefirst.many import Corpus, find, open_datasets
 from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, RecordingError
+from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.drives import FoundFiles, find_drives, find_files, is_recording
 from edgefirst_ros.offline.inputs import is_foreign, open_all
@@ -199,10 +199,8 @@ def infos(
     if recordings:
         found = find_files(recordings)
         if len(found.files) > 1 and not several:
-            some = found.files[0].path
-            raise RecordingError(
-                f"{recordings[0]}: holds {len(found.files)} recordings, name one such as {some}"
-            )
+            count, some = len(found.files), found.files[0].path
+            raise RecordingError(f"{recordings[0]}: holds {count} recordings, name one such as {some}")
         yield from _recorded(found, config, whole=whole)
 
 
@@ -210,15 +208,12 @@ def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Itera
     """What is in each file; with the last of a drive, what a conversion would make, where that is asked."""
     opened = open_all([file.path for file in found.files])
     for drive in find_drives([each for each in opened if isinstance(each, Recording)]):
-        used = config or Config()
-        hint = (
-            is_foreign(drive.topics(), used) and f"edgefirst-ros suggest {drive.path} makes a configuration"
-        )
+        foreign = [f"topics are not named as a Maivin's: edgefirst-ros suggest {drive.path} > robot.yaml"]
+        is_other = is_foreign(drive.topics(), used := config or Config())
         for part in drive.parts:
             is_brief = isinstance(part.path, Url) and not whole
             said = (glance(part, used) if is_brief else None) or inspect(part, used)
-            if hint:
-                said["hints"] = [f"topics are not named as a Maivin's: {hint}"]
+            said["hints"] = foreign if is_other else said["hints"]
             said["drive"] = [readable(each.path.name) for each in drive.parts]
             if part is drive.parts[-1]:
                 said["notes"] = [*drive.notes, *filter(None, [found.note])]
@@ -235,6 +230,8 @@ def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Itera
 def _datasets(path: Path) -> Iterator[dict[str, Any]]:
     """What is at or below a path: the EdgeFirst datasets as one, then those of other formats."""
     found = [(each, dataset) for each, dataset in find_all(path) if dataset.exists()]
+    if not found:
+        raise DatasetError(f"{path}: is not finished, which edgefirst-ros recover does")
     if any(each.name == NAME for each, _ in found):
         yield _described(open(path, format=NAME))
     for each, dataset in found:

@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.model.errors import (
-    ConfigError,
-    RecordingError,
-    RecordingNotFound,
-    StorageUnreachable,
-)
+from edgefirst_ros.model import errors
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import readable
@@ -84,9 +79,9 @@ def _beside(recording: Recording) -> list[str]:
 def _open(beside: Recording, name: str) -> Recording | None:
     try:
         return McapRecording(beside.path.with_name(name)) if name else None
-    except StorageUnreachable:
+    except errors.StorageUnreachable:
         raise
-    except (RecordingError, RecordingNotFound):
+    except (errors.RecordingError, errors.RecordingNotFound):
         return None
 
 
@@ -181,10 +176,7 @@ class ChainReplay:
 
 
 LIVE_ONLY = frozenset(
-    {
-        *("record", "queue_mb", "min_free_mb", "sync_s", "workers"),
-        *("split_every_s", "split_every_mb"),
-    }
+    {*("record", "queue_mb", "min_free_mb", "sync_s", "workers"), *("split_every_s", "split_every_mb")}
 )
 """Settings that do not affect what is written for given messages."""
 
@@ -210,11 +202,11 @@ def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any],
         if _relevant(session.settings) != _relevant(chosen.settings):
             which = f"{readable(first.name)} and {readable(path.name)}"
             remedy = "give --config for all, or convert one after the other"
-            raise ConfigError([f"{which} were captured with different settings: {remedy}"])
+            raise errors.ConfigError([f"{which} were captured with different settings: {remedy}"])
     try:
         build_config(chosen.settings)
-    except ConfigError as error:
-        raise ConfigError(
+    except errors.ConfigError as error:
+        raise errors.ConfigError(
             [
                 f"{readable(first.name)}: captured by another version, its settings cannot be used: {fault}; "
                 "give --config"
@@ -229,7 +221,7 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
     """Whether topics are configured as in the session, so that its initial calibration is valid."""
     try:
         captured = build_config(session.settings)
-    except ConfigError:
+    except errors.ConfigError:
         return False
     return (captured.topics, captured.prefix, captured.reference) == (
         config.topics,
@@ -241,9 +233,9 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
 def _session(path: Location) -> RecordedSession | None:
     try:
         return open_recording(path).session
-    except StorageUnreachable:
+    except errors.StorageUnreachable:
         raise
-    except (RecordingError, RecordingNotFound):
+    except (errors.RecordingError, errors.RecordingNotFound):
         return None
 
 

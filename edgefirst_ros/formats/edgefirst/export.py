@@ -8,10 +8,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
 from edgefirst_ros.formats.edgefirst.many import find, open_datasets
@@ -36,7 +40,7 @@ class Exported(NamedTuple):
     """What an export wrote.
 
     Attributes:
-        files: that say what there is: annotations of COCO, ``data.yaml`` of YOLO, else ``metadata.jsonl``.
+        files: that say what there is: annotations of COCO, ``data.yaml`` of YOLO, else ``metadata.parquet``.
         pictures: how many, by group; ``all`` where there are no groups.
         boxes: how many, by group.
     """
@@ -91,8 +95,8 @@ def export_hf(
 ) -> Exported:
     """Write the pictures of datasets with their 2-D boxes for ``datasets.load_dataset(out)``.
 
-    ``out/SPLIT/NAME.jpg`` is the picture byte for byte, ``out/SPLIT/metadata.jsonl`` has a row for each with
-    its ``objects``: ``bbox`` (left, top, width, height in pixels), ``category`` (the label) and ``ignored``.
+    ``out/SPLIT/NAME.jpg`` is the picture byte for byte, ``out/SPLIT/metadata.parquet`` has a row for each
+    with its ``objects``: ``bbox`` (left, top, width, height in pixels), ``category`` and ``ignored``.
     The group ``val`` is the split ``validation``. Arguments and errors are those of ``export_coco``.
     """
     return _export(_hf, source, out, unlabelled, on_progress)
@@ -171,17 +175,30 @@ def _yolo(folder: Path, labels: Sequence[str], pictures: Pictures) -> list[Path]
     return [_write(folder / "data.yaml", "\n".join(lines) + "\n")]
 
 
+_OBJECTS = {"bbox": pa.list_(pa.float64()), "category": pa.string(), "ignored": pa.bool_()}
+_ROWS = pa.schema(
+    {
+        "file_name": pa.string(),
+        "name": pa.string(),
+        "objects": pa.struct({name: pa.list_(kind) for name, kind in _OBJECTS.items()}),
+    }
+)
+"""Stated, as a split whose pictures are all without objects would else have other types than the next."""
+
+
 def _hf(folder: Path, labels: Sequence[str], pictures: Pictures) -> list[Path]:
-    rows: dict[Path, list[str]] = {}
+    rows: dict[Path, list[Any]] = {}
     for group, each in pictures:
         split = folder / {_UNGROUPED: "train", "val": "validation"}.get(group, group)
         _write(split / each.file_name, each.data)
         values = [(box.pixels(each.size), labels[box.label], box.is_ignored) for box in each.boxes]
-        names = ("bbox", "category", "ignored")
-        objects = {name: [value[n] for value in values] for n, name in enumerate(names)}
+        objects = {name: [value[n] for value in values] for n, name in enumerate(_OBJECTS)}
         row = {"file_name": each.file_name, "name": each.name, "objects": objects}
-        rows.setdefault(split / "metadata.jsonl", []).append(json.dumps(row) + "\n")
-    return [_write(path, "".join(lines)) for path, lines in rows.items()]
+        rows.setdefault(split / "metadata.parquet", []).append(row)
+    for path, several in rows.items():
+        pq.write_table(pa.Table.from_pylist(several, _ROWS), made := BytesIO())
+        _write(path, made.getvalue())
+    return [*rows]
 
 
 def _export(
@@ -257,7 +274,7 @@ def _new_folder(out: Place) -> Iterator[Path]:
     folder = Path(out)
     is_new = not folder.exists()
     if not is_new and not (folder.is_dir() and not any(folder.iterdir())):
-        raise OutputExists(f"{folder}: exists and is not empty; give a new folder")
+        raise OutputExists(f"{folder}: is not empty")
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -186,16 +186,19 @@ def _pictures(
             count = len(moments) if count is None else count
             seen = Rig(moments, several.timed, report)
             of = chosen(moments, report)
-            passed = (on_progress(number, len(of)) or each for number, each in enumerate(of))
-            pictures, lacking = thumbnails(passed, several.scene, report, seen)
+            pictures, lacking = thumbnails(_passed(of, on_progress), several.scene, report, seen)
             faults += [lacking] if lacking else []
             if pictures:
                 return pictures, "; ".join(faults[:3]), count
-    if faults:
-        return [], "; ".join(faults[:3]), count
-    if count is not None:
-        return [], "no sample has a picture or points", count
-    return [], "the dataset is not there, or its format has no pictures", count
+    nothing = "no sample has a picture or points"
+    absent = "the dataset is not there, or its format has no pictures"
+    return [], "; ".join(faults[:3]) or (absent if count is None else nothing), count
+
+
+def _passed(items: Sequence[Any], on_progress: Callable[[int, int], None]) -> Iterator[Any]:
+    for number, each in enumerate(items):
+        on_progress(number, len(items))
+        yield each
 
 
 def _gallery(found: Sequence[Thumbnail], why: str, report: Report) -> Html:

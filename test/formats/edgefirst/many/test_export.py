@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from edgefirst_foreign import boxes, foreign, picture
@@ -72,7 +73,7 @@ def test_a_group_alone_is_exported_and_pictures_are_unchanged(tmp_path: Path) ->
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(OutputExists, match="exists and is not empty"):
+    with pytest.raises(OutputExists, match="is not empty"):
         edgefirst_ros.export_coco(dataset(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -220,9 +221,9 @@ def test_the_commands_write_the_same(tmp_path: Path, name: str) -> None:
 def test_hugging_face_finds_pictures_and_objects_by_split(tmp_path: Path) -> None:
     """The layout that ``load_dataset`` calls imagefolder; with that library, what it loads."""
     made = edgefirst_ros.export_hf(dataset(), tmp_path / "hf")
-    assert made.files == [tmp_path / "hf" / split / "metadata.jsonl" for split in ("train", "validation")]
+    assert made.files == [tmp_path / "hf" / split / "metadata.parquet" for split in ("train", "validation")]
     opened = {sample["name"]: sample for sample in edgefirst_ros.open(dataset())}
-    rows = [json.loads(line) | {"in": path.parent} for path in made.files for line in path.open()]
+    rows = [row | {"in": path.parent} for path in made.files for row in pq.read_table(path).to_pylist()]
     assert {row["name"] for row in rows} == opened.keys()
     for row in rows:
         sample, (width, height) = opened[row["name"]], Image.open(row["in"] / row["file_name"]).size
@@ -231,6 +232,9 @@ def test_hugging_face_finds_pictures_and_objects_by_split(tmp_path: Path) -> Non
         ):
             assert extent == pytest.approx([across * width, down * height], abs=0.01)
             assert (left, top) == pytest.approx(((x - across / 2) * width, (y - down / 2) * height), abs=0.01)
+    empty = foreign(tmp_path / "ds", {"name": ["s"], "frame": [1]}, ["s/s_001.jpg"])
+    (alone,) = edgefirst_ros.export_hf(empty, tmp_path / "empty").files
+    assert pq.read_schema(alone) == pq.read_schema(made.files[0]), "also without any objects"
     loaded = pytest.importorskip("datasets").load_dataset(str(tmp_path / "hf"), cache_dir=str(tmp_path / "c"))
     assert {split: len(loaded[split]) for split in loaded} == {"train": 12, "validation": 3}
 
