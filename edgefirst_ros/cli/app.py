@@ -8,6 +8,7 @@ What is wrong with the arguments of a command, in a sentence; as JSON too, where
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ def usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
         err = make_console(stderr=True)
         print_faults(err, [_sentence(error)], as_json=ctx.meta.get(_AS_JSON, False))
         at = getattr(error, "ctx", None) or ctx
-        print_line(err, f"  {at.command_path} --help shows what there is")
+        example = _example(at.command) if type(error).__name__ == "MissingParameter" else ""
+        print_line(err, f"hint: {example or f'{at.command_path} --help shows what there is'}")
         raise typer.Exit(EXIT_USAGE) from error
 
 
@@ -57,9 +59,16 @@ def _sentence(error: Any) -> str:  # noqa: ANN401 - typer's own click
         said = str(error.format_message())
         return said[:1].lower() + said[1:]
     if type(error).__name__ == "MissingParameter":
-        text = f": {parameter.help}" if getattr(parameter, "help", None) else ""
-        return f"{typed(parameter)} is missing{text}"
+        is_option = parameter.param_type_name == "option"
+        short = f"option {min(parameter.opts, key=len)} {parameter.metavar}"
+        return f"missing {short if is_option else typed(parameter)}"
     return f"{max(parameter.opts, key=len)}: {_wrong_value(error)}"
+
+
+def _example(command: Any) -> str:  # noqa: ANN401 - typer's own click
+    """The first example of a command's help."""
+    found = re.search(r"^ +(edgefirst-ros .*)", command.help or "", re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click

@@ -25,7 +25,7 @@ MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
 LEFT_OUT = {
     "--complete": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
-    "--picture": ("", re.compile(r".*\.(png|jpe?g)", re.IGNORECASE | re.DOTALL)),
+    "--picture": ("", re.compile(r"[^-].*", re.DOTALL)),
 }
 """Options whose value may be left out: what it is then, and how it looks if it follows."""
 LONGEST_NAMES = 34

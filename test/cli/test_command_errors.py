@@ -62,7 +62,7 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert code == 2
     (found,) = json.loads(out)["faults"]
     assert found.startswith(fault)
-    assert said.startswith(f"error: {found}\n  edgefirst-ros ")
+    assert said.startswith(f"error: {found}\nhint: edgefirst-ros ")
     code, out, plain = run(*arguments)
     assert (code, out, plain) == (2, "", said)
 
@@ -232,7 +232,7 @@ def test_what_nurec_asks_is_checked_of_ncore_alone(drive: Path, tmp_path: Path) 
     assert "\nNO      ego_masks: camera_optical none (give ncore.ego_masks" in told
     assert re.search(r"^NuRec: not ready, \d+ of \d+$", told, re.MULTILINE)
     (found,) = (
-        each for each in json.loads(run("check", tmp_path, "--for", "nurec", "--json")[1]) if each["user"]
+        each for each in json.loads(run("check", tmp_path, "--for", "nurec", "--json")[1]) if each["points"]
     )
     assert (found["ok"], found["errors"], found["points"][0]["verdict"]) == (False, 0, "fulfilled")
     code, told, said = run("check", tmp_path)
