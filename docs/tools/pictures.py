@@ -26,7 +26,7 @@ from edgefirst_ros.model.untrusted import PAGE
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 TUTORIAL = FOLDER.parent / "tutorial.md"
-SIZE = ("--seconds", "20", *(f"--set={each}" for each in ("fps=15", "width=960", "height=540")))
+SIZE = ("--seconds", "20", "--fps", "15", "--size", "960x540")
 FAULTY = FOLDER.parents[1] / "test" / "faulty"
 FAULT = ("--set", "silent.lidar/points=[[4,7]]", "--set", "crossings_s=[2.5,9,15]")
 """The lidar is silent for three seconds, which the page shows."""

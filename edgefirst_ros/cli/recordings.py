@@ -39,8 +39,11 @@ def simulate(
     ] = None,
     seconds: Annotated[float, opt("--seconds SECONDS", "Length of the drive.")] = 10.0,
     seed: Annotated[int, opt("--seed N", "Equal seeds and options give equal bytes.")] = 0,
+    fps: Annotated[int, opt("--fps N", "Camera pictures per second.")] = 30,
+    size: Annotated[str, opt("--size WxH", "Camera picture size.")] = "1280x720",
     more: Annotated[
-        list[str] | None, opt("--set NAME=VALUE", "Another option, such as fps=15 or codec=h265; repeatable.")
+        list[str] | None,
+        opt("--set NAME=VALUE", "Another option, such as codec=h265 or boxes3d=true; repeatable."),
     ] = None,
     overwrite: Annotated[bool, opt("--overwrite", "Replace an existing drive.")] = False,
     quiet: Annotated[bool, opt("--quiet -q", "Print only the recording's path.")] = False,
@@ -55,7 +58,7 @@ def simulate(
 
       edgefirst-ros simulate -o recording --seconds 30
 
-      edgefirst-ros simulate -o recording --rig robot --set width=640 --set height=360
+      edgefirst-ros simulate -o recording --rig robot --size 640x360
     """
     err = make_console(stderr=True)
     with guarded(err, instead="use --overwrite, or another -o", as_json=as_json):
@@ -63,7 +66,11 @@ def simulate(
             from edgefirst_ros.simulation import simulate as run_simulation
             from edgefirst_ros.simulation.options import drive_options
 
-        chosen = drive_options({"seconds": seconds, "seed": seed} | _rig(rig) | _values(more or ()))
+        width, by, height = size.partition("x")
+        if not (by and width.isdecimal() and height.isdecimal()):
+            raise ConfigError([f"--size {size}: expected WIDTHxHEIGHT, e.g. 1280x720"])
+        given = {"seconds": seconds, "seed": seed, "fps": fps, "width": int(width), "height": int(height)}
+        chosen = drive_options(given | _rig(rig) | _values(more or ()))
         with Progress(err, "simulating", quiet=quiet or as_json) as view:
             made = run_simulation(output, chosen, view, overwrite=overwrite)
         if as_json:

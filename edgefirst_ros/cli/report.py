@@ -51,7 +51,7 @@ def info(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what is in recordings and datasets. Without a PATH it prints versions, for a report of a bug.
+    """Show what is in recordings and datasets, or versions without a PATH.
 
     Of a recording it shows topics, types, counts, rates, gaps, clocks and damage. With --config it also says
     what a conversion would make of it. Of a dataset it shows samples, groups, sequences and labels. Of an

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ FASTEST_M_S = 100.0
 POSE_NOISE_M = 0.5
 """Poses are estimates, smoother than the fixes they come from."""
 SEVERAL = 256
-"""Positions that a writer gives at a time."""
+"""Positions that a writer gives at a time, which take as long as one."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,15 +27,23 @@ class Motion:
     Args:
         noise_m: what two positions may be off by without any motion.
         degrees: positions are latitudes and longitudes; heights change distances by a thousandth.
+        single: they are stored in single precision.
     """
 
-    def __init__(self, noise_m: float, *, degrees: bool = False) -> None:
-        self._noise_m, self._degrees = noise_m, degrees
+    def __init__(self, noise_m: float, *, degrees: bool = False, single: bool = False) -> None:
+        self._noise_m, self._degrees, self._dtype = noise_m, degrees, np.float32 if single else np.float64
         self._start_ns: int | None = None
         self._last: tuple[int, Floats] | None = None
         self._was_fast = False
         self._count = 0
         self._first = ""
+
+    def judge(self, places: list[tuple[int, Any]]) -> None:
+        """Take what a writer has gathered, times and positions, out of its list."""
+        if places:
+            times_ns, positions = zip(*places, strict=True)
+            self.move(times_ns, np.array(positions, self._dtype).astype(np.float64))
+            places.clear()
 
     def move(self, times_ns: Iterable[int], positions: Floats) -> None:
         """Add positions (N, 2) or (N, 3), in metres unless they are in degrees."""
@@ -81,4 +90,4 @@ class Motion:
 
 def location_motion(*, single: bool) -> Motion:
     """Judges the locations of an EdgeFirst table; in single precision degrees are up to 0.85 m apart."""
-    return Motion(4.0 if single else 2.0, degrees=True)  # other tools write unfiltered fixes
+    return Motion(4.0 if single else 2.0, degrees=True, single=single)  # other tools write unfiltered fixes

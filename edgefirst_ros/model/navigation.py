@@ -70,23 +70,25 @@ class Imu(NamedTuple):
         orientation_xyzw: unit quaternion from the sensor's axes to ENU; None if zero or not finite.
         angular_velocity_rad_s: about the sensor's axes; NaN if unknown.
         linear_acceleration_m_s2: along the sensor's axes, with gravity; NaN likewise.
+        covariances: of the three, 9 values each, as sent.
     """
 
     orientation_xyzw: tuple[float, float, float, float] | None
     angular_velocity_rad_s: tuple[float, float, float]
     linear_acceleration_m_s2: tuple[float, float, float]
+    covariances: tuple[float, ...] = (math.nan,) * 27
 
 
-def _imu(x: float, y: float, z: float, w: float, *rates_and_forces: float) -> Imu:
-    roll, pitch, yaw, forward, left, up = rates_and_forces
+def _imu(x: float, y: float, z: float, w: float, *others: float) -> Imu:
     return Imu(
-        orientation_xyzw=measured_unit((x, y, z, w)),
-        angular_velocity_rad_s=known((roll, pitch, yaw), FASTEST_RAD_S, "an angular velocity in rad/s"),
-        linear_acceleration_m_s2=known((forward, left, up), _STRONGEST_M_S2, "an acceleration in m/s²"),
+        measured_unit((x, y, z, w)),
+        known(others[9:12], FASTEST_RAD_S, "an angular velocity in rad/s"),
+        known(others[21:24], _STRONGEST_M_S2, "an acceleration in m/s²"),
+        (*others[:9], *others[12:21], *others[24:]),
     )
 
 
-@numbers_decoder_of("sensor_msgs/Imu", struct.Struct("<4d72x3d72x3d72x"), _imu)
+@numbers_decoder_of("sensor_msgs/Imu", struct.Struct("<37d"), _imu)
 def decode_imu(message: sensor_msgs.Imu) -> Imu:
     """Decode a sensor_msgs/Imu.
 
@@ -99,12 +101,9 @@ def decode_imu(message: sensor_msgs.Imu) -> Imu:
     """
     turn = message.orientation
     return _imu(
-        float(turn.x),
-        float(turn.y),
-        float(turn.z),
-        float(turn.w),
-        *xyz(message.angular_velocity),
-        *xyz(message.linear_acceleration),
+        *map(float, (turn.x, turn.y, turn.z, turn.w, *message.orientation_covariance)),
+        *(*xyz(message.angular_velocity), *map(float, message.angular_velocity_covariance)),
+        *(*xyz(message.linear_acceleration), *map(float, message.linear_acceleration_covariance)),
     )
 
 

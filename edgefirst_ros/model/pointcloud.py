@@ -155,7 +155,8 @@ define(
 def decode_laser_scan(data: bytes, definition: str = "") -> Stamped[PointCloud]:
     """Decode a sensor_msgs/LaserScan: x, y, z (0) in metres, intensity if sent, time (s after the stamp).
 
-    Angles are from x to y (REP 103). A ray without a return, by ``range_min`` and ``range_max``, is no point.
+    Angles are from x to y (REP 103). Times are by ``time_increment``, else by ``scan_time``, that of a turn.
+    A ray without a return, by ``range_min`` and ``range_max``, is no point.
 
     Raises:
         DecodeError: no valid message of this type.
@@ -168,26 +169,27 @@ def _scan(message: Message) -> PointCloud:
     ray = np.arange(len(range_m))
     with np.errstate(all="ignore"):
         angle_rad = message.angle_min + ray * float(message.angle_increment)
-        time_s = ray * float(message.time_increment)
+        share = abs(message.angle_increment) / (2 * np.pi)
+        time_s = ray * float(message.time_increment or message.scan_time * share)
         met = np.isfinite(range_m) & (range_m >= message.range_min) & (range_m <= message.range_max)
         x, y = range_m * np.cos(angle_rad), range_m * np.sin(angle_rad)
     columns = {"x": x, "y": y, "z": np.zeros(len(ray)), "time": time_s}
-    if len(intensity) == len(ray):
-        columns["intensity"] = intensity
+    columns |= {"intensity": intensity} if len(intensity) == len(ray) else {}
     return cloud_of({name: values[met] for name, values in columns.items()})
 
 
 _TIME = ("t", "time", "timestamp", "time_offset", "offset_time", "time_stamp")
 _LATEST_S = 1e10
-"""Times beyond this, and NaN, are invalid."""
+"""Times beyond this are nanoseconds, NaN is invalid."""
 _LONGEST_SWEEP_NS = 1_000_000_000
 
 
 def point_offsets_ns(cloud: PointCloud, stamp_ns: int) -> tuple[str, npt.NDArray[np.int64]] | None:
     """The field that says when each point was measured, and how long after the message's stamp.
 
-    Integers are nanoseconds and floats are seconds, after the stamp or, where they are too large for that,
-    on the clock of the stamp. A field whose times span more than a second is ignored.
+    Integers, and floats too large for seconds (Livox), are nanoseconds, other floats are seconds: after the
+    stamp or, where they are too large for that, on the clock of the stamp. A field whose times span more than
+    a second is ignored.
     """
     names = cloud.points.dtype.names or ()
     for name in _TIME:
@@ -201,6 +203,8 @@ def point_offsets_ns(cloud: PointCloud, stamp_ns: int) -> tuple[str, npt.NDArray
 def _from_field(values: npt.NDArray[np.generic], stamp_ns: int) -> npt.NDArray[np.int64] | None:
     if not len(values):
         return np.zeros(0, np.int64)
+    if values.dtype.kind == "f" and _LATEST_S <= np.abs(values).max() < 2**62:
+        values = as_type(values, np.int64)
     if values.dtype.kind == "f":
         seconds = as_type(values, np.float64)
         if not (np.abs(seconds) < _LATEST_S).all():

@@ -241,7 +241,7 @@ def measured_unit(xyzw: tuple[float, float, float, float]) -> tuple[float, float
     return found
 
 
-def known(values: tuple[float, float, float], most: float, what: str) -> tuple[float, float, float]:
+def known(values: tuple[float, ...], most: float, what: str) -> tuple[float, float, float]:
     """A vector's components; all NaN, which means unknown, if one of them is.
 
     Raises:
@@ -249,7 +249,7 @@ def known(values: tuple[float, float, float], most: float, what: str) -> tuple[f
     """
     x, y, z = values
     if abs(x) <= most and abs(y) <= most and abs(z) <= most:
-        return values
+        return x, y, z
     if any(abs(value) > most for value in values):
         raise DecodeError(f"{what} of more than {most:g}, which nothing measures")
     return (math.nan,) * 3

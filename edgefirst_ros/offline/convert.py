@@ -168,7 +168,7 @@ def convert(
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
     if processes is None:
         selects = config.keyframes or config.rate_hz > 0 or config.every_n > 1
-        size, recorded_s = sum(drive.size for drive in drives), sum(map(_recorded_s, drives))
+        size, recorded_s = sum(drive.size for drive in drives), sum(drive.length_s for drive in drives)
         processes = are_worth_it(worker_count(config.workers), size, recorded_s if selects else None)
     job = Job(
         config,
@@ -198,11 +198,6 @@ def convert(
         raise
     recorded_s = job.pipeline.progress.recorded_s
     return Conversion(tuple(paths_written), report, interrupted, recorded_s)
-
-
-def _recorded_s(drive: RecordedDrive) -> float:
-    spans = drive.spans
-    return (max(last for _, last in spans) - min(first for first, _ in spans)) / 1e9 if spans else 0.0
 
 
 def _sequence_name(drive: RecordedDrive) -> str | None:
@@ -425,6 +420,7 @@ def _displaced(part: Recording) -> str:
 
 def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
     """What the report says of a recording that was read."""
+    outside = {"messages": recording.outside.total(), "unread_bytes": recording.unread_bytes}
     return {
         "file": readable(recording.path.name),
         "drive": readable(drive.path.name),
@@ -436,10 +432,5 @@ def described(recording: Recording, drive: RecordedDrive) -> dict[str, Any]:
             for topic, d in recording.displaced.items()
         },
         "sorted": recording.is_sorted,
-        **({} if drive.window is None else _left_out(recording)),
+        **({} if drive.window is None else {"outside": outside}),
     }
-
-
-def _left_out(recording: Recording) -> dict[str, Any]:
-    counted = {"messages": recording.outside.total(), "unread_bytes": recording.unread_bytes}
-    return {"outside": counted}

@@ -19,13 +19,12 @@ from edgefirst_ros.formats.edgefirst.catalog import Catalogued, finished, is_bel
 from edgefirst_ros.formats.edgefirst.catalogrows import Dataset
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, RecordingError, RecordingNotFound
+from edgefirst_ros.offline.naming import AT_ONCE
 from edgefirst_ros.offline.opening import Place, located
 from edgefirst_ros.sources.location import Location, Url, stored_file
 from edgefirst_ros.sources.remote import ObjectVersion, list_objects, read_version, write_object
 from edgefirst_ros.sources.scratch import scratch_folder
 
-_AT_ONCE = 8
-"""Files that are fetched at once."""
 _OF_SERVERS = (".arrow", ".zip", ".manifest")
 """Ends of the names of a dataset's files, which are asked for on a server that lists none."""
 
@@ -49,11 +48,8 @@ def local_copy(url: Url) -> Path:
     with dataset_errors():
         objects = _asked(folder, url.stem) if url.root.startswith("http") else objects_below(folder)
     if is_file:
-        objects = {
-            key: v
-            for key, v in objects.items()
-            if key.startswith((f"{url.stem}.", f"{url.stem}/", "quality."))
-        }
+        own = (f"{url.stem}.", f"{url.stem}/", "quality.")
+        objects = {key: version for key, version in objects.items() if key.startswith(own)}
     patterns = [pattern for each in FORMATS.values() for pattern in each.visible_by]
     if not any(fnmatch(PurePosixPath(key).name, pattern) for key in objects for pattern in patterns):
         raise DatasetNotFound(f"{url}: holds no finished dataset; is it the folder of one?")
@@ -90,7 +86,7 @@ def _asked(folder: Url, name: str) -> dict[str, ObjectVersion]:
 
 def fetch_objects(url: Url, objects: Mapping[str, ObjectVersion], folder: Path) -> None:
     """Copy objects to their places below a folder, but for those that are there."""
-    pool = ThreadPoolExecutor(_AT_ONCE)
+    pool = ThreadPoolExecutor(AT_ONCE)
     try:
         tasks = [(url / key, each.size, folder / _inside(key)) for key, each in objects.items()]
         for done in [pool.submit(_copy, *task) for task in tasks]:

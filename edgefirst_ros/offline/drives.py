@@ -1,4 +1,4 @@
-"""Groups recordings into drives: a recorder may split one drive into several files.
+"""Groups recordings into drives: one may be several files, one after another or for each sensor.
 
 Finds the files of recordings in folders and object stores.
 """
@@ -11,15 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, pairwise
+from heapq import merge
+from itertools import accumulate, chain, combinations, pairwise
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from edgefirst_ros.config.hints import devices_of
+from edgefirst_ros.config.topics import TYPES, full_type
 from edgefirst_ros.model.errors import ConfigError, RecordingNotFound
-from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.untrusted import REPORT, readable, visible
 from edgefirst_ros.offline import naming
 from edgefirst_ros.sources.location import Location, Url, location_of, stored_file
+from edgefirst_ros.sources.order import STEP_NS
 from edgefirst_ros.sources.recording import SUFFIXES, Excerpt, InFull, Recording, TimeWindow, TopicInfo
 from edgefirst_ros.sources.scratch import PACKED
 from edgefirst_ros.sources.simtime import SimulatedTime, simulated
@@ -46,8 +51,7 @@ class FoundFiles:
         """A sentence on the files left out, empty if there are none."""
         if not self.left_out:
             return ""
-        found = sorted(self.left_out.items())
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.left_out.items()))
         return f"left unread in the folders given: {reasons}"
 
 
@@ -76,10 +80,8 @@ def find_files(places: Sequence[str | Location], *, sized: bool = False) -> Foun
             meant = naming.is_pattern(place) and not place.exists()
             found.files += (_matching if meant else _local)(place, found.left_out)
         if len(found.files) == before:
-            raise RecordingNotFound(
-                f"{place}: holds no recordings ({', '.join(SUFFIXES)})"
-                + (f"; {found.note}" if found.left_out else "")
-            )
+            why = f"({', '.join(SUFFIXES)})" + (f"; {found.note}" if found.left_out else "")
+            raise RecordingNotFound(f"{place}: holds no recordings {why}")
     if sized:
         found.files = naming.with_sizes(found.files)
     return found
@@ -211,6 +213,16 @@ ADJOINING_NS = 5_000_000_000
 OVERLAP_NS = 500_000_000
 """Longest overlap: messages in flight when the recorder changed files."""
 NUMBERED = re.compile(r"(?P<drive>.+)_(?P<number>\d+)")
+MOST_BESIDE = 64
+"""Files that are read side by side: a section of each is in memory."""
+_COMMON = (
+    *TYPES[Role.TF],
+    *TYPES[Role.ROBOT_DESCRIPTION],
+    "rosgraph_msgs",
+    "rcl_interfaces",
+    "diagnostic_msgs",
+)
+"""Types, or their packages, of what every recorder of a robot may have."""
 
 
 @dataclass(slots=True)
@@ -220,6 +232,8 @@ class RecordedDrive:
     parts: Sequence[Recording]
     notes: list[str] = field(default_factory=list)
     """Why they are one drive, and which files are missing."""
+    begins: Sequence[int] = (0,)
+    """Where in ``parts`` files begin that were recorded beside those before, of other sensors."""
     reading: int = 0
     """Index of the part that ``messages`` is reading."""
     window: TimeWindow | None = None
@@ -240,12 +254,23 @@ class RecordedDrive:
     @property
     def position(self) -> int:
         """Bytes read so far, for progress."""
-        return sum(part.size for part in self.parts[: self.reading]) + self.parts[self.reading].position
+        return sum(part.position for part in self.parts)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from the first message to the last."""
+        first_ns, last_ns = extent_ns(self.parts)
+        return (last_ns - first_ns) / 1e9
+
+    @property
+    def recorders(self) -> list[Sequence[Recording]]:
+        """The files of each recorder, one after another."""
+        return [self.parts[a:b] for a, b in pairwise((*self.begins, len(self.parts)))]
 
     @property
     def is_excerpt(self) -> bool:
         """Whether what is read begins after the beginning of the drive."""
-        return self.window is not None and any(first < self.window.begin_ns for first, _ in self.spans)
+        return self.window is not None and 0 < extent_ns(self.parts)[0] < self.window.begin_ns
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -265,14 +290,16 @@ class RecordedDrive:
     def latched(self, topics: Collection[str]) -> list[RawMessage]:
         """Messages of these topics from before the window, as far as it is cheap to read them.
 
-        Of a drive in many files, those of the first file and of the two at the beginning of the window.
+        Of a recorder's many files, those of the first file and of the two at the beginning of the window.
         """
         if self.window is None or not self.is_excerpt:
             return []
-        begin_ns = self.window.begin_ns
-        before = [part for part in self.parts if any(first < begin_ns for first, _ in part.spans)]
-        chosen = before if len(before) <= 3 else [before[0], *before[-2:]]
-        return [message for part in chosen for message in part.latched(topics, begin_ns)]
+        begin_ns, found = self.window.begin_ns, list[RawMessage]()
+        for parts in self.recorders:
+            before = [part for part in parts if any(first < begin_ns for first, _ in part.spans)]
+            chosen = before if len(before) <= 3 else [before[0], *before[-2:]]
+            found += [message for part in chosen for message in part.latched(topics, begin_ns)]
+        return found
 
     def keep(self) -> None:
         """Keep local copies of what is read from now on, since it is read twice."""
@@ -285,22 +312,46 @@ class RecordedDrive:
 
     def messages(self, in_full: InFull | None = None) -> Iterator[RawMessage]:
         """All messages in order of receipt; see ``Recording.messages``."""
-        messages = chain.from_iterable(self._in_turn(in_full))
+        for part in self.parts:
+            part.position = 0
+        streams = [
+            chain.from_iterable(self._in_turn(first, parts, in_full))
+            for first, parts in zip(self.begins, self.recorders, strict=True)
+        ]
+        messages = _by_receipt(streams) if streams[1:] else streams[0]
         return messages if self.clock is None else self.clock.retimed(messages)
 
     def follow_clock(self) -> None:
         """Find out whether it is of a simulator that did not keep real time, and note it."""
-        self.clock = simulated(self.parts)
+        self.clock = simulated([part for parts in self.recorders for part in (*parts[:1], *parts[1:][-1:])])
         if self.clock is not None:
             self.notes.append(self.clock.text)
 
-    def _in_turn(self, in_full: InFull | None) -> Iterator[Iterator[RawMessage]]:
-        """The messages of every file."""
+    def _in_turn(
+        self, first: int, parts: Sequence[Recording], in_full: InFull | None
+    ) -> Iterator[Iterator[RawMessage]]:
+        """The messages of every file of a recorder, the first of which has this number."""
         arrival = 0
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(parts, first):
             self.reading = number
             yield part.messages(arrival, self.window, in_full)
             arrival = part.next_arrival
+
+
+def _by_receipt(streams: Iterable[Iterator[RawMessage]]) -> Iterator[RawMessage]:
+    """The messages of several recorders as of one."""
+    for arrival, (_, message) in enumerate(merge(*map(_steady, streams), key=itemgetter(0))):
+        yield message._replace(arrival=arrival)
+
+
+def _steady(messages: Iterable[RawMessage]) -> Iterator[tuple[int, RawMessage]]:
+    """Messages with a time that goes on where the wall clock was set back, as it was in every file."""
+    before_ns = offset_ns = 0
+    for message in messages:
+        if message.receive_ns < before_ns - STEP_NS:
+            offset_ns += before_ns - message.receive_ns
+        before_ns = message.receive_ns
+        yield before_ns + offset_ns, message
 
 
 def find_drives(
@@ -310,8 +361,9 @@ def find_drives(
 
     Files belong to one drive if a ``metadata.yaml`` of rosbag2 beside them lists them; or if they are
     numbered (``_0``, ``_1``, ...), or named by host and time as on the device, and each begins where the one
-    before ends. Numbered files may be missing in between. A recording of a live session is always a drive of
-    its own. In the folders ``bare`` there is no ``metadata.yaml``.
+    before ends. Numbered files may be missing in between. What was recorded at the same time and has other
+    topics, as a bag for each sensor has, is one drive, too. A recording of a live session is always a drive
+    of its own. In the folders ``bare`` there is no ``metadata.yaml``.
     """
     drives: list[RecordedDrive] = []
     left = {recording.path: recording for recording in recordings}
@@ -332,9 +384,60 @@ def find_drives(
     for several in numbered.values():
         drives += _numbered(sorted(several, key=lambda each: (each[0], each[1].path.name)))
     for files in timed.values():
-        drives += _timed(sorted(files, key=lambda each: each.path.name))
+        drives += _numbered([*enumerate(sorted(files, key=lambda each: each.path.name))])
     given = {recording.path: number for number, recording in enumerate(recordings)}
-    return sorted(drives, key=lambda drive: min(given[part.path] for part in drive.parts))
+
+    def place(drive: RecordedDrive) -> int:
+        return min(given[part.path] for part in drive.parts)
+
+    drives.sort(key=place)
+    folders: dict[Location, list[RecordedDrive]] = defaultdict(list)
+    for drive in drives:  # each of two robots may have a folder
+        folders[drive.path.parent].append(drive)
+    joined = [drive for several in folders.values() for drive in _beside(several)]
+    return sorted(_beside(sorted(joined, key=place)) if joined[1:] else joined, key=place)
+
+
+def _beside(drives: Sequence[RecordedDrive]) -> Iterator[RecordedDrive]:
+    """Those of the same time with other topics as one, the rest as they are."""
+    extents = [(0, 0) if drive.parts[0].session else extent_ns(drive.parts) for drive in drives]
+    groups: list[list[int]] = []
+    until_ns = 0
+    for number in sorted(range(len(drives)), key=extents.__getitem__):
+        first_ns, last_ns = extents[number]
+        if last_ns and (first_ns < until_ns - OVERLAP_NS or last_ns <= until_ns):
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+        until_ns = max(until_ns, last_ns)
+    for group in groups:
+        several = [drives[number] for number in sorted(group)]
+        yield from [_joined(several)] if several[1:] and _are_one(several) else several
+
+
+def _are_one(drives: Sequence[RecordedDrive]) -> bool:
+    """Whether drives of the same time are of one robot: no sensor's topic is in two at a time."""
+    if sum(len(drive.begins) for drive in drives) > MOST_BESIDE:
+        return False
+    for one, other in combinations(drives, 2):
+        (a, b), (c, d) = extent_ns(one.parts), extent_ns(other.parts)
+        if max(a, c) <= min(b, d) and {*map(_sensor, one.topics())} & {*map(_sensor, other.topics())} - {""}:
+            return False
+    return not devices_of(info for drive in drives for info in drive.topics())
+
+
+def _sensor(info: TopicInfo) -> str:
+    """The name of a topic that only one recorder of a robot has, else empty."""
+    return "" if full_type(info.schema).startswith(_COMMON) else info.topic
+
+
+def _joined(drives: Sequence[RecordedDrive]) -> RecordedDrive:
+    parts = [part for drive in drives for part in drive.parts]
+    starts = accumulate((len(drive.parts) for drive in drives[:-1]), initial=0)
+    begins = [start + each for start, drive in zip(starts, drives, strict=True) for each in drive.begins]
+    notes = [note for drive in drives for note in drive.notes]
+    head = f"{readable(parts[0].path.name)} and {len(drives) - 1} more of the same time"
+    return RecordedDrive(parts, [*notes, f"{head}: {len(parts)} files of one drive"], begins)
 
 
 def _listed(folder: Location, left: dict[Location, Recording]) -> list[RecordedDrive]:
@@ -395,7 +498,8 @@ def _numbered(files: Sequence[tuple[int, Recording]]) -> list[RecordedDrive]:
         missing = number - before - 1
         gap_ns = _gap_ns(earlier, later)
         # A missing file may have been 1.5 times as long as the longer one beside the gap.
-        room_ns = missing * 3 * max(_length_ns(earlier), _length_ns(later)) // 2
+        longest_s = max(RecordedDrive([each]).length_s for each in (earlier, later))
+        room_ns = round(missing * 1.5e9 * longest_s)
         if gap_ns is None or not -OVERLAP_NS <= gap_ns <= ADJOINING_NS + room_ns:
             drives.append(_drive(parts, notes))
             parts, notes = [], []
@@ -404,17 +508,6 @@ def _numbered(files: Sequence[tuple[int, Recording]]) -> list[RecordedDrive]:
             notes.append(f"file {which} is missing, a gap of {gap_ns / 1e9:,.1f} s")
         parts.append(later)
     return [*drives, _drive(parts, notes)]
-
-
-def _timed(files: Sequence[Recording]) -> list[RecordedDrive]:
-    drives = [[files[0]]]
-    for earlier, later in pairwise(files):
-        gap_ns = _gap_ns(earlier, later)
-        if gap_ns is not None and -OVERLAP_NS <= gap_ns <= ADJOINING_NS:
-            drives[-1].append(later)
-        else:
-            drives.append([later])
-    return [_drive(parts, []) for parts in drives]
 
 
 def _drive(parts: Sequence[Recording], notes: Sequence[str]) -> RecordedDrive:
@@ -429,8 +522,10 @@ def _gap_ns(earlier: Recording, later: Recording) -> int | None:
     """Time from the end of a file to the beginning of the next, None if one of them is empty."""
     if not earlier.spans or not later.spans:
         return None
-    return min(first for first, _ in later.spans) - max(last for _, last in earlier.spans)
+    return extent_ns([later])[0] - extent_ns([earlier])[1]
 
 
-def _length_ns(recording: Recording) -> int:
-    return max(last for _, last in recording.spans) - min(first for first, _ in recording.spans)
+def extent_ns(parts: Iterable[Recording]) -> tuple[int, int]:
+    """First and last log time of files, zero if all are empty."""
+    spans = [span for part in parts for span in part.spans]
+    return min((first for first, _ in spans), default=0), max((last for _, last in spans), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +12,7 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.format import SampleWriter
 from edgefirst_ros.model.untrusted import readable
 from edgefirst_ros.offline.convert import Position, described, drive_warnings, feed_drives
-from edgefirst_ros.offline.drives import RecordedDrive
+from edgefirst_ros.offline.drives import RecordedDrive, extent_ns
 from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.sources.recording import Excerpt
@@ -93,14 +93,12 @@ def _times_ns(drives: Sequence[RecordedDrive]) -> list[int]:
     each = max(2, SHOWN // len(drives))
     found: list[int] = []
     for drive in drives[: SHOWN // 2]:
-        spans = [span for part in drive.parts for span in part.spans]
-        if spans:
-            begin_ns, end_ns = min(a for a, _ in spans), max(b for _, b in spans)
-            length_ns = (end_ns - begin_ns) * AT_END
-            found += [
-                begin_ns - 10**9,
-                *(begin_ns + round(length_ns * n / (each - 1)) for n in range(1, each)),
-            ]
+        begin_ns, end_ns = extent_ns(drive.parts)
+        length_ns = (end_ns - begin_ns) * AT_END
+        found += [
+            max(0, begin_ns - 10**9),
+            *(begin_ns + round(length_ns * n / (each - 1)) for n in range(1, each)),
+        ]
     return found
 
 
@@ -173,11 +171,5 @@ def _topic(account: Mapping[str, Any], of: Sequence[Mapping[str, Any]], topic: s
         "clock": clocks[0] if clocks else None,
         "rate_hz": round(sum(messages for messages, _ in rates) / sending_s, 3) if rates else None,
         "messages": account["received"],
-        "ignored": dict(_ignored(account)),
+        "ignored": {r: n for column in UNUSED for r, n in account["reasons"].get(column, {}).items()},
     }
-
-
-def _ignored(account: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Messages that nothing would use, by reason."""
-    for column in UNUSED:
-        yield from account["reasons"].get(column, {}).items()

@@ -24,11 +24,12 @@ from edgefirst_ros.offline.drives import (
     NUMBERED,
     FoundFiles,
     RecordedDrive,
+    extent_ns,
     find_drives,
     find_files,
     listed_files,
 )
-from edgefirst_ros.offline.naming import InputFile
+from edgefirst_ros.offline.naming import AT_ONCE, InputFile
 from edgefirst_ros.sources.location import Location, Url
 from edgefirst_ros.sources.recording import Excerpt, Recording, TopicInfo, device_host, open_recording
 from edgefirst_ros.sources.scratch import PACKED
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from edgefirst_ros.sources.suggest import Look, Suggestion
 
 SUGGEST = "edgefirst-ros suggest makes a configuration of what is there"
-MOST_REQUESTS = 16
-"""Remote files that are opened at a time."""
 
 
 Places: TypeAlias = Sequence[str | Location] | RecordedDrive
@@ -184,7 +183,7 @@ def open_all(paths: Collection[Location]) -> list[Recording | errors.EdgeFirstEr
     Raises:
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
-    pool = ThreadPoolExecutor(MOST_REQUESTS)
+    pool = ThreadPoolExecutor(AT_ONCE)
     try:
         remote = {path: pool.submit(_open, path) for path in paths if isinstance(path, Url)}
         return [remote[path].result() if path in remote else _open(path) for path in paths]
@@ -207,9 +206,8 @@ def _open(path: Location) -> Recording | errors.EdgeFirstError:
 def nothing_between(drive: RecordedDrive) -> errors.RecordingError:
     """The error of a drive of which nothing is in the excerpt; says when it was recorded."""
     recorded = "it holds no message"
-    if spans := drive.spans:
-        first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)
-        first, last = (datetime.fromtimestamp(ns // 10**9, UTC) for ns in (first_ns, last_ns))
+    if drive.spans:
+        first, last = (datetime.fromtimestamp(ns // 10**9, UTC) for ns in extent_ns(drive.parts))
         recorded = f"it was recorded from {first:%Y-%m-%dT%H:%M:%S} to {last:%Y-%m-%dT%H:%M:%S} UTC"
     name = readable(drive.path.name)
     return errors.RecordingError(f"{name}: nothing in it is between --start and --end; {recorded}")
@@ -235,13 +233,6 @@ class DriveFiles:
     """One drive: its files in order, all of them to be converted together."""
 
     parts: tuple[InputFile, ...]
-    notes: tuple[str, ...] = ()
-    """Why they are one drive, and which files are missing."""
-
-    @property
-    def name(self) -> str:
-        """Stem of the first file."""
-        return self.parts[0].path.stem
 
     @property
     def size(self) -> int:
@@ -272,25 +263,22 @@ def find_drive_files(places: Sequence[str | Location]) -> FoundDrives:
         ExtraNotInstalled: the library for a URL or a bag is missing.
     """
     found = find_files(places, sized=True)
-    files: dict[str, InputFile] = {}
-    for file in found.files:
-        files.setdefault(str(file.path), file)
+    files = {str(file.path): file for file in found.files}
     opened = open_all(_may_belong_together(files.values(), found.bare))
-    several: dict[str, RecordedDrive] = {}
-    for joined in find_drives([each for each in opened if isinstance(each, Recording)], found.bare):
-        several |= dict.fromkeys((str(part.path) for part in joined.parts), joined)
+    joined = find_drives([each for each in opened if isinstance(each, Recording)], found.bare)
+    several = {str(part.path): drive for drive in joined for part in drive.parts}
     drives: list[DriveFiles] = []
     for text, file in files.items():
         if (drive := several.get(text)) is None:
             drives.append(DriveFiles((file,)))
         elif drive.parts:
-            drives.append(DriveFiles(tuple(files[str(p.path)] for p in drive.parts), tuple(drive.notes)))
+            drives.append(DriveFiles(tuple(files[str(p.path)] for p in drive.parts)))
             drive.parts = ()  # its other files are in it
     return FoundDrives(drives, found.left_out, found.note)
 
 
 def _may_belong_together(files: Iterable[InputFile], bare: Collection[Location]) -> list[Location]:
-    """Files with others of the same folder that are numbered, dated or listed with them."""
+    """Files with others of the same folder that are numbered, dated or listed with them, or near at hand."""
     folders: dict[str, list[InputFile]] = defaultdict(list)
     for file in files:
         folders[str(file.path)[: -len(file.path.name)]].append(file)
@@ -300,16 +288,13 @@ def _may_belong_together(files: Iterable[InputFile], bare: Collection[Location])
             continue
         folder = inside[0].path.parent
         listed = set() if folder in bare else set(listed_files(folder))
-        numbers: dict[str, list[Location]] = defaultdict(list)
-        hosts: dict[str, list[Location]] = defaultdict(list)
-        for file in inside:
-            path, stem = file.path, file.path.stem
-            if path.name in listed:
+        alike: dict[str, list[Location]] = defaultdict(list)
+        for path in (file.path for file in inside):
+            if path.name in listed or isinstance(path, Path):
                 several.append(path)
-            elif (host := device_host(stem)) is not None:
-                hosts[host].append(path)
-            elif (numbered := NUMBERED.fullmatch(stem)) is not None:
-                numbers[numbered["drive"]].append(path)
-        groups = (*numbers.values(), *hosts.values())
-        several += [path for group in groups if len(group) > 1 for path in group]
+            elif (host := device_host(path.stem)) is not None:
+                alike[f"/{host}"].append(path)
+            elif (numbered := NUMBERED.fullmatch(path.stem)) is not None:
+                alike[numbered["drive"]].append(path)
+        several += [path for group in alike.values() if len(group) > 1 for path in group]
     return several

@@ -24,7 +24,8 @@ Place = TypeVar("Place", Path, Url, Location)
 _MAGIC = re.compile(r"[*?[]")
 _ASKED_SINGLY = 4
 """Objects of one folder: to ask for each costs less than to list what may be many."""
-_AT_ONCE = 16
+AT_ONCE = 16
+"""Requests to a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,9 @@ def _segment(part: str) -> str:
 
     def of(token: str) -> str:
         inside = token[1:-1].replace("\\", r"\\")
-        is_set = len(token) > 2
-        return (
-            f"[^/{inside[1:]}]"
-            if is_set and inside[0] == "!"
-            else f"[{inside}]"
-            if is_set
-            else re.escape(token)
-        )
+        if not inside:
+            return re.escape(token)
+        return f"[^/{inside[1:]}]" if inside[0] == "!" else f"[{inside}]"
 
     return "".join(simple.get(token) or of(token) for token in re.findall(r"\[!?[^]^]+\]|.", part))
 
@@ -164,11 +160,10 @@ def with_sizes(files: Sequence[InputFile]) -> list[InputFile]:
     from edgefirst_ros.sources.remote import ObjectVersion, list_folder, read_version  # noqa: PLC0415
 
     known: dict[Location, ObjectVersion] = {}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        large = [
-            url for url, several in named.items() if len(several) > _ASKED_SINGLY and isinstance(url, Url)
-        ]
-        for listed in pool.map(list_folder, [url for url in large if not url.root.startswith("http")]):
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        large = [url for url, several in named.items() if len(several) > _ASKED_SINGLY]
+        listable = [url for url in large if isinstance(url, Url) and not url.root.startswith("http")]
+        for listed in pool.map(list_folder, listable):
             known |= {each.url: each.version for each in listed}
         left = [url for several in named.values() for url in several if url not in known]
         known |= zip(left, pool.map(read_version, left), strict=True)

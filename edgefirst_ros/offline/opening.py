@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack, overload
+from typing import Any, TypeAlias, Unpack, overload
 
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.datasets import find as find_all
-from edgefirst_ros.formats.edgefirst.many import Corpus, find, open_datasets
-from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample
+from edgefirst_ros.formats.edgefirst.many import described, find, open_datasets
+from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions
 from edgefirst_ros.formats.format import Format
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import ConfigError, DatasetError, DatasetNotFound, RecordingError
@@ -28,39 +27,23 @@ NAME = "edgefirst"
 """The format whose datasets are read as one."""
 
 
-class Choice(TypedDict, total=False):
-    """Arguments of ``open``."""
-
-    keys: Iterable[str] | None
-    group: str | None
-    transform: Callable[[Sample], Any] | None
-    labels: Iterable[str] | None
-    labelled: str | None
-    require: Iterable[str]
-
-
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place], *, format: None = None, **chosen: Unpack[Choice]
+    place: Place | Iterable[Place], *, format: None = None, **options: Unpack[ReadOptions]
 ) -> EdgeFirstDataset: ...
 
 
 @overload
 def open(  # noqa: A001
-    place: Place | Iterable[Place], *, format: str, **chosen: Unpack[Choice]
+    place: Place | Iterable[Place], *, format: str, **options: Unpack[ReadOptions]
 ) -> Any: ...  # noqa: ANN401 - each format has samples of its own
 
 
 def open(  # noqa: A001 - it is called edgefirst_ros.open
     place: Place | Iterable[Place],
     *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
     format: str | None = None,  # noqa: A002 - as the option of commands
+    **options: Unpack[ReadOptions],
 ) -> Any:
     """Open an EdgeFirst dataset, ZIP or folder, or several as one; see ``EdgeFirstDataset`` for the samples.
 
@@ -99,16 +82,7 @@ def open(  # noqa: A001 - it is called edgefirst_ros.open
         if format == NAME or (other := _other(paths)) is None:
             raise
         return other
-    return open_datasets(
-        found,
-        keys=keys,
-        group=group,
-        transform=transform,
-        labels=labels,
-        labelled=labelled,
-        require=require,
-        as_corpus=not isinstance(place, str | PathLike | Url),
-    )
+    return open_datasets(found, as_corpus=not isinstance(place, str | PathLike | Url), **options)
 
 
 def located(place: Place) -> Location:
@@ -170,11 +144,14 @@ def info(place: Place, config: Config | None = None) -> dict[str, Any]:
         RecordingError: it is damaged, or there are several recordings.
         DatasetError: it is damaged.
     """
-    return next(infos([place], config, whole=True, several=False))
+    found = next(infos([place], config, whole=True))
+    if found.get("recordings", 1) > 1:
+        raise RecordingError(f"{place}: holds {found['recordings']} recordings; name one of them")
+    return found
 
 
 def infos(
-    places: Iterable[Place], config: Config | None = None, *, whole: bool = False, several: bool = True
+    places: Iterable[Place], config: Config | None = None, *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
     """What is in places: ``info`` of each file of recordings, and of the datasets at or below each place.
 
@@ -182,11 +159,10 @@ def infos(
         places: paths or URLs.
         config: as for ``info``.
         whole: read recordings at URLs whole, not only their summaries.
-        several: there may be several recordings.
 
     Raises:
         RecordingNotFound: a place has neither a recording nor a finished dataset.
-        RecordingError: one of the recordings is damaged: at the end, or there are several.
+        RecordingError: one of the recordings is damaged; raised at the end.
         DatasetError: a dataset is damaged.
     """
     recordings: list[Location] = []
@@ -197,11 +173,7 @@ def infos(
                 continue
         recordings.append(where)
     if recordings:
-        found = find_files(recordings)
-        if len(found.files) > 1 and not several:
-            count, some = len(found.files), found.files[0].path
-            raise RecordingError(f"{recordings[0]}: holds {count} recordings, name one such as {some}")
-        yield from _recorded(found, config, whole=whole)
+        yield from _recorded(find_files(recordings), config, whole=whole)
 
 
 def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Iterator[dict[str, Any]]:
@@ -214,6 +186,7 @@ def _recorded(found: FoundFiles, config: Config | None, *, whole: bool) -> Itera
             is_brief = isinstance(part.path, Url) and not whole
             said = (glance(part, used) if is_brief else None) or inspect(part, used)
             said["hints"] = foreign if is_other else said["hints"]
+            said["recordings"] = len(opened)
             said["drive"] = [readable(each.path.name) for each in drive.parts]
             if part is drive.parts[-1]:
                 said["notes"] = [*drive.notes, *filter(None, [found.note])]
@@ -233,25 +206,7 @@ def _datasets(path: Path) -> Iterator[dict[str, Any]]:
     if not found:
         raise DatasetError(f"{path}: is not finished, which edgefirst-ros recover does")
     if any(each.name == NAME for each, _ in found):
-        yield _described(open(path, format=NAME))
+        yield described(open(path, format=NAME))
     for each, dataset in found:
         if each.name != NAME and (scenes := each.scenes(dataset)) is not None:
             yield {"format": each.name, "path": f"{dataset}", "samples": len(scenes.moments())}
-
-
-def _described(dataset: EdgeFirstDataset) -> dict[str, Any]:
-    names = Counter[str]()
-    for name, start, stop in dataset.sequences:
-        names[name] += stop - start
-    found: dict[str, Any] = {
-        "format": NAME,
-        "path": f"{dataset.path}",
-        "samples": len(dataset),
-        "sequences": [{"name": name, "samples": count} for name, count in names.items()],
-        "groups": {group: len(dataset.only(group)) for group in dataset.groups},
-        "labels": [*dataset.labels],
-        "schema_version": dataset.schema_version,
-    }
-    if isinstance(dataset, Corpus):
-        found["datasets"] = [_described(member) for member in dataset.members]
-    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.model import Config, build_config
-from edgefirst_ros.model import errors
+from edgefirst_ros.model.errors import ConfigError, RecordingError, RecordingNotFound, StorageUnreachable
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.untrusted import readable
@@ -19,7 +19,6 @@ from edgefirst_ros.offline.drives import RecordedDrive, find_files
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.sequencer import SPLIT
 from edgefirst_ros.sources.location import Location
-from edgefirst_ros.sources.mcap import McapRecording
 from edgefirst_ros.sources.recording import Recording, open_recording
 from edgefirst_ros.sources.session import RESUMED, RecordedSession, resumed_of
 
@@ -41,7 +40,7 @@ def find_chain(recording: Recording) -> SessionChain:
     parts, notes = [recording], []
     name = readable(recording.path.name)
     while (session := parts[0].session) is not None and session.seam is not None:
-        before = _open(parts[0], session.after)
+        before = _open(recording.path.with_name(session.after)) if session.after else None
         if before is None or before.path in {part.path for part in parts}:
             notes.append(
                 f"{name}: continues {readable(session.after)}, which is not in its folder: the first seconds "
@@ -51,7 +50,7 @@ def find_chain(recording: Recording) -> SessionChain:
         parts.insert(0, before)
     following = None
     for name_beside in _beside(recording):
-        other = _open(recording, name_beside)
+        other = _open(recording.path.with_name(name_beside))
         session = None if other is None else other.session
         if session is not None and session.seam is not None and session.after == recording.path.name:
             following = other
@@ -76,13 +75,16 @@ def _beside(recording: Recording) -> list[str]:
     return sorted(file.path.name for file in files if file.path.parent == folder)
 
 
-def _open(beside: Recording, name: str) -> Recording | None:
+def _open(path: Location) -> Recording | None:
+    """A recording whose session can be read, None if it is none."""
     try:
-        return McapRecording(beside.path.with_name(name)) if name else None
-    except errors.StorageUnreachable:
-        raise
-    except (errors.RecordingError, errors.RecordingNotFound):
+        recording = open_recording(path)
+        _ = recording.session  # which may be damaged
+    except (RecordingError, RecordingNotFound) as error:
+        if isinstance(error, StorageUnreachable):
+            raise
         return None
+    return recording
 
 
 class ChainReplay:
@@ -176,7 +178,7 @@ class ChainReplay:
 
 
 LIVE_ONLY = frozenset(
-    {*("record", "queue_mb", "min_free_mb", "sync_s", "workers"), *("split_every_s", "split_every_mb")}
+    {"record", "queue_mb", "min_free_mb", "sync_s", "workers", "split_every_s", "split_every_mb"}
 )
 """Settings that do not affect what is written for given messages."""
 
@@ -193,7 +195,8 @@ def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any],
     """
     found: list[tuple[Location, RecordedSession]] = []
     for file in find_files(places).files:
-        session = _session(file.path)
+        recording = _open(file.path)
+        session = None if recording is None else recording.session
         if session is None:
             return None
         found.append((file.path, session))
@@ -202,11 +205,11 @@ def recorded_settings(places: Sequence[str | Location]) -> tuple[dict[str, Any],
         if _relevant(session.settings) != _relevant(chosen.settings):
             which = f"{readable(first.name)} and {readable(path.name)}"
             remedy = "give --config for all, or convert one after the other"
-            raise errors.ConfigError([f"{which} were captured with different settings: {remedy}"])
+            raise ConfigError([f"{which} were captured with different settings: {remedy}"])
     try:
         build_config(chosen.settings)
-    except errors.ConfigError as error:
-        raise errors.ConfigError(
+    except ConfigError as error:
+        raise ConfigError(
             [
                 f"{readable(first.name)}: captured by another version, its settings cannot be used: {fault}; "
                 "give --config"
@@ -221,22 +224,13 @@ def is_as_captured(session: RecordedSession, config: Config) -> bool:
     """Whether topics are configured as in the session, so that its initial calibration is valid."""
     try:
         captured = build_config(session.settings)
-    except errors.ConfigError:
+    except ConfigError:
         return False
     return (captured.topics, captured.prefix, captured.reference) == (
         config.topics,
         config.prefix,
         config.reference,
     )
-
-
-def _session(path: Location) -> RecordedSession | None:
-    try:
-        return open_recording(path).session
-    except errors.StorageUnreachable:
-        raise
-    except (errors.RecordingError, errors.RecordingNotFound):
-        return None
 
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:

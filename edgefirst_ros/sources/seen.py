@@ -14,7 +14,7 @@ from edgefirst_ros.model.camera import CameraInfo, CompressedImage, RawImage, Vi
 from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.navigation import Imu, NavSatFix, Odometry
 from edgefirst_ros.model.pictures import open_picture
-from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.pointcloud import PointCloud, point_offsets_ns
 from edgefirst_ros.model.registry import can_decode, decode, guarded
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.model.transform import RobotDescription, Transform, Transforms, bare
@@ -45,6 +45,7 @@ class SeenTopic:
         fault: why the first message that could not be decoded could not.
         sound: messages that could be decoded.
         sideways: odometry messages with a velocity to the side.
+        ends_ns: how long after its stamp a sweep ends, by its points' times; None if these are not known.
         has_sigma: whether odometry or a fix says how good it is; has_turn: whether an IMU has an orientation.
         turns_rad_s: turning of an IMU about what it feels as upward; place_deg is the newest fix.
         pairs: transforms by child, of a topic of transforms; moving are children whose transform changed.
@@ -61,6 +62,7 @@ class SeenTopic:
     size: tuple[int, int] | None = None
     points: int = 0
     fields: tuple[str, ...] = ()
+    ends_ns: int | None = None
     fault: str = ""
     sound: int = 0
     sideways: int = 0
@@ -114,6 +116,8 @@ class SeenTopic:
 
     def _look(self, message: RawMessage) -> None:
         stamp_ns, frame, datum = decode(message)
+        if isinstance(datum, PointCloud) and len(datum.points) and (of := point_offsets_ns(datum, stamp_ns)):
+            self.ends_ns = max(self.ends_ns or 0, int(of[1].max()))
         if (look := _LOOKS.get(type(datum))) is not None:
             look(self, datum)
         self.sound += 1

@@ -60,14 +60,13 @@ def simulated(parts: Sequence[Recording]) -> SimulatedTime | None:
     """How a drive's simulator went; None without one, in real time, or if stamps do not follow it.
 
     Args:
-        parts: its files in order; their first and last messages are read.
+        parts: the first and last files of its recorders; their first and last messages are read.
     """
     infos = {info for part in parts for info in part.topics()}
     if not any(info.topic == CLOCK and info.schema in TYPES for info in infos):
         return None
     topics = {info.topic for info in infos}
-    outer = [parts[0], *parts[1:][-1:]]
-    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in outer)]
+    ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in parts)]
     shown = sorted((m.receive_ns, clock_of(m)) for m in ends if m.topic == CLOCK and not m.fault)
     if not shown or (span_ns := shown[-1][0] - shown[0][0]) <= 0:
         return None

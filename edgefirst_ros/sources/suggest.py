@@ -47,6 +47,8 @@ from edgefirst_ros.sources.seen import ENCODING, SeenTopic
 
 OTHER_TURN_DEG_S, OTHER_PLACE_M = 6.0, 50.0
 """Gyroscopes of a vehicle differ by their biases, its receivers by its length and their errors."""
+PACKED_MS = 10.0
+"""From the end of a sweep to its message, as field/lidar_boot_time has it."""
 LOOK_S, LONGEST_LOOK_S = 10.0, 60.0
 """Read of each recording: enough for rates, and for what a robot sends once it has started."""
 OTHER_CLOCK_NS = 500_000_000
@@ -497,10 +499,12 @@ class _Chooser:
             parent, topic = self._moving[moving[0]]
             said.append(f"on a mount that moves ({moving[0]} in {parent}, {topic})")
         if role.sensor.kind is not CALIBRATION and abs(min(seen.lags_ns, default=0)) >= OTHER_CLOCK_NS:
-            usual = [r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role]
             # Stamped by its first column (Ouster, Velodyne) a sweep comes a turn later, by its last at once.
             turn_ms = 800 / seen.hz if role is Role.LIDAR_POINTS and seen.hz else 0.0
-            rule["latency_ms"] = round(max(turn_ms, *usual, 0.0))
+            guess_ms = max(
+                [turn_ms, *(r.latency_ms or 0.0 for r in MAIVIN_TOPICS.values() if r.role is role)]
+            )
+            rule["latency_ms"] = round(guess_ms if seen.ends_ns is None else seen.ends_ns / 1e6 + PACKED_MS)
             said.append("stamps of another clock; its latency is a guess")
         if seen.topic in self._views:
             said.append(f"depth {self._views[seen.topic]}")

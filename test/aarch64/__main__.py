@@ -40,8 +40,7 @@ TOOLS = (
 FORMATS = {"edgefirst", "ncore", "l5kit"}
 ALL = ("--format", ",".join(sorted(FORMATS)))
 LIGHT = {"lidar_points": 64, "cube_shape": [1, 16, 1, 8], "cube_hz": 1, "model_hz": 3, "imu_hz": 20}
-LIGHT |= {"fps": 3, "width": 160, "height": 96}
-SMALL = ("--seconds", "10", *(f"--set={k}={v}" for k, v in LIGHT.items()))
+SMALL = ("--seconds", "10", "--fps", "3", "--size", "160x96", *(f"--set={k}={v}" for k, v in LIGHT.items()))
 """At its own pace, as at another one stamps drift; emulated, a sample in three formats takes 0.1 s."""
 UNHURRIED = "overload: {latency_s: 0}"
 """Nothing is shed, however slow it is."""

@@ -52,7 +52,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to be interrupted on any machine."""
     options = DriveOptions(
-        seconds=40, fps=10, width=160, height=96, lidar_points=200, cube_hz=0, radar_hz=9, imu_hz=20
+        seconds=20, fps=10, width=160, height=96, lidar_points=200, cube_hz=0, radar_hz=9, imu_hz=20
     )
     return simulate(tmp_path_factory.mktemp("long"), options).mcap
 
@@ -70,7 +70,7 @@ def test_help_teaches() -> None:
 def test_convert_prints_where_things_are_and_what_became_of_every_message(
     short: Path, tmp_path: Path
 ) -> None:
-    done = run("convert", short, "-o", tmp_path, "--name", "mine")
+    done = call("convert", short, "-o", tmp_path, "--name", "mine")
     paths = [Path(line) for line in done.stdout.splitlines()]
     assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json", "capture_report.html"}
     assert all(p.exists() for p in paths)
@@ -186,12 +186,12 @@ def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(
     process.kill()
     process.communicate(timeout=60)
     assert list(folder.glob("*.part"))
-    assert "are kept" in run("recover", tmp_path).stdout
+    assert "are kept" in call("recover", tmp_path).stdout
     written = Written(folder)
     first = written.files()
     assert len(first) > 3
     assert written.table["frame"].n_unique() == len(written.of_kind("camera.jpeg"))
-    assert "nothing to do" in run("recover", folder).stdout
+    assert "nothing to do" in call("recover", folder).stdout
     assert written.files() == first
 
 
@@ -207,7 +207,7 @@ def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path,
         assert "recover" in done.stderr
         assert "Traceback" not in done.stderr
         subprocess.run(["mount", "-o", "remount,size=20m", str(small)], check=True)
-        assert "are kept" in run("recover", small).stdout
+        assert "are kept" in call("recover", small).stdout
         assert Written(small / "edgefirst" / "d").table["frame"].n_unique() > 3
     finally:
         subprocess.run(["umount", str(small)], check=True)

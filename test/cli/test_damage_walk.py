@@ -222,8 +222,8 @@ info IN
 info IN --json
 suggest IN
 info DRIVE --config IN
-simulate -o IN --seconds 0.4 --set width=160 --set height=96 --set fps=5
-simulate --rig IN -o OUT/new --seconds 0.4 --set width=160 --set height=96 --set fps=5
+simulate -o IN --seconds 0.4 --size 160x96 --fps 5
+simulate --rig IN -o OUT/new --seconds 0.4 --size 160x96 --fps 5
 recover IN
 check IN
 report IN -o OUT/x.html

@@ -98,17 +98,12 @@ def test_a_missing_extra_is_an_error_that_says_how_to_install_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_plain_drive_is_converted_without_any_extra(tmp_path: Path, drive: Path) -> None:
+def test_a_dataset_is_made_checked_and_looked_at_without_any_extra(tmp_path: Path, drive: Path) -> None:
     hidden = "zenoh,obstore,polars,scipy"
-    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", hidden=hidden)
+    done = Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--name", "ds", hidden=hidden)
     assert done.code == 0, done.err
     assert "pyarrow" in done.modules
     assert "edgefirst_ros.fleet" not in done.modules
-
-
-def test_a_dataset_is_checked_and_looked_at_without_any_extra(tmp_path: Path, drive: Path) -> None:
-    hidden = "zenoh,obstore,polars,scipy"
-    assert Ended(tmp_path, "convert", drive, "--output", tmp_path / "out", "--name", "ds").code == 0
     for command in (
         ("check", tmp_path / "out"),
         ("report", tmp_path / "out/edgefirst/ds", "--picture", tmp_path / "s.png"),
@@ -124,6 +119,7 @@ def test_drives_of_their_own_need_no_cluster(tmp_path: Path, drive: Path) -> Non
     assert done.code == 0, done.err
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_a_missing_cluster_client_is_an_error_that_says_how_to_install_it(
     tmp_path: Path, drive: Path, engine: str

@@ -18,7 +18,7 @@ DOCUMENTS = sorted(
     path
     for folder in (".", "docs", "examples", "benchmarks")
     for path in (REPOSITORY / folder).glob("*.md")
-    if path.name != "CHANGELOG.md"  # which also tells of what was
+    if path.name not in {"CHANGELOG.md", "cli.md"}  # what was, and the help itself
 )
 PROGRAM = "edgefirst-ros"
 SHELL = {"", "sh", "bash"}

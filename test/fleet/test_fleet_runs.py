@@ -115,17 +115,13 @@ class TestTheSameCommandAgain:
         assert not [*own.sets.rglob("l5kit")]
         assert [len(keys) for keys in notes_of(own.sets).list_keys(DONE).values()] == [1, 1, 1]
 
-    def test_touches_nothing_that_no_note_knows_unless_told_to(self, own: Fleet) -> None:
+    def test_touches_nothing_that_no_note_knows(self, own: Fleet) -> None:
         before = datasets(own.sets)
         shutil.rmtree(own.sets / "_done")
         code, _, err = own.convert()
         assert code == 1
         assert "drive00: is there already, and no note says what it is of; --overwrite replaces it" in err
         assert datasets(own.sets) == before
-        code, _, err = own.convert("--overwrite")
-        assert "4 to convert" in err
-        assert datasets(own.sets) == before
-        assert done_in(own.sets) == {"drive00", "drive01", "monday-drive01"}
 
     def test_looks_before_it_begins(self, own: Fleet) -> None:
         code, out, err = own.convert("--dry-run", "--json", "--retry-failed")
@@ -149,13 +145,14 @@ class TestTheSameCommandAgain:
 
 
 class TestKills:
+    @pytest.mark.long
     def test_a_dead_worker_costs_nothing(self, tmp_path: Path) -> None:
         assert_a_dead_worker_costs_nothing(tmp_path, "--jobs", "2")
 
     @pytest.mark.long(cases=1)
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
     def test_the_next_run_does_the_rest(self, tmp_path: Path, how: signal.Signals) -> None:
-        drives, sets = make_drives(tmp_path / "drives", count=4), tmp_path / "sets"
+        drives, sets = make_drives(tmp_path / "drives", count=3), tmp_path / "sets"
         command = ("convert", drives, "-o", sets, "--jobs", "2", *OPTIONS)
         process = start(*command)
         wait_for(lambda: done_in(sets))
@@ -167,7 +164,7 @@ class TestKills:
             assert "drives are left; the same command does them" in err
         before = Fleet(tmp_path).times()
         done = done_in(sets)
-        assert 0 < len(done) < 4
+        assert 0 < len(done) < 3
         code, _, err = run(*command)
         assert code == 0, err
         assert f"{len(done)} done before" in err
@@ -178,13 +175,13 @@ class TestKills:
         assert not (sets / ".converting").exists()
 
     def test_a_second_run_is_refused(self, tmp_path: Path) -> None:
-        drives, sets = make_drives(tmp_path / "drives", count=2), tmp_path / "sets"
+        drives, sets = make_drives(tmp_path / "drives", count=1), tmp_path / "sets"
         process = start("convert", drives, "-o", sets, "--jobs", "1", *OPTIONS)
         wait_for(lambda: [*sets.glob("_begun/*")])
         code, _, err = run("convert", drives, "-o", sets, "--jobs", "1", *OPTIONS)
         assert code == 2
         assert f"process {process.pid} on " in err
-        assert process.communicate(timeout=120)[1].count(" samples, ") == 2
+        assert process.communicate(timeout=120)[1].count(" samples, ") == 1
 
 
 @pytest.mark.parametrize(
@@ -333,6 +330,7 @@ class TestFaults:
         assert notes_of(tmp_path / "sets").list_keys(BEGUN) == {}
 
 
+@pytest.mark.long
 def test_what_is_left_to_do_is_said_while_it_runs(tmp_path: Path) -> None:
     drives = make_drives(tmp_path / "drives", count=4)
     begin_s = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from importlib.metadata import distributions, version
 from pathlib import Path
@@ -141,3 +142,19 @@ def test_an_interpreter_that_has_everything_is_given_executables_alone(tmp_path:
     asked = quietly(prefix / "bin/edgefirst-ros", "--help", PYTHONPATH=str(library))
     assert asked.returncode == 0, asked.stdout
     assert "simulate" in asked.stdout
+
+
+def test_a_source_distribution_has_what_the_repository_has(tmp_path: Path) -> None:
+    names = quietly("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    if names.returncode or "setuptools" not in {each.name for each in distributions()}:
+        pytest.skip("no git checkout, or an interpreter without setuptools")
+    done = quietly(
+        *(sys.executable, "setup.py", "-q", "egg_info", "--egg-base", tmp_path),
+        *("sdist", "--formats", "tar", "--dist-dir", tmp_path),
+    )
+    assert done.returncode == 0, done.stdout
+    with tarfile.open(*tmp_path.glob("*.tar")) as archive:
+        found = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    made = {name for name in found if name == "PKG-INFO" or ".egg-info/" in name}
+    of_services = (".ci/", ".github/", ".gitignore")
+    assert found - made == {each for each in names.stdout.split() if not each.startswith(of_services)}

@@ -41,7 +41,7 @@ COLUMNS = ("received", "refused", "skipped", "dropped")
 def drive() -> tuple[RawMessage, ...]:
     """8 s, a key frame a second; radar and lidar stamp another clock, messages come late and uneven."""
     options = DriveOptions(
-        seconds=8.0, fps=10, width=320, height=180, lidar_points=320, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
+        seconds=8.0, fps=10, width=160, height=96, lidar_points=160, cube_shape=(1, 50, 2, 16), cube_hz=18.0,
         model_hz=10.0, imu_hz=50.0, gps_hz=5.0, clock="realtime", host=HOST,
     )  # fmt: skip
     return tuple(McapRecording(simulated(options).mcap).messages())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 import yaml
 from livedrive import FORMATS, HOST, SEQUENCE, check_sums, drive, messages, output_files
 from written import Written
@@ -74,6 +75,7 @@ def publish(
         await_condition("the end", finished)
 
 
+@pytest.mark.long
 def test_live_equals_replay(tmp_path: Path) -> None:
     """A recording played at its own pace by one process, captured by another, and converted: the same.
 

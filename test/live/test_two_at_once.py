@@ -72,6 +72,7 @@ def test_a_stopped_process_holds_its_datasets_and_is_named(tmp_path: Path, alone
     assert ran("check", output)[0] == 0
 
 
+@pytest.mark.long
 def test_of_two_that_overwrite_one_wins(tmp_path: Path, alone: dict[str, bytes]) -> None:
     output = tmp_path / "out"
     assert ran(*CONVERT, "-o", output)[0] == 0

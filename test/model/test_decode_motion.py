@@ -50,6 +50,12 @@ def test_imu_without_orientation(rotation: tuple[float, ...]) -> None:
     assert made.angular_velocity_rad_s == (0.1, 0.2, 0.3)
 
 
+def test_imu_with_covariances() -> None:
+    kinds = ("orientation", "angular_velocity", "linear_acceleration")
+    sent = {f"{kind}_covariance": [float(9 * n + k) for k in range(9)] for n, kind in enumerate(kinds)}
+    assert imu(**sent).covariances == tuple(map(float, range(27)))
+
+
 @given(st.tuples(*[st.floats(-1, 1)] * 4).filter(lambda v: math.hypot(*v) > 0.1), st.floats(0.91, 1.09))
 def test_quaternions_become_unit_quaternions_of_the_same_rotation(
     direction: tuple[float, ...], length: float

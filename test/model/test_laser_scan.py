@@ -39,6 +39,9 @@ def test_rays_turn_from_x_to_y() -> None:
     assert cloud.xyz() == pytest.approx(np.array(expected), abs=1e-6)
     assert cloud.column("time") == pytest.approx([0, 0.001, 0.002, 0.003, 0.004])
     assert not cloud.has("intensity")
+    cloud = scan([1.0] * 5, time_increment=0.0, scan_time=0.8)  # of a turn, of which it has a half
+    assert cloud.column("time") == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert not scan([1.0] * 5, time_increment=0.0).column("time").any()
 
 
 def test_a_ray_without_a_return_is_no_point_and_takes_its_intensity_along() -> None:

@@ -33,7 +33,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
     return output, done.report
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("device", CLOCKS)
 def test_pictures_and_sweeps_of_every_device_are_at_their_true_times(
     rig: tuple[Path, dict[str, Any]], device: str
@@ -89,6 +89,7 @@ def test_each_devices_camera_has_its_own_lidar(rig: tuple[Path, dict[str, Any]])
         assert each["sample"] > 17
 
 
+@pytest.mark.long
 def test_live_equals_convert(tmp_path: Path) -> None:
     live, again, report = live_and_converted(tmp_path, messages(), VALUES, HOST)
     assert report["samples"] > 17

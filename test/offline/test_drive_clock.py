@@ -40,7 +40,7 @@ def offset_ms(report: dict[str, Any], truth: Truth) -> tuple[float, float]:
     return error_ns / 1e6, clock["uncertainty_ns"] / 1e6
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "silent",
     [

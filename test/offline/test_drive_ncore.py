@@ -207,7 +207,7 @@ def late_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return simulate(tmp_path_factory.mktemp("drive"), options).mcap
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     ("values", "within_ms"),
     [

@@ -31,12 +31,12 @@ def converted(path: Path, values: dict[str, Any] | None = None) -> Written:
 
 
 def test_a_pause_starts_a_new_sequence_with_its_own_name(tmp_path: Path) -> None:
-    first = messages(seconds=4.0)
-    second = messages(seconds=4.0, start_ns=DriveOptions().start_ns + 3600 * 10**9)
+    first = messages(seconds=2.0)
+    second = messages(seconds=2.0, start_ns=DriveOptions().start_ns + 3600 * 10**9)
     written = converted(record(tmp_path / "host-1_2026_05_01_09_00_00.mcap", [*first, *second]))
     sequences = written.report["sequences"]
     assert [s["name"] for s in sequences] == ["host-1_2026_05_01_09_00_00", "host-1_2026_05_01_10_00_00"]
-    assert [s["sample"] for s in sequences] == [40, 40]
+    assert [s["sample"] for s in sequences] == [20, 20]
     assert "nothing received for" in written.report["notes"][0]
     assert {n.split("/")[0] for n in written.files()} == {s["name"] for s in sequences}
 
@@ -72,6 +72,7 @@ def test_a_topic_of_another_type_is_refused_with_both_named(tmp_path: Path) -> N
     assert written.report["samples"] == 20
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("jitter_ms", [20, 300])
 def test_disorder_within_the_look_ahead_changes_no_byte(tmp_path: Path, jitter_ms: int) -> None:
     """Clocks are given, for finding them rests on the times of arrival, which are what is disturbed."""

@@ -54,6 +54,24 @@ def test_a_dataset_of_a_fleet_is_found_below_its_output(tmp_path: Path) -> None:
         assert edgefirst_ros.open(above).path == place
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_an_option_that_there_is_not_is_an_error(several: bool) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lables'"):
+        edgefirst_ros.open([dataset()] if several else dataset(), lables=["car"])  # type: ignore[call-overload]
+
+
+def test_a_cube_may_serve_each_sample_within_its_tolerance(tmp_path: Path) -> None:
+    def cubes(policy: str) -> tuple[int, int]:
+        topics = {**OPTIONAL, "radar_cube": {"policy": policy, "required": "never", "tolerance_ms": 250.0}}
+        edgefirst_ros.convert(drive().mcap, tmp_path / policy, topics=topics, page=False)
+        opened = edgefirst_ros.open(tmp_path / policy, keys=["cube"])
+        return len(edgefirst_ros.open(tmp_path / policy, require=["cube"])), len(opened)
+
+    few, samples = cubes("once")
+    assert cubes("nearest") == (samples, samples)
+    assert few <= samples / 2 + 1
+
+
 def test_a_relative_path_stays_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied(tmp_path)
     monkeypatch.chdir(tmp_path / NAME)

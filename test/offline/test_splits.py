@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from drives import simulate
 from faulty import FaultyOptions, Truth
+from resized import recorded
 
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.model.errors import RecordingError
+from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.offline.drives import find_drives, find_files
+from edgefirst_ros.offline.inputs import find_drive_files
 from edgefirst_ros.simulation import Recording
 from edgefirst_ros.sources.mcap import McapRecording
+from edgefirst_ros.sources.recording import excerpt_of
 
 DRIVE = {
     "seconds": 6, "fps": 10, "width": 160, "height": 90, "lidar_points": 64, "radar_hz": 5, "cube_hz": 0,
@@ -150,3 +154,48 @@ def test_a_recording_ordered_by_topic_gives_what_one_by_time_does(whole: Recordi
     assert recording["sorted"]
     assert recording["displaced"]["/lidar/points"]["messages"] == pytest.approx(60, abs=3)
     assert not any("stored after" in text for text in done.report["warnings"])
+
+
+def by_sensor(recording: Path, folder: Path, name: str = "{}/{}_0.mcap") -> list[Path]:
+    """A bag for each first part of a topic's name, each with the transforms."""
+    found: dict[str, list[RawMessage]] = {}
+    messages = [*McapRecording(recording).messages()]
+    for message in messages:
+        found.setdefault(message.topic.split("/")[1], []).append(message)
+    common = found.pop("tf_static")
+    made = []
+    for sensor, own in found.items():
+        made.append(folder / name.format(sensor, sensor))
+        made[-1].parent.mkdir(parents=True, exist_ok=True)
+        recorded(made[-1], sorted([*own, *common], key=lambda message: message.receive_ns))
+    return made
+
+
+def test_a_bag_for_each_sensor_gives_the_bytes_of_one_for_all(whole: Recording, tmp_path: Path) -> None:
+    one = tmp_path / "camera_0.mcap"  # whose host and sequence are called as the first bag's
+    shutil.copy(whole.mcap, one)
+    convert([one], tmp_path / "whole", EVERY_FORMAT, dataset="d")
+    bags = by_sensor(whole.mcap, tmp_path / "bags")
+    assert len(bags) > 4
+    assert [sorted(each) for each in grouped(tmp_path / "bags")] == [sorted(path.name for path in bags)]
+    done = convert([tmp_path / "bags"], tmp_path / "out", EVERY_FORMAT, dataset="d")
+    assert files(tmp_path / "whole") == files(tmp_path / "out") != {}
+    assert any(f"{len(bags)} files of one drive" in note for note in done.report["notes"])
+    excerpt = excerpt_of("2", "4")
+    for place, name in ((one, "whole"), (tmp_path / "bags", "bags")):
+        convert([place], tmp_path / "part" / name, EVERY_FORMAT, dataset="d", excerpt=excerpt)
+    assert files(tmp_path / "part" / "whole") == files(tmp_path / "part" / "bags") != {}
+
+
+def test_bags_of_two_robots_or_times_stay_apart(whole: Recording, tmp_path: Path) -> None:
+    bags = by_sensor(whole.mcap, tmp_path / "one", "{}.mcap")
+    assert len(find_drive_files([tmp_path / "one"]).drives) == 1
+    by_sensor(whole.mcap, tmp_path / "two", "{}.mcap")
+    assert [len(each) for each in grouped(tmp_path)] == [len(bags), len(bags)]
+    both = tmp_path / "both"
+    both.mkdir()
+    for number, path in enumerate((*bags, *bags)):
+        shutil.copy(path, both / f"{'ab'[number // len(bags)]}-{path.name}")
+    assert [len(each) for each in grouped(both)] == [1] * 2 * len(bags)
+    later = [m._replace(receive_ns=m.receive_ns + 3600 * 10**9) for m in McapRecording(bags[0]).messages()]
+    assert grouped(recorded(tmp_path / "later.mcap", later), *bags[1:])[0] == ["later.mcap"]

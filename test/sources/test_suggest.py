@@ -19,7 +19,7 @@ import yaml
 from livedrive import messages
 from places import contents
 from recorded import record
-from robots import ROBOTS, Robot, drone, instead_of
+from robots import ROBOTS, Robot, drone, instead_of, seconds
 from wire_encoder import encode
 from zenoh_loopback import PATIENT, await_condition, free_endpoint, started
 
@@ -244,6 +244,17 @@ def test_a_sweep_stamped_since_boot_by_its_first_column_is_dated_within_what_is_
     (latency_ms,) = (each["latency_ms"] for each in topics.values() if "latency_ms" in each)
     clock = estimate([Arrivals(late_ns, latency_ms * 1_000_000)])
     assert abs(clock.offset_ns - booted_ns) <= (clock.uncertainty_ns or 0)
+    for last_ns in (turn_ns, 0):  # where points say when they were measured, it is known when a sweep ends
+        data = struct.pack("<3fi3fi", 1.0, 1.0, 1.0, 0, 2.0, 2.0, 2.0, last_ns)
+        fields = [{"name": c, "offset": 4 * n, "datatype": 7, "count": 1} for n, c in enumerate("xyz")]
+        fields.append({"name": "t", "offset": 12, "datatype": 5, "count": 1})
+        values = {"height": 1, "width": 2, "point_step": 16, "row_step": 32, "data": data, "fields": fields}
+        timed = []
+        for each in clouds:
+            header = {"stamp": seconds(decode(each).stamp_ns), "frame_id": "lidar"}
+            timed.append(instead_of(each, each.topic, "sensor_msgs/PointCloud2", values | {"header": header}))
+        (entry,) = looked(timed).suggestion("lidar").values["topics"].values()
+        assert entry["latency_ms"] == pytest.approx(last_ns / 1e6 + 10, abs=1)
 
 
 def test_two_robots_are_not_made_one_rig() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, Sample, Span
+from edgefirst_ros.formats.edgefirst.read.dataset import EdgeFirstDataset, ReadOptions, Sample, Span
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
 from edgefirst_ros.formats.edgefirst.store.archive import TABLE
 from edgefirst_ros.model.errors import ConfigError, DatasetNotFound, extra
@@ -83,15 +84,7 @@ def _tables(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def open_datasets(
-    found: Sequence[Found],
-    *,
-    keys: Iterable[str] | None = None,
-    group: str | None = None,
-    transform: Callable[[Sample], Any] | None = None,
-    labels: Iterable[str] | None = None,
-    labelled: str | None = None,
-    require: Iterable[str] = (),
-    as_corpus: bool = False,
+    found: Sequence[Found], *, as_corpus: bool = False, **options: Unpack[ReadOptions]
 ) -> EdgeFirstDataset:
     """A dataset, or several as one; with ``as_corpus`` also of one; see ``EdgeFirstDataset`` for the others.
 
@@ -103,22 +96,16 @@ def open_datasets(
     if not found:
         raise DatasetNotFound("no dataset was named")
     if len(found) == 1 and not as_corpus:
-        return EdgeFirstDataset(
-            *found[0],
-            keys=keys,
-            group=group,
-            transform=transform,
-            labels=labels,
-            labelled=labelled,
-            require=require,
-        )
+        return EdgeFirstDataset(*found[0], **options)
+    keys, labels = options.pop("keys", None), options.pop("labels", None)
     wanted = None if keys is None else [keys] if isinstance(keys, str) else list(keys)
     members = []
     for each in found:
         members.append((str(each.path), EdgeFirstDataset(*each, keys=wanted)))
         members[-1][1].release()
     chosen = [labels] if isinstance(labels, str) else labels
-    return Corpus(members, labels=chosen, transform=transform).only(group, labelled, require)
+    corpus = Corpus(members, labels=chosen, transform=options.pop("transform", None))
+    return corpus.only(**options)  # type: ignore[misc] # what was popped
 
 
 class Corpus(EdgeFirstDataset):
@@ -305,3 +292,20 @@ def _common(labels: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     if all(each == longest[: len(each)] for each in labels):
         return longest
     return tuple(sorted({label for each in labels for label in each}))
+
+
+def described(dataset: EdgeFirstDataset) -> dict[str, Any]:
+    """What a dataset is, as plain values."""
+    names = sum((Counter({name: stop - start}) for name, start, stop in dataset.sequences), Counter[str]())
+    found: dict[str, Any] = {
+        "format": "edgefirst",
+        "path": f"{dataset.path}",
+        "samples": len(dataset),
+        "sequences": [{"name": name, "samples": count} for name, count in names.items()],
+        "groups": {group: len(dataset.only(group)) for group in dataset.groups},
+        "labels": [*dataset.labels],
+        "schema_version": dataset.schema_version,
+    }
+    if isinstance(dataset, Corpus):
+        found["datasets"] = [described(member) for member in dataset.members]
+    return found

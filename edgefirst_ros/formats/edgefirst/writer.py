@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from edgefirst_ros.formats.crashsafe.names import forget, forget_unfinished, part_path, refuse_links
 from edgefirst_ros.formats.crashsafe.sync import disk_errors, make_folder, sync_path
 from edgefirst_ros.formats.crashsafe.writer import DatasetWriter
@@ -233,17 +231,11 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         if prepared.location is not None and any(file.kind.startswith("camera.") for file in files):
             self._places.append((prepared.time_ns, prepared.location))
             if len(self._places) >= SEVERAL:
-                self._judge_places()
-
-    def _judge_places(self) -> None:
-        """Several at a time, which takes as long as one."""
-        degrees = np.array([place for _, place in self._places], "f4" if self._is_single else "f8")
-        self._motion.move([time_ns for time_ns, _ in self._places], degrees.astype(np.float64))
-        self._places.clear()
+                self._motion.judge(self._places)
 
     def _judge_motion(self) -> None:
         """Warn if the sequence's samples lie where no vehicle can have been in time."""
-        self._judge_places()
+        self._motion.judge(self._places)
         if warning := self._motion.warning(self._rig):
             self._warnings.append(warning)
         self._motion = location_motion(single=self._is_single)

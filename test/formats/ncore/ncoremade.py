@@ -165,7 +165,7 @@ def pose(time_ns: int) -> EgoPose:
 
 
 def imu(time_ns: int) -> Observation:
-    datum = Imu((0.0, 0.0, 0.0, 1.0), (0.01, 0.02, 0.03), (0.0, 0.0, 9.81))
+    datum = Imu((0.0, 0.0, 0.0, 1.0), (0.01, 0.02, 0.03), (0.0, 0.0, 9.81), tuple(map(float, range(27))))
     return observation(Role.IMU, "/imu", time_ns, datum)
 
 

@@ -9,7 +9,7 @@ from copy import copy
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,17 @@ class Span(NamedTuple):
     name: str
     start: int
     stop: int
+
+
+class ReadOptions(TypedDict, total=False):
+    """Which samples are read, and what of them; see ``EdgeFirstDataset``."""
+
+    keys: Iterable[str] | None
+    group: str | None
+    transform: Callable[[Sample], Any] | None
+    labels: Iterable[str] | None
+    labelled: str | None
+    require: Iterable[str]
 
 
 class EdgeFirstDataset:

@@ -182,7 +182,7 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
             self._last_frame_ns = frame.time_ns
             self._places.append((frame.time_ns, frame.pose.position_m))
             if len(self._places) >= SEVERAL:
-                self._judge_places()
+                self._motion.judge(self._places)
             grid.credit(frame, size)
         for settled in grid.settled(final=final):
             store.settle_agents(settled.rows + self._first_agent, settled.yaw, settled.extent)
@@ -228,17 +228,9 @@ class L5KitWriter(DatasetWriter[GrowingDataset]):
                 f"{scene}: frames are missing at {grid.gaps} places, but L5Kit's readers assume "
                 "evenly spaced frames: select no samples for it, or go by the timestamps"
             )
-        self._judge_places()
+        self._motion.judge(self._places)
         if warning := self._motion.warning(scene):
             self._warnings.append(warning)
-
-    def _judge_places(self) -> None:
-        """Several at a time, which takes as long as one."""
-        if self._places:
-            self._motion.move(
-                [time_ns for time_ns, _ in self._places], np.stack([at for _, at in self._places])
-            )
-        self._places.clear()
 
     @staticmethod
     def _append(store: GrowingDataset, made: Frame) -> int:

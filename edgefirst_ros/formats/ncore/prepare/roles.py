@@ -88,7 +88,14 @@ def _single(make: Callable[[Observation], Outcome]) -> Maker:
     return lambda observation, _: iter((make(observation),))
 
 
-_IMU = (("orientation_xyzw", 4), ("angular_velocity_rad_s", 3), ("linear_acceleration_m_s2", 3))
+_IMU = (
+    *(("orientation_xyzw", 4), ("angular_velocity_rad_s", 3), ("linear_acceleration_m_s2", 3)),
+    *(
+        ("orientation_covariance", 9),
+        ("angular_velocity_covariance", 9),
+        ("linear_acceleration_covariance", 9),
+    ),
+)
 _NAVSAT = (
     *(("latitude_deg", 1), ("longitude_deg", 1), ("altitude_m", 1), ("status", 1), ("service", 1)),
     *(("position_covariance_m2", 9), ("position_covariance_type", 1)),
@@ -109,7 +116,7 @@ def series_value(observation: Observation) -> SeriesValue:
         case Imu():
             orientation = datum.orientation_xyzw or _NO_ORIENTATION
             motion = (*datum.angular_velocity_rad_s, *datum.linear_acceleration_m_s2)
-            return SeriesValue("imu", _IMU, time_us, (*orientation, *motion))
+            return SeriesValue("imu", _IMU, time_us, (*orientation, *motion, *datum.covariances))
         case NavSatFix():
             place = datum.latitude_deg, datum.longitude_deg, datum.altitude_m
             fix = *place, float(datum.status), float(datum.service)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefirst_foreign import boxes, foreign
 from places import REPOSITORY
 from readable import dataset, drive
 
@@ -115,22 +114,6 @@ def test_the_training_example_trains(tmp_path: Path) -> None:
     losses = [float(line.split()[-1]) for line in done.splitlines() if line.startswith("pass")]
     assert len(losses) >= 2
     assert losses[-1] < losses[0]
-
-
-def unlabelled(folder: Path) -> Path:
-    """A dataset with boxes of no class, and pictures without rows."""
-    rows = {"name": ["s", "s"], "frame": [1, 2], "label": ["car", None], "box2d": boxes(2)}
-    return foreign(folder, rows, [f"s/s_{number:03d}.camera.jpeg" for number in range(4)])
-
-
-@pytest.mark.parametrize("is_foreign", [False, True])
-def test_the_ten_lines_of_the_document_train(tmp_path: Path, *, is_foreign: bool) -> None:
-    text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
-    script = text.split("<!-- ten lines -->\n```python\n")[1].split("```")[0]
-    assert len(list(filter(None, script.splitlines()))) <= 10
-    path = unlabelled(tmp_path / "ds") if is_foreign else dataset()
-    (tmp_path / "ten.py").write_text(script.replace("demo/out", str(path)))
-    assert "loss" in run(tmp_path / "ten.py")
 
 
 def run(*command: Any) -> str:  # noqa: ANN401 - paths and texts

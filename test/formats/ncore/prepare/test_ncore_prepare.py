@@ -232,6 +232,7 @@ def timed(kind: str, name: str, values: list[float]) -> np.ndarray:
         ("<f4", "time", [0.0, 0.0015, 0.099]),
         ("<i4", "time_offset", [0, 1_500_000, 99_000_000]),
         ("<f8", "timestamp", [137.25, 137.2515, 137.349]),
+        ("<f8", "timestamp", [137_250_000_000.0, 137_251_500_000.0, 137_349_000_000.0]),  # Livox
         ("<u8", "timestamp", [137_250_000_000, 137_251_500_000, 137_349_000_000]),
     ],
 )
@@ -244,7 +245,7 @@ def test_ray_times_come_from_the_field_whatever_its_unit(kind: str, name: str, v
     assert not any(key.startswith(f"generic_data/{name}") for key, _ in part.records)
 
 
-@pytest.mark.parametrize("values", [[0.0, 5e9, 3.0], [0.0, np.nan, 0.1]])
+@pytest.mark.parametrize("values", [[0.0, 5e9, 3.0], [0.0, 5e18, 3.0], [0.0, np.nan, 0.1]])
 def test_times_that_cannot_be_are_kept_as_data_and_not_believed(values: list[float]) -> None:
     part = entry(sweep(timed("<f8", "time", values)))
     assert part.meta["ray_times"] == "constant"
@@ -432,7 +433,7 @@ def test_untracked_boxes_are_tracks_of_their_own_and_flat_ones_are_refused() -> 
 def test_raw_series_keep_every_value() -> None:
     (row,) = made(imu(START_NS)).parts
     assert isinstance(row, SeriesValue)
-    assert row.values == (0.0, 0.0, 0.0, 1.0, 0.01, 0.02, 0.03, 0.0, 0.0, 9.81)
+    assert row.values == (0.0, 0.0, 0.0, 1.0, 0.01, 0.02, 0.03, 0.0, 0.0, 9.81, *range(27))
     assert sum(size for _, size in row.layout) == len(row.values)
     blind = observation(Role.IMU, "/imu", START_NS, Imu(None, (0.0,) * 3, (0.0,) * 3))  # type: ignore[arg-type]
     (row,) = made(blind).parts
