@@ -82,7 +82,7 @@ def make_plan(recording: Path, rate_hz: float | None, *, keyframes: bool) -> Pla
 
     samples: list[Sample] = []
     with tempfile.TemporaryDirectory() as folder:
-        config = build_config({"rate_hz": rate_hz or 0.0, "keyframes": keyframes})
+        config = build_config({"rate_hz": rate_hz or 0.0, "select": {"keyframes": keyframes}})
         convert([recording], Path(folder), config, committed=lambda sample: samples.append(_light(sample)))
     return [{role.value: m.arrival for role, m in sample.companions.items()} for sample in samples]
 

@@ -351,5 +351,5 @@ def unlabelled(folder: Path) -> Iterator[Figure]:
     files = edgefirst_ros.export_coco(dataset, folder / "coco")
     pictures = sum(len(json.loads(path.read_text())["images"]) for path in files)
     yield exactly("pictures in COCO", pictures, looked)
-    only = converted([folder / "drive"], folder / "only", complete="model", formats=["edgefirst"])
-    yield at_most("samples of --complete model beyond those", only.report["samples"] - looked, 0)
+    only = converted([folder / "drive"], folder / "only", require="model", formats=["edgefirst"])
+    yield at_most("samples of --require model beyond those", only.report["samples"] - looked, 0)

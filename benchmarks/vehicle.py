@@ -51,7 +51,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
     "every frame": {},
     "10 Hz": {"rate_hz": 10.0},
     "2 Hz": {"rate_hz": 2.0},
-    "key frames, 1 Hz": {"keyframes": True},
+    "key frames, 1 Hz": {"select": {"keyframes": True}},
 }
 OUTPUTS = {
     "edgefirst": ["edgefirst"],

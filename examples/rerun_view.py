@@ -1,7 +1,7 @@
 """Logs an EdgeFirst dataset to Rerun: pictures with boxes, lidar, radar, cube, boxes in space, places.
 
     pip install rerun-sdk
-    python examples/rerun_view.py DATASET [-o drive.rrd] [--every-n 5]
+    python examples/rerun_view.py DATASET [-o drive.rrd] [--every 5]
 
 DATASET is the folder of a dataset as it was converted: where its sensors are is in the capture_report.json
 beside it; without that file all of them are drawn at the rig's origin. Without -o the viewer opens. Lidar is
@@ -111,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Logs an EdgeFirst dataset to Rerun.")
     parser.add_argument("dataset", type=Path)
     parser.add_argument("-o", "--output", type=Path, help="save a file; do not open the viewer")
-    parser.add_argument("--every-n", type=int, default=1, help="one of so many samples")
+    parser.add_argument("--every", type=int, default=1, help="one of so many samples")
     chosen = parser.parse_args()
     try:
         dataset = edgefirst_ros.open(chosen.dataset, keys=KEYS)
@@ -124,7 +124,7 @@ def main() -> None:
         rr.save(chosen.output)
     for span in dataset.sequences:
         Sensors(report, span.name).log()
-        for number in range(span.start, span.stop, chosen.every_n):
+        for number in range(span.start, span.stop, chosen.every):
             sample = dataset[number]
             rr.reset_time()
             rr.set_time("sample", sequence=number)

@@ -24,7 +24,7 @@ parser.add_argument("--passes", type=int, default=5, help="how often to go throu
 parser.add_argument("--picture", type=Path, help="draw what the detector finds in a validation picture")
 chosen = parser.parse_args()
 if not chosen.out.exists():
-    edgefirst_ros.convert(chosen.recording, chosen.out, rate_hz=2)
+    edgefirst_ros.convert(chosen.recording, chosen.out, rate=2)
 
 # %% Open both groups: only pictures and boxes are read, of samples that have labels
 wanted = {"keys": ["image", "boxes2d"], "labelled": "boxes2d"}

@@ -40,7 +40,7 @@ ENOUGH_BYTES = 8 * 1024 * 1024
 UNUSABLE = 2
 """Exit code of a node whose arguments or configuration are invalid: starting it again does not help."""
 
-OWN = ("session", "start_paused", "record", "split_every_s", "split_every_mb")
+OWN = ("session", "start_paused", "record", "split_every")
 ARGUMENTS = (
     *common_arguments("capture"),
     *arguments("capture", *OWN),

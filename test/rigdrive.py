@@ -68,7 +68,7 @@ def topics() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
         "front_gps": {
             "role": "gps", "topic": "/front/gps", "device": "front", "latency_ms": 120.0,
-            "xyz_m": [*ANTENNA_M],
+            "mount": {"xyz_m": [*ANTENNA_M]},
         },
         "tf": {"topic": "/tf_static"},
     }  # fmt: skip

@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -17,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from edgefirst_ros.cli.app import COMMANDS, Commands
 from edgefirst_ros.cli.options import SETTINGS
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, Mount, TopicRule
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.sensors import SENSORS, Role
 from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
@@ -271,10 +272,17 @@ def page() -> str:
     """The whole page."""
     fields = Config.model_fields
     own = [name for name, each in FORMATS.items() if type(each).__module__.startswith("edgefirst_ros.")]
-    blocks: dict[str, Any] = {name: fields[name].annotation for name in ("ego", "vehicle", "overload", *own)}
+    blocks: dict[str, Any] = {
+        name: fields[name].annotation for name in ("select", "ego", "vehicle", "overload", *own)
+    }
     takers = [f"`{name}`" for name, each in commands() if any("--config" in p.opts for p in each)]
     lines = [HEAD.replace("COMMANDS", ", ".join(takers)), "## General", "", *table(rows(Config))]
-    lines += ["## Topics", "", TOPICS, *table(rows(TopicRule, "topics.NAME."))]
+    lines += [
+        "## Topics",
+        "",
+        TOPICS,
+        *table(chain(rows(TopicRule, "topics.NAME."), rows(Mount, "topics.NAME.mount."))),
+    ]
     lines += [ENTRIES, *entries(), ROLES, *roles()]
     for name, model in blocks.items():
         lines += [f"## `{name}`", "", f"{model.__doc__}".split("\n", 1)[0], ""]

@@ -143,8 +143,7 @@ def capture(
     duration: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
     ] = None,
-    split_every_s: options.SplitS = None,
-    split_every_mb: options.SplitMb = None,
+    split_every: options.SplitEvery = None,
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Begin paused: write nothing until SIGUSR2.")
     ] = False,
@@ -160,11 +159,11 @@ def capture(
     container: options.Container = None,
     reference: options.Reference = None,
     rate_hz: options.Rate = None,
-    every_n: options.EveryN = None,
-    every_m: options.EveryM = None,
-    skip_standstill: options.SkipStandstill = None,
+    every: options.Every = None,
+    distance_m: options.Distance = None,
+    moving: options.Moving = None,
     keyframes: options.Keyframes = None,
-    complete: options.Complete = None,
+    require: options.Require = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     record: options.Record = None,
@@ -181,7 +180,7 @@ def capture(
     topic names are found (rt/camera/h264, camera/h264, HOST/camera/h264). If none comes within some seconds,
     a configuration for what does come is made as by [bold]suggest[/]; [bold]--config none[/] refuses that.
 
-    With --split-every-..., each session's report is printed when it ends; with --json, one line per session.
+    With --split-every, each session's report is printed when it ends; with --json, one line per session.
 
     SIGUSR1 pauses: messages are counted, but not written. SIGUSR2 resumes with a new sequence.
 
@@ -196,7 +195,7 @@ def capture(
 
       edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
 
-      edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every-s 600
+      edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every 600s
     """
     err = make_console(stderr=True)
     with guarded(err, instead="choose another --name", output=output, as_json=as_json):

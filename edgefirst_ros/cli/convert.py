@@ -74,11 +74,11 @@ def convert(
     start: Start = None,
     end: End = None,
     rate_hz: options.Rate = None,
-    every_n: options.EveryN = None,
-    every_m: options.EveryM = None,
-    skip_standstill: options.SkipStandstill = None,
+    every: options.Every = None,
+    distance_m: options.Distance = None,
+    moving: options.Moving = None,
     keyframes: options.Keyframes = None,
-    complete: options.Complete = None,
+    require: options.Require = None,
     incomplete: options.Incomplete = False,
     workers: options.Workers = None,
     overwrite: Annotated[
@@ -135,7 +135,7 @@ def convert(
 
     A sample is a camera frame with the nearest message of every other sensor, at most 50 ms away; model
     messages must be of the same frame, and a radar cube goes to the sample nearest to it. A frame becomes a
-    sample even if it lacks a sensor; [bold]--complete[/] leaves out frames that lack one which was sending.
+    sample even if it lacks a sensor; [bold]--require[/] leaves out frames that lack one which was sending.
     The summary says how many samples are complete.
 
     All recordings become one dataset. With [bold]--jobs[/], [bold]--engine[/], or an output URL, each drive

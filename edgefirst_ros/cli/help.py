@@ -24,7 +24,7 @@ EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
 LEFT_OUT = {
-    "--complete": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
+    "--require": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
     "--picture": ("", re.compile(r"[^-].*", re.DOTALL)),
 }
 """Options whose value may be left out: what it is then, and how it looks if it follows."""

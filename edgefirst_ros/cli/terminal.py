@@ -138,7 +138,7 @@ def _labels(report: Mapping[str, Any]) -> str:
     labelled, samples = report["labelled"], report["samples"]
     text = f"{labelled:,} of {several(samples, 'samples')} have labels: a model looked at their picture"
     if labelled < FEW_LABELS * samples and any(each["skipped"] for each in report["sequences"]):
-        text += "; --complete model selects only such"
+        text += "; --require model selects only such"
     return text
 
 

@@ -6,6 +6,7 @@ Combines the values of a configuration with those that a user chose on the comma
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -28,19 +29,25 @@ from edgefirst_ros.config.names import compiled, is_pattern, split_names
 from edgefirst_ros.formats.format import Format, OptionsModel
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.camera import CameraInfo
-from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown
+from edgefirst_ros.model.errors import ConfigError, names_of, sentences, shown, unknown_parameter
 from edgefirst_ros.model.sample import Role, SixteenBits
 from edgefirst_ros.model.transform import bare
 from edgefirst_ros.timing.finding import Choice, Rule
 
 ALL = "all"
-"""In ``complete``: every sensor."""
+"""In ``select.require``: every sensor."""
+AUTO = "auto"
+"""In ``select.require``: whatever a frame has."""
 SHORT_ROLES = {
     "lidar": Role.LIDAR_POINTS.value,
     "radar": Role.RADAR_TARGETS.value,
     "cube": Role.RADAR_CUBE.value,
 }
-"""In ``complete``: what a word stands for."""
+"""In ``select.require``: what a word stands for."""
+SELECTIONS = ("rate_hz", "select.every", "select.keyframes")
+"""Options that exclude one another."""
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "MB": 1e6, "GB": 1e9}
+_LIMIT = re.compile(rf"([0-9]+(?:[.][0-9]+)?)({'|'.join(_UNITS)})")
 Policy = Literal["nearest", "before", "exact", "once"]
 Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 """Metres, or degrees: what is farther from the rig is not on it."""
@@ -62,12 +69,10 @@ Smoothing = Literal["auto", "lag", "whole"]
 FormatOptions = TypeVar("FormatOptions", bound=BaseModel)
 
 NODE_PARAMETERS = frozenset(
-    {
-        *("use_sim_time", "start_type_description_service", "qos_overrides"),
-        *("output", "name", "session", "depth", "unlisted", "stop_within_s", "preview"),
-        *("autostart", "start_paused", "bond_heartbeat_period"),
-        *("bag", "overwrite", "rate"),
-    }
+    split_names(
+        "use_sim_time start_type_description_service qos_overrides output name session depth unlisted "
+        "stop_within_s preview autostart start_paused bond_heartbeat_period bag overwrite rate"
+    )
 )
 """Parameters of the ROS nodes that do not configure the pipeline; configuration files may contain them."""
 
@@ -79,166 +84,173 @@ else:
 
 
 if TYPE_CHECKING:
-    _OfCamera = OptionsModel
+    _Inside = OptionsModel
 else:  # the word that says it best is none that Python takes for a name
-    _OfCamera = create_model(
-        "_OfCamera",
+    _Inside = create_model(
+        "_Inside",
         __base__=OptionsModel,
         **{
-            "with": (
+            "in": (
                 str,
                 Field(
                     "",
-                    description="Of a camera, where samples have one: the sensors that its samples take, by "
-                    "their entries, as a list or separated by blanks. Empty: of each role that of the same "
-                    "device, else the nearest to the camera. Set it where that is another than you want.",
+                    max_length=256,
+                    description="The frame in which the sensor is placed, in place of the rig's: one of "
+                    "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
                 ),
             )
         },
     )
 
 
-class TopicRule(_OfCamera):
+class Mount(_Inside):
+    """Where a sensor is, and how it is turned."""
+
+    xyz_m: Vector | None = Field(
+        None,
+        description="Where the sensor is in the rig: x ahead, y left, z up. Set it where transforms say "
+        "nothing or are wrong, and for IMU and GPS.",
+    )
+    rpy_deg: Vector | None = Field(
+        None,
+        description="Roll, pitch and yaw of the sensor, of a camera those of its body, which looks along "
+        "x. Set it with xyz_m.",
+    )
+    xyzw: Quaternion | None = Field(
+        None,
+        description="In place of rpy_deg: a quaternion as in transforms, of a camera that of its optical "
+        "frame. Set it where a calibration or a warning gives you one.",
+    )
+
+    @property
+    def frame(self) -> str:
+        """The frame that the place is in; empty for the rig's."""
+        return str(getattr(self, "in"))
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it says where the sensor is."""
+        return any(each is not None for each in (self.xyz_m, self.rpy_deg, self.xyzw))
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Mount:
+        if self.rpy_deg is not None and self.xyzw is not None:
+            raise ValueError("rpy_deg and xyzw both say how it is turned: give one of them")
+        if self.frame and not self.is_given:
+            raise ValueError("in places nothing by itself: give xyz_m, where the sensor is in it")
+        return self
+
+
+class TopicRule(OptionsModel):
     """How one topic is used: its role, the time it carries, and how it is paired."""
 
     topic: str = Field(
         "",
-        description="Name without the device's prefix (radar/cube), full name (/points), or a regular "
-        "expression for either (/sensors/.*/points). Several names, as a list or separated by blanks, are "
-        "alternatives in order of preference: one topic is used. Set it where your robot's topics have other "
-        "names; empty turns the entry off.",
+        description="Name without the device's prefix (radar/cube), full name (/points) or a regular "
+        "expression; of several the first that exists is used. Set it where your robot has "
+        "other names; empty turns the entry off.",
     )
-    role: Role = Field(description="Role of the topic in the dataset. Give it with every new entry.")
+    role: Role = Field(description="What the topic is in the dataset. Give it with every new entry.")
     sensor: str = Field(
         "",
         max_length=64,
-        description="The sensor that the topic is of, where several are of one, such as a picture in two "
-        "encodings; of a camera_info, the camera that it describes. Empty: one of the entry's own name; for "
-        "a camera_info, the camera whose topic's name is most like its own. Set it where that is wrong.",
+        description="The sensor that the topic is of; of a camera_info, its camera. Set it where several "
+        "topics are of one sensor, or the camera is not found by its name.",
     )
     device: str = Field(
         "",
         max_length=64,
-        description="The device that the sensor is of. Empty: topics whose names begin alike are of one. Set "
-        "it where several devices are on a vehicle and names do not show which sensor is of which.",
+        description="The device that the sensor is of. Set it where several devices are on a vehicle and "
+        "the topics' names do not tell them apart.",
     )
     frame_prefix: str = Field(
         "",
         max_length=64,
-        description="Put before the names of the topic's frames, with a slash: base_link becomes "
-        "rear/base_link. Set it where several devices call their frames alike.",
+        description="Put before the names of the topic's frames: base_link becomes rear/base_link. Set it "
+        "where several devices call their frames alike.",
     )
-    xyz_m: Vector | None = Field(
-        None,
-        description="Where the sensor is in the rig's frame: x ahead, y left, z up. Unset: as transforms "
-        "say, for IMU and GPS the rig's origin. Set it where they say nothing or are wrong, and for IMU and "
-        "GPS; the sensor's frame is then called like it. With a tf that has a frame_prefix: where that "
-        "device's own base_link is.",
-    )
-    rpy_deg: Vector | None = Field(
-        None,
-        description="Roll, pitch and yaw of the sensor in the rig's frame, of a camera those of its body, "
-        "which looks along x. Set it with xyz_m.",
-    )
-    rotation_xyzw: Quaternion | None = Field(
-        None,
-        description="In place of rpy_deg: the quaternion that a transform would have, of a camera that of "
-        "its optical frame, which looks along z. Set it where a calibration gives you one.",
-    )
-    mount_frame: str = Field(
+    companions: str = Field(
         "",
-        max_length=256,
-        description="The frame in which xyz_m and the rotation are, in place of the rig's: one of "
-        "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
+        description="Of a camera: the entries whose messages its samples take. Set it where the sensors "
+        "of the same device, or the nearest ones, are not what you want.",
     )
+    mount: Mount = Mount()
     info_file: Path | CameraFile | None = Field(
         None,
-        description="A camera's calibration as ROS's camera_calibration writes it: a YAML file, named from "
-        "the configuration's folder, or what is in it. It counts in place of CameraInfo messages. Set it "
-        "where these are missing or wrong.",
+        description="A camera's calibration as camera_calibration writes it: a YAML file, or what is in "
+        "it. Set it where CameraInfo is missing or wrong.",
     )
     tile: Literal["", "tl", "tr", "bl", "br"] = Field(
         "",
-        description="Quarter of a tiled 4K picture that the topic shows; the four tiles must carry equal "
-        "stamps. Give it with a camera of your own that sends its picture in four streams.",
+        description="Quarter of a tiled 4K picture that the topic shows. Give it with a camera of your "
+        "own that sends its picture in four streams.",
     )
     clock: Choice = Field(
         "auto",
-        description="Which time the messages carry: stamp, publish or receive; auto determines it and "
-        "reports it. Set it where the report shows that auto is wrong.",
+        description="Which time the messages carry; auto finds it and reports it. Set it where the report "
+        "shows that auto is wrong.",
     )
     latency_ms: float | None = Field(
         None,
         ge=0,
         le=2000,
-        description="Smallest usual time from acquisition to receipt. It gives the offset of a clock that "
-        "differs from the recorder's, and dates messages without a stamp. Set it for a sensor with a clock "
-        "of its own, best for the one with the smallest latency.",
+        description="Smallest usual time from acquisition to receipt. Set it for a sensor with a clock of "
+        "its own or without stamps.",
     )
     offset_ms: float = Field(
         0.0,
         ge=-1e13,
         le=1e13,
-        description="Your own correction, added to every time of the topic, whatever its clock. Set it if a "
-        "sensor is seen to be early or late by a constant.",
+        description="Added to every time of the topic. Set it if a sensor is early or late by a constant.",
     )
     tolerance_ms: float = Field(
         50.0,
         ge=0,
         le=1000,
-        description="Largest time difference between a companion and its reference frame. Raise it for a "
-        "sensor that is slower than the reference, to half of its period; lower it where a neighbouring "
-        "message would be wrong.",
+        description="Largest time difference to the reference frame. Raise it for a slow sensor, to half "
+        "of its period; lower it where a neighbouring message would be wrong.",
     )
     policy: Policy = Field(
         "nearest",
-        description="Which message is paired: the nearest, the last one before (or at) the reference frame, "
-        "only one of exactly the same time, or, for slow sensors, once: each message goes to the sample that "
-        "is nearest to it, and to no other. Choose before for what must not know the future, once for what "
-        "must not be repeated.",
+        description="Which message a frame takes: the nearest, the last one before, one of exactly its "
+        "time, or once: each message goes to one sample. Choose before for what must not know "
+        "the future, once for slow sensors.",
     )
     required: Required = Field(
         "",
-        description="always: no sample without this topic; auto: required while messages arrive, so a sensor "
-        "that fails does not end the dataset; never: optional, and a sample without it is complete; empty: "
-        "auto if complete demands it, else optional. Set always for a sensor without which a sample is of no "
-        "use to you.",
+        description="Whether samples need the topic: always; auto, while it sends; never; empty, as "
+        "select.require says. Set always for a sensor without which a sample is of no use.",
     )
     significant_bits: int = Field(
         0,
         ge=0,
         le=16,
-        description="For pictures with 16 bits per sample: the number of bits in use. 2^bits − 1 becomes "
-        "white. 0: 10, 12, 14 or 16, as the first pictures fill them. Set it if a drive begins in the dark.",
+        description="Bits in use of 16-bit pictures; 0 finds them. Set it if a drive begins in the dark.",
     )
     sixteen_bits: SixteenBits = Field(
         "",
-        description="Keep all 16 bits of a gray camera (mono16, 16UC1, 16-bit PNG): its pictures are written "
-        "as PNG with the values as_sent, not scaled to 8 bits, or as depth in millimetres, also of 32FC1 in "
-        "metres. Set it for a thermal camera, whose values are temperatures, and for a depth camera whose "
-        "view is no other camera's; else depth has the role depth.",
+        description="Keep all 16 bits of a gray camera in PNG: as_sent, or as depth in millimetres. Set "
+        "it for a thermal camera, and for a depth camera with a view of its own.",
     )
     fields: dict[Literal["speed", "power", "noise", "rcs"], str] = Field(
         default_factory=dict,
-        description="For radar clouds: what the driver calls the radial speed (m/s), the power (dB), the "
-        "noise floor (dB) and the cross-section (dBsm). Usual names, such as velocity or snr, are found. "
-        "Name those that a report calls missing.",
+        description="What a radar's driver calls its fields of points. Name those that a report calls "
+        "missing.",
     )
     parent_frame: str = Field(
         "odom",
-        description="For odometry sent as transforms (/tf): the fixed frame. Set it if your odometry has "
-        "another one, such as map.",
+        description="The fixed frame of odometry sent on /tf. Set it if yours is another one, such as map.",
     )
     child_frame: str = Field(
         "base_link",
-        description="For odometry sent as transforms (/tf): the moving frame. Set it if your robot's own "
-        "frame has another name.",
+        description="The moving frame of odometry sent on /tf. Set it if your robot's own frame has "
+        "another name.",
     )
     expected_hz: float = Field(
         0.0,
         ge=0,
-        description="Live: expected rate; diagnostics warn when the topic is slower. 0: the rate that the "
-        "topic usually has. Set it to be told of a sensor that is slow from the start.",
+        description="Live: diagnostics warn when the topic is slower; 0 for its usual rate. Set it to be "
+        "told of a sensor that is slow from the start.",
     )
 
     @field_validator("significant_bits")
@@ -257,7 +269,7 @@ class TopicRule(_OfCamera):
     def _written_out(self, value: CameraFile | None) -> dict[str, Any] | None:
         return None if value is None else value.model_dump()
 
-    @field_validator("topic", "with", mode="before")
+    @field_validator("topic", "companions", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
@@ -276,12 +288,8 @@ class TopicRule(_OfCamera):
     def _one_place(self) -> TopicRule:
         if self.info_file is not None and self.role is not Role.CAMERA:
             raise ValueError("info_file is a camera's: give it to the entry with role: camera")
-        if self.rpy_deg is not None and self.rotation_xyzw is not None:
-            raise ValueError("rpy_deg and rotation_xyzw both say how it is turned: give one of them")
-        if self.role is Role.TF and self.is_placed and not self.frame_prefix:
-            raise ValueError("xyz_m of a tf says where a device is: give the frame_prefix of its frames")
-        if self.mount_frame and not self.is_placed:
-            raise ValueError("mount_frame places nothing by itself: give xyz_m, where the sensor is in it")
+        if self.role is Role.TF and self.mount.is_given and not self.frame_prefix:
+            raise ValueError("mount of a tf says where a device is: give the frame_prefix of its frames")
         return self
 
     @property
@@ -290,19 +298,14 @@ class TopicRule(_OfCamera):
         return split_names(self.topic)
 
     @property
-    def companions(self) -> tuple[str, ...]:
+    def companion_entries(self) -> tuple[str, ...]:
         """Entries of ``topics`` that a camera's samples take before others."""
-        return split_names(getattr(self, "with"))
+        return split_names(self.companions)
 
     @property
     def plain_names(self) -> tuple[str, ...]:
         """Those of the names that are not regular expressions."""
         return tuple(name for name in self.names if not is_pattern(name))
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether the configuration says where the sensor is."""
-        return any(each is not None for each in (self.xyz_m, self.rpy_deg, self.rotation_xyzw))
 
     @property
     def camera_info(self) -> CameraInfo | None:
@@ -392,27 +395,20 @@ class EgoOptions(OptionsModel):
 
     smoothing: Smoothing = Field(
         "auto",
-        description="whole: estimate every pose from the whole drive, which reads a recording twice; lag: "
-        "only from what arrives within wait_s, as a live capture does; auto: whole for conversions, else "
-        "lag. Set lag to read a recording once, or to get what a live capture would have written.",
+        description="Poses from the whole drive (whole), which is read twice, or from what came within "
+        "wait_s (lag); auto is whole for conversions. Set lag to get what a live capture "
+        "writes.",
     )
     non_holonomic: bool = Field(
         True,
-        description="The rig moves only in the direction it points, as a car does. Set false if it may move "
-        "sideways, as boats, drones or mecanum wheels do.",
-    )
-    rig_from_imu_xyzw: Quaternion | None = Field(
-        None,
-        description="Mounting of the IMU: the quaternion that rotates its axes into the rig's. Unset: as its "
-        "entry says, else the axes are the same. Set it to what a warning suggests if IMU and course "
-        "disagree.",
+        description="The rig moves only where it points, as a car does. Set false for boats, drones and "
+        "mecanum wheels.",
     )
     wait_s: float = Field(
         2.0,
         ge=0,
-        description="Longest wait of a sample for later navigation data, look-ahead included; it does not "
-        "wait if its pose is already known. Raise it for better live poses; lower it to have samples on disk "
-        "sooner.",
+        description="How long a sample waits for later navigation data. Raise it for better live poses; "
+        "lower it to have samples on disk sooner.",
     )
 
 
@@ -423,8 +419,8 @@ class VehicleOptions(OptionsModel):
         None,
         gt=0,
         le=100,
-        description="Length of the vehicle, with width and height NCore's vehicle-bbox. Give all three if "
-        "a simulator is to drive it.",
+        description="Length of the vehicle, for NCore's vehicle-bbox. Give all three sides if a simulator "
+        "is to drive it.",
     )
     width_m: float | None = Field(
         None, gt=0, le=100, description="Width without mirrors. Give it with the length."
@@ -434,16 +430,15 @@ class VehicleOptions(OptionsModel):
     )
     rear_axle_m: Vector | None = Field(
         None,
-        description="Middle of the rear axle, on the ground, in the frame rig_frame: x ahead, y left, z up. "
-        "NCore's rig has its origin there: sensors and trajectory are moved to it. Unset: rig_frame is the "
-        "rig. Set it for NuRec.",
+        description="Middle of the rear axle on the ground, in rig_frame: the origin of NCore's rig. Set "
+        "it for NuRec.",
     )
     rear_overhang_m: float | None = Field(
         None,
         ge=0,
         le=100,
-        description="From the rear axle to the end of the vehicle. Unset: a fifth of its length, which is "
-        "said. Give what a data sheet says.",
+        description="From the rear axle to the end of the vehicle; unset: a fifth of its length. Give "
+        "what a data sheet says.",
     )
     platform: str = Field(
         "",
@@ -465,10 +460,53 @@ class OverloadOptions(OptionsModel):
     latency_s: float = Field(
         3.0,
         ge=0,
-        description="Live: longest time from a sample's stamp until it is on disk. If that cannot be kept, "
-        "samples are shed evenly. 0: never shed; messages are dropped when the queue is full. Raise it where "
-        "short loads are to pass without loss and memory is plenty.",
+        description="Live: longest time from a stamp to the disk; what cannot keep up loses samples "
+        "evenly. Raise it where short loads are to pass without loss; 0 never sheds.",
     )
+
+
+class SelectOptions(OptionsModel):
+    """Which of the reference's frames become samples."""
+
+    every: int = Field(
+        1,
+        ge=1,
+        description="Keep one of every N frames. Set it in place of rate_hz for samples at equal "
+        "distances in frames.",
+    )
+    distance_m: float = Field(
+        0.0,
+        ge=0,
+        description="Least distance in metres between two samples. Set it where pictures of one place are "
+        "too alike.",
+    )
+    moving: bool = Field(
+        False,
+        description="Keep one sample of each stop. Set it for drives with long waits.",
+    )
+    keyframes: bool = Field(
+        False,
+        description="Keep only video key frames; no other frame is decoded. Set it where time is short.",
+    )
+    require: str = Field(
+        AUTO,
+        description="Sensors that a sample must have: all that are sending, or roles and entries of "
+        "topics, as model,lidar; auto asks for none. Set it if your training cannot use "
+        "samples that lack a sensor.",
+    )
+
+    @property
+    def required(self) -> list[str]:
+        """Names of what a sample must have: roles and entries of topics, or ``ALL``."""
+        return [] if self.require == AUTO else self.require.split(",")
+
+    @field_validator("require", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        names = names_of(value)
+        if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+            return ",".join(filter(None, names)) or AUTO
+        return value
 
 
 class Settings(OptionsModel):
@@ -476,147 +514,89 @@ class Settings(OptionsModel):
 
     prefix: str | None = Field(
         None,
-        description="Topic prefix of the device, its host name or rt; detected where there is only one. Set "
-        "it if a recording or a network has several devices.",
+        description="Topic prefix of the device, its host name or rt. Set it if a recording or a network "
+        "has several devices.",
     )
     host: str = Field(
         "",
-        description="Host name of the device, in metadata and in names of sequences; empty: the recording's, "
-        "or live that of the topics' prefix or the endpoint. Set it on a robot whose recordings are not "
-        "named after it.",
+        description="Host name of the device, for names of sequences. Set it on a robot whose recordings "
+        "are not named after it.",
     )
     topics: dict[str, TopicRule] = Field(
         default_factory=lambda: dict(MAIVIN_TOPICS),
-        description="Which topics are used, as what, and how; each entry overrides single values of the "
-        "default one of its name. Set it for any robot that is not a Maivin or Raivin.",
+        description="Which topics are used, as what, and how. Set it for any robot that is not a Maivin "
+        "or Raivin.",
     )
     class_names: dict[str, str] = Field(
         default_factory=dict,
-        description="Other names of a model's classes, by the label (or number) that it sends: in every "
-        "format, before l5kit.labels. Set it where your training or NuRec has other words.",
+        description="Other names for the classes that a model sends, in every format. Set it where your "
+        "training or NuRec has other words.",
     )
     reference: str = Field(
         "camera",
-        description="Topic, entry of topics, or role that samples are aligned to. Choose lidar_points for a "
-        "sample with every sweep.",
+        description="Topic, entry or role that samples are aligned to. Choose lidar_points for a sample "
+        "with every sweep.",
     )
     rig_frame: str = Field(
         "base_link",
-        description="What the transforms call the vehicle's own frame, in which sensors are mounted. Set it "
-        "if your robot calls it otherwise, such as chassis.",
+        description="The vehicle's own frame, in which sensors are mounted. Set it if your robot calls it "
+        "otherwise, such as chassis.",
     )
     rate_hz: float = Field(
         0.0,
         ge=0,
-        description="Maximum samples per second; 0 keeps every frame. Set it where neighbouring frames are "
-        "too alike to be worth their space.",
-    )
-    every_n: int = Field(
-        1,
-        ge=1,
-        description="Keep one of every N reference frames. Set it in place of rate_hz for samples at equal "
-        "distances in frames.",
-    )
-    first_frame: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description="Number of the first reference frame of a sequence. Set it to 100 for tools that look "
-        "for pictures by frame numbers without leading zeros.",
-    )
-    every_m: float = Field(
-        0.0,
-        ge=0,
-        description="Least distance in metres between two samples; 0 keeps every frame. A rig that stands "
-        "gives none. Set it where pictures of one place are too alike. It applies to what rate_hz, every_n "
-        "and keyframes leave; frames of which no motion is known are kept.",
-    )
-    skip_standstill: bool = Field(
-        False,
-        description="Keep one sample of each stop: from below 0.2 m/s until above 0.6 m/s. Set it for drives "
-        "with long waits. Frames of which no motion is known are kept.",
-    )
-    keyframes: bool = Field(
-        False,
-        description="Keep only video key frames; no other frame is decoded. Set it where time is short: it "
-        "converts many times faster.",
-    )
-    complete: str = Field(
-        "",
-        description="Only samples that have a message of every sensor that is sending (true or all), or of "
-        "those that are named, by role or entry of topics: model,lidar. lidar, radar and cube stand for "
-        "lidar_points, radar_targets and radar_cube. Empty or false: a frame becomes a sample with whatever "
-        "companions it has. Set it if your training cannot use samples that lack a sensor.",
+        description="Maximum samples per second; 0 keeps every frame. Set it where neighbouring frames "
+        "are too alike to be worth their space.",
     )
     lookahead_s: float = Field(
         1.0,
         ge=0.1,
         le=30,
-        description="How far messages may be late or out of order and still be paired correctly. Raise it if "
-        "the report counts messages that came too late.",
+        description="How late messages may come and still be paired correctly. Raise it if the report "
+        "counts messages that came too late.",
     )
-    picture_format: Literal["jpeg", "png"] = Field(
-        "jpeg",
-        description="Image format of decoded video frames. Still images are kept as they were sent. Choose "
-        "png if compression must lose nothing, at ten times the space.",
-    )
-    jpeg_quality: int = Field(
-        90,
-        ge=1,
-        le=100,
-        description="Quality of JPEGs encoded from video. Lower it to save space, which is what most of a "
-        "dataset is.",
+    pictures: str = Field(
+        "jpeg90",
+        description="How decoded video frames are written: png, or jpeg with its quality. Lower the "
+        "quality to save space; choose png to lose nothing, at ten times the space.",
     )
     queue_mb: float = Field(
         512.0,
         gt=0,
-        description="Live: limit of the messages waiting in memory; beyond it the oldest are dropped. Lower "
-        "it on a device with little memory.",
+        description="Live: memory for waiting messages; beyond it the oldest are dropped. Lower it on a "
+        "device with little memory.",
     )
     min_free_mb: float = Field(
         1024.0,
         ge=0,
-        description="Live: so much of the disk stays free: the session is completed in time. 0: until the "
-        "disk is full. Raise it if other programs need the disk.",
+        description="Live: so much of the disk stays free. Raise it if other programs need the disk.",
     )
     sync_s: float = Field(
         1.0,
         ge=-1.0,
-        description="Longest interval at which written data are synced to disk, with new samples half of it; "
-        "a power cut loses at most this and the time that the disk takes for it. 0: after every sample; off "
-        "or -1: only when the output is complete. Raise it for a slow disk, or turn it off where no power "
-        "cut can happen.",
+        description="How often data are synced to disk: a power cut loses at most this; off is only at "
+        "the end. Raise it for a slow disk.",
     )
-    split_every_s: float = Field(
-        0.0,
-        ge=0,
-        description="Live: begin another session after this many seconds; 0: never. With video the split is "
-        "just before the next key frame. Set it to have parts of a long drive complete while it goes on.",
-    )
-    split_every_mb: float = Field(
-        0.0,
-        ge=0,
-        description="Live: begin another session when the formats together have written this many MB; 0: "
-        "never. Set it to the size that your storage or upload takes.",
+    split_every: str = Field(
+        "",
+        description="Live: begin another session after a time or size, such as 600s, 10min or 2GB. Set it "
+        "to have parts of a long drive complete while it goes on.",
     )
     record: bool = Field(
         False,
-        description="Live: also write every received message, used or not, to an MCAP file in recordings/ "
-        "below the output. It converts to the same bytes as the session wrote. Set it if you may want other "
-        "formats or options later.",
+        description="Live: also write every received message to an MCAP file in recordings/. Set it if "
+        "you may want other formats or options later.",
     )
     workers: int = Field(
         0,
         ge=0,
         le=1024,
-        description="Encoder threads, or processes where several convert recordings of 20 MiB or more; 0: "
-        "one per core. The output does not depend on it. Lower it where other programs need the cores.",
+        description="Encoder threads; 0: one per core. Lower it where other programs need the cores.",
     )
     decoder: Literal["software", "v4l2m2m", "nvdec"] = Field(
         "software",
-        description="What decodes video: software (libavcodec); v4l2m2m, the hardware of the device; nvdec, "
-        "an NVIDIA GPU. A run does not start where the hardware is missing. Hardware does not report damage "
-        "inside a frame. Choose hardware where the cores cannot keep up with the video.",
+        description="What decodes video: software, v4l2m2m of the device, or an NVIDIA GPU's nvdec. "
+        "Choose hardware where the cores cannot keep up.",
     )
     _named: frozenset[str] = PrivateAttr(frozenset())
     formats: FormatNames = Field(
@@ -624,6 +604,7 @@ class Settings(OptionsModel):
         min_length=1,
         description="Dataset formats to write. Name those that your training reads: one run writes them all.",
     )
+    select: SelectOptions = SelectOptions()
     ego: EgoOptions = EgoOptions()
     vehicle: VehicleOptions = VehicleOptions()
     overload: OverloadOptions = OverloadOptions()
@@ -639,14 +620,36 @@ class Settings(OptionsModel):
         return [each for name, each in FORMATS.items() if name in self.formats]
 
     @property
-    def pictures(self) -> str:
+    def encoding(self) -> tuple[Literal["jpeg", "png"], int]:
+        """Of decoded video frames, and the quality of JPEGs."""
+        return "png" if self.pictures == "png" else "jpeg", int(re.sub(r"\D", "", self.pictures) or 90)
+
+    @property
+    def split_limits(self) -> list[tuple[str, float, bool]]:
+        """After what another session begins: as it is written, in seconds or bytes, and whether in bytes."""
+        found = (_LIMIT.fullmatch(each) for each in self.split_every.split(",") if each)
+        return [(m[0], float(m[1]) * _UNITS[m[2]], m[2].endswith("B")) for m in found if m is not None]
+
+    @property
+    def first_frame(self) -> int:
+        """Number of the first reference frame of a sequence."""
+        own: list[OptionsModel] = [self.options(each) for each in self.chosen_formats]
+        return max(each.first_frame for each in own)
+
+    @property
+    def selects(self) -> bool:
+        """Whether frames are left out whatever the rig does."""
+        return self.rate_hz > 0 or self.select.every > 1 or self.select.keyframes
+
+    @property
+    def selected(self) -> str:
         """Which pictures are asked for, in words."""
         chosen = {
             f"at most {self.rate_hz:g} a second": self.rate_hz > 0,
-            f"one of {self.every_n}": self.every_n > 1,
-            "key frames": self.keyframes,
-            f"one every {self.every_m:g} m": self.every_m > 0,
-            "one of each stop": self.skip_standstill,
+            f"one of {self.select.every}": self.select.every > 1,
+            "key frames": self.select.keyframes,
+            f"one every {self.select.distance_m:g} m": self.select.distance_m > 0,
+            "one of each stop": self.select.moving,
         }
         return next((words for words, is_chosen in chosen.items() if is_chosen), "all")
 
@@ -676,25 +679,28 @@ class Settings(OptionsModel):
         """When a sample must have a message of the topic; auto: while messages arrive."""
         if rule.required == "always":
             return "always"
-        is_named = self.complete != ALL and self._demands(rule)
+        is_named = self.select.require != ALL and self._demands(rule)
         chosen = "auto" if is_named else rule.required or ("auto" if self._demands(rule) else "never")
         return "auto" if chosen == "auto" and rule.role in self.sample_roles else "never"
 
     def _demands(self, rule: TopicRule) -> bool:
-        if self.complete in {"", ALL}:
-            return bool(self.complete)
-        names = {rule.role.value, *(name for name, each in self.topics.items() if each == rule)}
-        return any(SHORT_ROLES.get(wanted, wanted) in names for wanted in self.complete.split(","))
+        names = {ALL, rule.role.value, *(name for name, each in self.topics.items() if each == rule)}
+        return any(SHORT_ROLES.get(wanted, wanted) in names for wanted in self.select.required)
 
-    @field_validator("complete", mode="before")
+    @field_validator("pictures")
     @classmethod
-    def _all_or_names(cls, value: object) -> object:
-        if isinstance(value, bool) or (isinstance(value, str) and value.lower() in {"true", "false"}):
-            return ALL if str(value).lower() == "true" else ""
-        names = names_of(value)
-        if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
-            return ",".join(filter(None, names))
+    def _encoded(cls, value: str) -> str:
+        if re.fullmatch("png|jpeg([1-9][0-9]?|100)?", value) is None:
+            raise ValueError(f"expected png, or jpeg and its quality, as jpeg90, found {shown(value)}")
         return value
+
+    @field_validator("split_every", mode="before")
+    @classmethod
+    def _with_units(cls, value: object) -> str:
+        limits = [each for each in f"{value}".replace(" ", "").split(",") if each]
+        if any((found := _LIMIT.fullmatch(each)) is None or not float(found[1]) for each in limits):
+            raise ValueError(f"expected a time or a size, as 600s or 2GB, found {shown(value)}")
+        return ",".join(limits)
 
     @field_validator("class_names", mode="before")
     @classmethod
@@ -730,42 +736,44 @@ class Settings(OptionsModel):
     def _known_sensors(self) -> Settings:
         roles = {rule.role.value for rule in self.topics.values()}
         known = {ALL, *SHORT_ROLES, *roles, *self.topics}
-        wanted = self.complete.split(",") if self.complete else []
+        wanted = self.select.required
         if unknown := [name for name in wanted if name not in known]:
             told = ", ".join(sorted({*SHORT_ROLES, *roles}))
             raise ValueError(
-                f"complete: no sensor {', '.join(unknown)}; there are {ALL}, {told}, and entries of topics"
+                f"select.require: no sensor {', '.join(unknown)}; there are {AUTO}, {ALL}, {told} and entries"
             )
         if ALL in wanted and len(wanted) > 1:
-            raise ValueError(f"complete: {ALL} includes the others")
+            raise ValueError(f"select.require: {ALL} includes the others")
         return self
 
     @model_validator(mode="after")
     def _known_companions(self) -> Settings:
         for name, rule in self.topics.items():
-            if unknown := [each for each in rule.companions if each not in self.topics]:
-                raise ValueError(f"topics.{name}.with: no entry {', '.join(unknown)} of topics")
+            if unknown := [each for each in rule.companion_entries if each not in self.topics]:
+                raise ValueError(f"topics.{name}.companions: no entry {', '.join(unknown)} of topics")
         return self
 
     @model_validator(mode="after")
     def _on_the_rig(self) -> Settings:
         """No placed sensor is, over others, mounted on itself."""
-        placed = ((rule.sensor or name, rule) for name, rule in self.topics.items() if rule.is_placed)
-        parents = {bare(sensor): bare(rule.mount_frame) for sensor, rule in placed}
+        placed = ((rule.sensor or name, rule) for name, rule in self.topics.items() if rule.mount.is_given)
+        parents = {bare(sensor): bare(rule.mount.frame) for sensor, rule in placed}
         for sensor in parents:
             way = [sensor]
             while (above := parents.get(way[-1], "")) and above not in way:
                 way.append(above)
             if above == sensor:
                 raise ValueError(
-                    f"topics.{sensor}.mount_frame: {' is mounted on '.join([*way, sensor])}; name a frame "
+                    f"topics.{sensor}.mount.in: {' is mounted on '.join([*way, sensor])}; name a frame "
                     "that leads to the rig's"
                 )
         return self
 
     @model_validator(mode="after")
     def _one_selection(self) -> Settings:
-        given = {"rate_hz": self.rate_hz > 0, "every_n": self.every_n > 1, "keyframes": self.keyframes}
+        given = dict(
+            zip(SELECTIONS, (self.rate_hz > 0, self.select.every > 1, self.select.keyframes), strict=True)
+        )
         chosen = [name for name, is_given in given.items() if is_given]
         if len(chosen) > 1:
             raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
@@ -787,6 +795,13 @@ else:
     )
 
 
+BLOCKS = {name for name, each in Config.model_fields.items() if isinstance(each.default, BaseModel)}
+KEYWORDS = {
+    "rate": "rate_hz",
+    **{name: f"select.{name}" for name in SelectOptions.model_fields},
+    **{name: f"edgefirst.{name}" for name in ("split", "schema_version", "container")},
+}
+"""What Python and the command line call options that have another name, or a block, in a file."""
 MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
 """Of numbers without limits of their own: times and sizes overflow above, their reciprocals below."""
 
@@ -840,9 +855,6 @@ def _named(config: Config, given: Mapping[str, Any]) -> Iterator[str]:
             yield name
 
 
-SELECTIONS = frozenset({"rate_hz", "every_n", "keyframes"})
-
-
 def chosen_config(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Config:
     """The configuration of ``values`` with what was chosen in their place.
 
@@ -853,14 +865,32 @@ def chosen_config(values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Confi
     Raises:
         ConfigError: with one sentence for every fault.
     """
+    given = {name: _given(own) if name in BLOCKS else own for name, own in _given(chosen).items()}
     merged = dict(values)
-    given = _given(chosen)
-    if SELECTIONS & given.keys():  # they exclude one another, so this one replaces the file's
-        merged = {key: value for key, value in merged.items() if key not in SELECTIONS}
-    for name in FORMATS.keys() & given.keys():
-        if isinstance(own := given[name], Mapping) and isinstance(before := merged.get(name, {}), Mapping):
-            given[name] = {**before, **_given(own)}
+    if "rate_hz" in given or {"every", "keyframes"} & given.get("select", {}).keys():
+        merged.pop("rate_hz", None)  # they exclude one another, so this one replaces the file's
+        if isinstance(own := merged.get("select"), Mapping):
+            merged["select"] = {name: own[name] for name in own.keys() - {"every", "keyframes"}}
+    for name in BLOCKS & given.keys():
+        if isinstance(before := merged.get(name, {}), Mapping):
+            given[name] = {**before, **given[name]}
     return build_config(merged | given)
+
+
+def of_keywords(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Single settings as ``chosen_config`` takes them, of the names that Python and the command line have.
+
+    Raises:
+        ConfigError: a name is unknown.
+    """
+    known = [*KEYWORDS, *(name for name in Config.model_fields if name not in KEYWORDS.values())]
+    if unknown := [name for name in given if name not in known]:
+        raise ConfigError([unknown_parameter(name, known) for name in unknown])
+    found: dict[str, Any] = {}
+    for name, value in sorted(given.items(), key=lambda each: each[0] in KEYWORDS):  # blocks come first
+        block, _, option = KEYWORDS.get(name, name).rpartition(".")
+        found |= {block: {**(found.get(block) or {}), option: value}} if block else {option: value}
+    return found
 
 
 def preset(program: str, given: Mapping[str, Any]) -> dict[str, Any]:

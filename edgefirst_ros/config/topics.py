@@ -164,7 +164,7 @@ class TopicMap:
         self._types: dict[str, str] = {}
         self._found: dict[tuple[str, str], _Match | None] = {}
         self._taken: dict[str, str] = {}
-        placed = {entry: rule for entry, rule in config.topics.items() if rule.is_placed}
+        placed = {entry: rule for entry, rule in config.topics.items() if rule.mount.is_given}
         self._placed = {sensor_of(n, rule) for n, rule in placed.items() if rule.role is not Role.TF}
         self._described = {
             role: [
@@ -207,7 +207,7 @@ class TopicMap:
         """
         rule = match.rule
         described = self._described.get(_OF_SENSOR.get(rule.role, rule.role), ())
-        if rule.sensor or rule.is_placed or rule.role not in _OF_SENSOR or not described:
+        if rule.sensor or rule.mount.is_given or rule.role not in _OF_SENSOR or not described:
             return sensor_of(match.entry, rule)
         is_own = MAIVIN_TOPICS.get(match.entry) == rule
         name = topic if is_pattern(rule.names[match.place]) else rule.names[match.place]
@@ -303,11 +303,11 @@ def placed(config: Config) -> dict[str, Transform]:
     """Where sensors are by the configuration, by their frames."""
     found: dict[str, Transform] = {}
     for entry, rule in config.topics.items():
-        if rule.is_placed:
-            frame, parent = sensor_of(entry, rule), rule.mount_frame or config.rig_frame
+        if rule.mount.is_given:
+            frame, parent = sensor_of(entry, rule), rule.mount.frame or config.rig_frame
             if rule.role is Role.TF:
                 frame = prefixed(config.rig_frame.rpartition("/")[2], rule.frame_prefix)
-            found[frame] = Transform(parent, frame, rule.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
+            found[frame] = Transform(parent, frame, rule.mount.xyz_m or (0.0, 0.0, 0.0), _turn(rule))
     return found
 
 
@@ -315,7 +315,7 @@ def motion_place(config: Config, role: Role) -> npt.NDArray[np.float64]:
     """Where what tells the rig's motion is in it (4, 4), by the configuration; at its origin by default."""
     for entry in sorted(motion_entries(config)):
         rule = config.topics[entry]
-        if rule.role is role and rule.is_placed:
+        if rule.role is role and rule.mount.is_given:
             T_sensor_rig = frame_in_base(placed(config), sensor_of(entry, rule), config.rig_frame)
             if T_sensor_rig is not None:
                 return T_sensor_rig
@@ -325,8 +325,8 @@ def motion_place(config: Config, role: Role) -> npt.NDArray[np.float64]:
 def rig_from_imu(config: Config) -> Quaternion | None:
     """How the IMU is turned in the rig, by the configuration; None if its axes are the rig's."""
     turn = motion_place(config, Role.IMU)[:3, :3]
-    if config.ego.rig_from_imu_xyzw is not None or np.array_equal(turn, np.eye(3)):
-        return config.ego.rig_from_imu_xyzw
+    if np.array_equal(turn, np.eye(3)):
+        return None
     x, y, z, w = quaternion_of(turn).tolist()
     return x, y, z, w
 
@@ -349,9 +349,9 @@ def rectified_cameras(config: Config) -> frozenset[str]:
 
 def _turn(rule: TopicRule) -> tuple[float, float, float, float]:
     """How a placed sensor is turned in the frame that it is mounted in."""
-    if rule.rotation_xyzw is not None and (given := unit(rule.rotation_xyzw)) is not None:
+    if rule.mount.xyzw is not None and (given := unit(rule.mount.xyzw)) is not None:
         return given
-    turn = matrix_of(quaternion_of_angles(np.radians(rule.rpy_deg or (0.0, 0.0, 0.0))))
+    turn = matrix_of(quaternion_of_angles(np.radians(rule.mount.rpy_deg or (0.0, 0.0, 0.0))))
     axes = OPTICAL_AXES if rule.role is Role.CAMERA else np.eye(3)
     x, y, z, w = map(float, quaternion_of(turn @ axes))
     return x, y, z, w
@@ -472,7 +472,7 @@ def first_of_role(
     order = list(config.topics)
 
     def rank(route: Route) -> tuple[bool, bool, int, float, int]:
-        is_named = of is not None and route.name in of.companions
+        is_named = of is not None and route.name in of.companion_entries
         is_foreign = of is not None and route.rule.device != of.device
         alike = _likeness(reference, route.topic)[0]
         return not is_named, is_foreign, -alike, apart_m(route), order.index(route.name)
@@ -485,8 +485,8 @@ def is_of_camera(route: Route, camera: Route, others: Iterable[Route]) -> bool:
 
     Its entry names the topic, or its device is the topic's and no other camera's is: an own one, or by names.
     """
-    if route.name in camera.rule.companions or route.rule.device != camera.rule.device:
-        return route.name in camera.rule.companions
+    if route.name in camera.rule.companion_entries or route.rule.device != camera.rule.device:
+        return route.name in camera.rule.companion_entries
     rivals = [each for each in others if each.rule.device == route.rule.device]
     alike = _likeness(camera.topic, route.topic)[0]
     return all(alike > _likeness(each.topic, route.topic)[0] for each in rivals)

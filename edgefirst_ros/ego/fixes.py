@@ -145,7 +145,7 @@ class Mounting:
             head = f"the IMU's axes are rotated by {self.whole_deg:.0f}° {within} from the rig's"
         return (
             f"{head}: it is mounted rotated, or its north is wrong; the rotations written are "
-            f"as wrong. To correct them: ego.rig_from_imu_xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
+            f"as wrong. To correct them: topics.imu.mount.xyzw: [{x:.5f}, {y:.5f}, {z:.5f}, {w:.5f}]"
         )
 
 

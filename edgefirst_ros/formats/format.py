@@ -37,6 +37,11 @@ class OptionsModel(BaseModel):
 
     model_config = STRICT
 
+    @property
+    def first_frame(self) -> int:
+        """The least number that readers understand as that of a sequence's first frame."""
+        return 0
+
 
 Prepared = TypeVar("Prepared")
 Made = TypeVar("Made")

@@ -57,7 +57,7 @@ class LiveCapture:
     ``put`` never blocks; one thread feeds the pipeline. A session ends by itself, completed, when the disk
     has less than ``min_free_mb`` left beside what completing takes, or when the folder of a format is gone,
     for the other formats; or aborted, when writing fails. Messages are then ignored until ``start``.
-    A split is made on request and at ``split_every_s`` and ``split_every_mb``.
+    A split is made on request and at ``split_every``.
 
     Every session begins in ``_begin`` and ends in ``_finish`` or ``_give_up``. After a split the first
     message of the new session is the one that ``_take`` has in hand, but the seam is an acquisition time, see

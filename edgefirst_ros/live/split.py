@@ -69,13 +69,11 @@ def limit_reached(config: Config, pipeline: Pipeline) -> str:
     The time is of receipt, from the session's first message. The size is what all writers have written,
     without what is still being encoded.
     """
-    if not (config.split_every_s or config.split_every_mb):
-        return ""
-    progress = pipeline.progress
-    if 0 < config.split_every_s <= progress.recorded_s:
-        return f"{SPLIT} after {config.split_every_s:g} s (split_every_s)"
-    if 0 < config.split_every_mb * 1e6 <= progress.bytes_written:
-        return f"{SPLIT} after {config.split_every_mb:g} MB (split_every_mb)"
+    if limits := config.split_limits:
+        progress = pipeline.progress
+        for limit, most, is_size in limits:
+            if most <= (progress.bytes_written if is_size else progress.recorded_s):
+                return f"{SPLIT} after {limit} (split_every)"
     return ""
 
 

@@ -359,10 +359,10 @@ def advice(overload: Overload, config: Config) -> str:
 def _fewer(through: float, config: Config) -> str:
     """How many fewer samples would have gone through, by what did."""
     if through >= 1:
-        return "fewer samples (every_n, rate_hz or keyframes)"
+        return "fewer samples (select.every, rate_hz or select.keyframes)"
     rate_hz = "" if not config.rate_hz else f", or rate_hz: {config.rate_hz * through:.2g}"
-    every_n = math.ceil(config.every_n / through - 0.05)
+    every = math.ceil(config.select.every / through - 0.05)
     return (
-        f"fewer samples (while some were shed, {through:.0%} of the work went through: every_n: {every_n}"
-        f"{rate_hz}, or keyframes)"
+        f"fewer samples (while some were shed, {through:.0%} of the work went through: select.every: {every}"
+        f"{rate_hz}, or select.keyframes)"
     )

@@ -108,8 +108,7 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     name = ".".join(map(str, place))
     parent = ".".join(map(str, place[:-1]))
     if kind == "extra_forbidden":
-        model = _model(root, place[:-1])
-        return unknown_parameter(str(place[-1]), model.model_fields if model else (), parent)
+        return unknown_parameter(str(place[-1]), _names(_model(root, place[:-1])), parent)
     if kind == "missing" and place[0] == "topics":
         near = _nearest(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
         hint = f"; did you mean topics.{near}?" if near else ""
@@ -174,19 +173,22 @@ def names_of(value: object) -> object:
 def _nearest(name: str, known: Iterable[str]) -> str:
     """The known name most similar to what precedes a first dot, with the rest; empty if none is similar."""
     head, dot, rest = name.partition(".")
-    near = get_close_matches(head, [each for each in known if each != head], n=1)
-    return f"{near[0]}{dot}{rest}" if near else ""
+    by_ending = {each.rpartition(".")[2]: each for each in known if each != head}
+    near = get_close_matches(head, by_ending, n=1)
+    return f"{by_ending[near[0]]}{dot}{rest}" if near else ""
 
 
-def _model(root: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model at a place of nested models and dictionaries of models; None if there is none."""
-    from pydantic import BaseModel  # noqa: PLC0415
+def _names(model: object) -> list[str]:
+    """Options of a model, behind those of the models in it, so that of two with one ending its own counts."""
+    fields = getattr(model, "model_fields", {})
+    return [*(f"{name}.{each}" for name, info in fields.items() for each in _names(info.annotation)), *fields]
 
+
+def _model(root: type[BaseModel], place: Sequence[int | str]) -> object:
+    """The model, or whatever else is, at a place of nested models and dictionaries of models."""
     here: Any = root
     for part in place:
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            field = here.model_fields.get(str(part))
-            here = None if field is None else field.annotation
-        else:
-            here = (getattr(here, "__args__", None) or (None,))[-1]
-    return here if isinstance(here, type) and issubclass(here, BaseModel) else None
+        fields = getattr(here, "model_fields", None)
+        inner = (getattr(here, "__args__", None) or (None,))[-1]
+        here = inner if fields is None else getattr(fields.get(str(part)), "annotation", None)
+    return here

@@ -69,7 +69,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     NOT_SELECTED = "not selected"
     FRAME_NOT_SELECTED = "its reference frame was not selected"
     STANDING = "the rig stands still", Kind.UNWANTED
-    TOO_NEAR = "the rig has moved less than every_m", Kind.UNWANTED
+    TOO_NEAR = "the rig has moved less than distance_m", Kind.UNWANTED
     UNUSED = "not used"
 
     BEFORE_KEY = "before the first key frame", Kind.UNDECODABLE_START

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import Config, chosen_config, preset
+from edgefirst_ros.config.model import Config, chosen_config, of_keywords, preset
 from edgefirst_ros.offline.convert import Conversion, Position
 from edgefirst_ros.offline.convert import convert as run
 from edgefirst_ros.offline.sessions import recorded_settings
@@ -51,9 +51,10 @@ def convert(
         page: also write capture_report.html; a warning if that cannot be done.
         stop: when set, from another thread, what has been read is completed.
         on_progress: called several times a second with the file, bytes read and samples written so far.
-        **settings: single settings in place of those of ``config``, named as in the file, such as
-            ``rate_hz=2``, ``formats=["edgefirst", "ncore"]`` or ``edgefirst={"container": "folder"}``, which
-            leaves the other options of that format; those that are None count as not given.
+        **settings: single settings in place of those of ``config``, named as on the command line, such as
+            ``rate=2``, ``every=5`` or ``require="lidar"``, or as in the file, such as ``formats=["ncore"]``
+            or ``ncore={"store": "directory"}``, which leaves the other options of that block. Those that are
+            None count as not given.
 
     Returns:
         ``paths`` of all datasets, and ``report``: what is in capture_report.json.
@@ -69,7 +70,9 @@ def convert(
     excerpt = excerpt_of(*(None if limit is None else str(limit) for limit in (start, end)))
     several = [recordings] if isinstance(recordings, str | PathLike) else recordings
     places = [fspath(place) for place in several]
-    combined, notes = _config(places, config, preset(for_, settings) if for_ else settings)
+    combined, notes = _config(
+        places, config, preset(for_, of_keywords(settings)) if for_ else of_keywords(settings)
+    )
     done = run(
         places,
         Path(output),

@@ -167,9 +167,8 @@ def convert(
     session = drives[0].parts[0].session
     name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
     if processes is None:
-        selects = config.keyframes or config.rate_hz > 0 or config.every_n > 1
         size, recorded_s = sum(drive.size for drive in drives), sum(drive.length_s for drive in drives)
-        processes = are_worth_it(worker_count(config.workers), size, recorded_s if selects else None)
+        processes = are_worth_it(worker_count(config.workers), size, recorded_s if config.selects else None)
     job = Job(
         config,
         output,

@@ -177,9 +177,7 @@ class ChainReplay:
             self._current.pass_seam(reason)
 
 
-LIVE_ONLY = frozenset(
-    {"record", "queue_mb", "min_free_mb", "sync_s", "workers", "split_every_s", "split_every_mb"}
-)
+LIVE_ONLY = frozenset({"record", "queue_mb", "min_free_mb", "sync_s", "workers", "split_every"})
 """Settings that do not affect what is written for given messages."""
 
 

@@ -389,7 +389,7 @@ class PoseAccount:
     @property
     def doubts(self) -> list[str]:
         """That the rig lies on its side, as no vehicle does: its IMU does."""
-        text = "the rig lies on its side by its IMU: where that is mounted (rotation_xyzw) is not known"
+        text = "the rig lies on its side by its IMU: where that is mounted (mount.xyzw) is not known"
         return [text] * (self._lying > 0)
 
     def _drive(self, pose: EgoPose) -> None:

@@ -126,7 +126,7 @@ class Choosing:
     """
 
     def __init__(self, config: Config, context: SampleContext) -> None:
-        self._moving = Moving(config.every_m, skip_standstill=config.skip_standstill)
+        self._moving = Moving(config.select.distance_m, moving=config.select.moving)
         self.chooses = self._moving.chooses
         self.unmoved_ns: set[int] = set()
         self._context = context
@@ -179,16 +179,16 @@ class Moving:
     Of a stop the first moment is taken, and no other. Where no motion is known, every moment is taken.
 
     Args:
-        every_m: distance in a straight line between two that are taken; 0 for any.
-        skip_standstill: take one of each stop; so it is with a distance, whatever positions drift.
+        distance_m: distance in a straight line between two that are taken; 0 for any.
+        moving: take one of each stop; so it is with a distance, whatever positions drift.
 
     Attributes:
         was_unknown: whether the last moment was taken because nothing is known of it.
     """
 
-    def __init__(self, every_m: float = 0.0, *, skip_standstill: bool = False) -> None:
-        self._every_m = every_m
-        self._skips = skip_standstill or every_m > 0
+    def __init__(self, distance_m: float = 0.0, *, moving: bool = False) -> None:
+        self._distance_m = distance_m
+        self._skips = moving or distance_m > 0
         self._stands = False
         self._last_m: tuple[float, ...] | None = None
         self.was_unknown = False
@@ -219,8 +219,8 @@ class Moving:
         if stood and stands:
             return Reason.STANDING
         # A rig that has just stopped is where it was a moment before.
-        is_apart = place is None or self._last_m is None or math.dist(place, self._last_m) >= self._every_m
-        if self._every_m and not is_apart:
+        is_apart = place is None or self._last_m is None or math.dist(place, self._last_m) >= self._distance_m
+        if self._distance_m and not is_apart:
             return Reason.TOO_NEAR
         if can_be:
             self._last_m = place or self._last_m
@@ -232,7 +232,7 @@ class Moving:
 
     def anew(self) -> Moving:
         """Another one, for the next sequence."""
-        return Moving(self._every_m, skip_standstill=self._skips)
+        return Moving(self._distance_m, moving=self._skips)
 
     def _stands_now(self, speed_m_s: float | None) -> bool:
         if speed_m_s is None:

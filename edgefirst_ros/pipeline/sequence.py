@@ -106,14 +106,16 @@ class SequenceRun:
             transforms=transforms,
         )
         self._choosing = Choosing(config, self._context)
-        selection = Selection(rate_hz=config.rate_hz, every_n=config.every_n, keyframes=config.keyframes)
+        selection = Selection(
+            rate_hz=config.rate_hz, every=config.select.every, keyframes=config.select.keyframes
+        )
         if self._choosing.chooses:
             selection.refusal = self._choosing.refusal
         reach_ns = self._reach_ns if self._choosing.chooses else 0
         self._aligner: Aligner[Envelope] = Aligner(rules, selection, ALIVE_NS, reach_ns)
         self._aligner.expect(alive)
         self._aligner.leave_out(left_out)
-        self._selects = config.rate_hz > 0 or config.every_n > 1 or config.keyframes or self._choosing.chooses
+        self._selects = config.selects or self._choosing.chooses
         self.emissions: dict[Session, Emission] = {}
         self._unjudged: dict[int, Envelope] = {}
         """Fixes that are neither accepted nor refused yet, by their running numbers."""

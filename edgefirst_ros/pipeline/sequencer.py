@@ -157,8 +157,7 @@ class Sequencer:
         self._images = workers.backlog.gatherer = Images(
             workers.pool,
             workers.count,
-            config.picture_format,
-            config.jpeg_quality,
+            *config.encoding,
             lookahead_ns=reorder_window_ns(config),
             send=None if workers.processes is None else workers.processes.submit,
             sent=workers.backlog.settle,
@@ -192,7 +191,7 @@ class Sequencer:
         config = self._config
         vehicle = Vehicle(**config.vehicle.model_dump())
         simulated = session.ledger.has_clock or "sim" in re.split("[^a-z]+", session.host.lower())
-        own = free, session.host, time_ns, config.rig_frame, vehicle, config.pictures
+        own = free, session.host, time_ns, config.rig_frame, vehicle, config.selected
         info = SequenceInfo(*own, simulated=simulated)
         session.fanout.begin(info)
         return info

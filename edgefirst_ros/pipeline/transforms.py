@@ -129,11 +129,11 @@ def unheeded(
         told = [f"xyz_m: {at_m.round(3).tolist()}"] * (float(np.linalg.norm(at_m - believed_m)) > FAR_M)
         apart_deg = 2 * math.degrees(math.acos(min(1.0, abs(float(xyzw @ turned)))))
         if each.role == Role.IMU and apart_deg > TURNED_DEG:
-            told.append(f"rotation_xyzw: {xyzw.round(6).tolist()}")
+            told.append(f"xyzw: {xyzw.round(6).tolist()}")
         if told:
             yield (
                 f"transforms place {each.topic} elsewhere in {config.rig_frame} than poses take it to be: "
-                f"give its entry {', '.join(told)}"
+                f"give its entry mount: {{{', '.join(told)}}}"
             )
 
 

@@ -98,14 +98,14 @@ def misplaced(report: Report) -> Iterator[Finding]:
         if (far_m := float(np.linalg.norm(at_m))) > FARTHEST_M:
             text = (
                 f"{each.name} is {far_m:,.0f} m from {rig_frame(report)} by its transform, in metres by "
-                "REP 103: send these, or give its entry xyz_m"
+                "REP 103: send these, or give its entry mount.xyz_m"
             )
         elif each.kind == "camera" and turn[2, 2] > LOOKS_UP:
             xyzw = (quaternion_of(turn @ _OPTICAL).round(6) + 0.0).tolist()
             text = (
                 f"{each.name} looks up by its transform, as if {each.frame} had x ahead and z up; a "
                 "picture's frame has z ahead and y down (REP 103): send that one, or give its entry "
-                f"xyz_m: {(at_m.round(3) + 0.0).tolist()}, rotation_xyzw: {xyzw}"
+                f"mount: {{xyz_m: {(at_m.round(3) + 0.0).tolist()}, xyzw: {xyzw}}}"
             )
         if text:
             yield Finding(Code.MISPLACED, text, share=MOVES_SHARE)
@@ -132,7 +132,8 @@ def _is_meant(report: Report, sensor: str) -> bool:
     entries = report.configuration.get("topics")
     return isinstance(entries, dict) and any(
         (each.get("sensor") or name) == sensor
-        and any(each.get(setting) is not None for setting in ("xyz_m", "rpy_deg", "rotation_xyzw"))
+        and isinstance(mount := each.get("mount"), dict)
+        and any(mount.get(setting) is not None for setting in ("xyz_m", "rpy_deg", "xyzw"))
         for name, each in entries.items()
         if isinstance(each, dict)
     )

@@ -248,13 +248,14 @@ def selected(report: Report, sequence: Sequence, frames: Frames) -> int:
     By time or distance they are no more than were due: where one lacks a sensor, the next one stands in.
     """
     due: list[float] = [frames.reference_frames - frames.skipped]
-    told = (report.configuration.get(name) for name in ("rate_hz", "every_m"))
-    rate_hz, every_m = (each if isinstance(each, float | int) else 0 for each in told)
+    chosen = report.configuration.get("select")
+    told = report.configuration.get("rate_hz"), chosen.get("distance_m") if isinstance(chosen, dict) else 0
+    rate_hz, distance_m = (each if isinstance(each, float | int) else 0 for each in told)
     for topic, stream in (sequence.streams or {}).items():
         if topic in frames.references and rate_hz > 0:
             due.append((stream.last_ns - stream.first_ns) / 1e9 * rate_hz + 1)
-    if every_m > 0 and sequence.driven_m is not None:
-        due.append(sequence.driven_m / every_m + 1)
+    if distance_m > 0 and sequence.driven_m is not None:
+        due.append(sequence.driven_m / distance_m + 1)
     return max(frames.sample, int(min(due)))
 
 
@@ -329,7 +330,7 @@ def _why_rare(sequence: Sequence, companion: Companion, stream: Stream, referenc
         return (
             f", which comes at {stream.rate_hz or 0.0:.1f} Hz, so about {share:.0%} of the frames have one "
             f"{within}; the others become samples, too, "
-            f"without --complete (topics.{companion.entry}.required: never){more}"
+            f"without --require (topics.{companion.entry}.required: never){more}"
         )
     return f" {within}; if its latency is known, correct it with offset_ms"
 

@@ -448,10 +448,10 @@ class _Chooser:
             at_m = T_sensor_rig[:3, 3].round(3).tolist()
             turn = T_sensor_rig[:3, :3]
             if entry.seen in (fix, imu) and any(at_m):
-                entry.rule["xyz_m"] = at_m
+                entry.rule["mount"] = {"xyz_m": at_m}
             if entry.seen is imu and not np.allclose(turn, np.eye(3), atol=1e-3):
-                entry.rule["rotation_xyzw"] = quaternion_of(turn).round(6).tolist()
-            if entry.rule.keys() & {"xyz_m", "rotation_xyzw"}:
+                entry.rule.setdefault("mount", {})["xyzw"] = quaternion_of(turn).round(6).tolist()
+            if "mount" in entry.rule:
                 entry.comment += ", where transforms say"
 
     def _one(self, topics: Sequence[SeenTopic], entry: str, role: Role, rank: Rank) -> SeenTopic | None:

@@ -18,7 +18,7 @@ class Selection:
 
     Args:
         rate_hz: samples a second; 0 for all.
-        every_n: one in so many.
+        every: one in so many.
         keyframes: key frames only.
         refusal: why a selected frame is no sample all the same, by its time and whether it can be one;
             empty if nothing else is against it.
@@ -28,13 +28,13 @@ class Selection:
         self,
         *,
         rate_hz: float = 0.0,
-        every_n: int = 1,
+        every: int = 1,
         keyframes: bool = False,
         refusal: Callable[[int, bool], str] = lambda *_: "",
     ) -> None:
         self.refusal = refusal
         self._period_ns = round(1e9 / rate_hz) if rate_hz > 0 else 0
-        self._every_n = every_n
+        self._every = every
         self._keyframes = keyframes
         self._start_ns: int | None = None
         self._previous_ns = 0
@@ -45,7 +45,7 @@ class Selection:
         if self._keyframes:
             return keyframe
         if not self._period_ns:
-            return frame % self._every_n == 0
+            return frame % self._every == 0
         if self._start_ns is None:
             self._start_ns = self._due_ns = self._previous_ns = time_ns
         # Half a frame early counts as on time, else jitter around the grid would halve the rate.
@@ -55,7 +55,7 @@ class Selection:
 
     def may_want(self, frame: int, *, keyframe: bool) -> bool:
         """Whether this frame could be wanted, whatever became of those before it."""
-        return keyframe if self._keyframes else bool(self._period_ns) or frame % self._every_n == 0
+        return keyframe if self._keyframes else bool(self._period_ns) or frame % self._every == 0
 
     def took(self, time_ns: int) -> None:
         """The frame became a sample: the next one is due at the next grid point."""

@@ -62,7 +62,7 @@ def test_help_teaches() -> None:
     for command in ("convert", "info", "simulate", "recover", "report"):
         assert command in top
     text = call("convert", "--help").stdout
-    for word in ("--output", "--rate", "--keyframes", "--complete", "Ctrl-C", "edgefirst-ros convert"):
+    for word in ("--output", "--rate", "--keyframes", "--require", "Ctrl-C", "edgefirst-ros convert"):
         assert word in text
     assert "--incomplete" not in text
 
@@ -86,9 +86,9 @@ def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> Non
 
 
 def test_a_poor_result_is_never_silent_and_fails_when_strict(short: Path, tmp_path: Path) -> None:
-    done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--complete")
+    done = call("convert", short, "-o", tmp_path / "a", "--quiet", "--require")
     assert "radar/cube" in done.stderr
-    call("convert", short, "-o", tmp_path / "b", "--quiet", "--complete", "--strict", check=1)
+    call("convert", short, "-o", tmp_path / "b", "--quiet", "--require", "--strict", check=1)
 
 
 def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_empty_result_says_why_and_fails(short: Path, tmp_path: Path) -> None
         ([__file__], "is it an MCAP recording?"),
         (["SHORT", "--reference", "lidar/depth"], "name one with --reference: /camera/h264"),
         (["SHORT", "--rate", "-1"], "--rate: expected at least 0, found -1.0"),
-        (["SHORT", "--rate", "2", "--every-n", "3"], "exclude one another"),
+        (["SHORT", "--rate", "2", "--every", "3"], "exclude one another"),
         (["SHORT", "--config", "none.yaml"], "no such configuration file"),
     ],
 )

@@ -39,7 +39,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["capture", "-o", "OUT"], "--zenoh"),
         (["capture", "-o", "OUT", "--zenoh", "tcp://1.2.3.4:7447"], "expected PROTOCOL/ADDRESS"),
-        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--rate", "2", "--every-n", "3"], "exclude"),
+        (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--rate", "2", "--every", "3"], "exclude"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--reference", "sonar"], "'sonar'"),
         (["capture", "-o", "OUT", "--zenoh", "ENDPOINT", "--duration", "-1"], "--duration"),
         (

@@ -16,14 +16,14 @@ from edgefirst_ros.model.errors import ConfigError
     ("values", "required"),
     [
         ({}, "never"),
-        ({"complete": True}, "auto"),
+        ({"select": {"require": "all"}}, "auto"),
         ({"topics": {"radar_cube": {"required": "auto"}}}, "auto"),
         ({"topics": {"radar_cube": {"required": "always"}}}, "always"),
-        ({"complete": True, "topics": {"radar_cube": {"required": "never"}}}, "never"),
-        ({"complete": True, "formats": ["l5kit"]}, "never"),
-        ({"complete": "model,lidar"}, "never"),
-        ({"complete": ["cube"]}, "auto"),
-        ({"complete": "radar_cube,model"}, "auto"),
+        ({"select": {"require": "all"}, "topics": {"radar_cube": {"required": "never"}}}, "never"),
+        ({"select": {"require": "all"}, "formats": ["l5kit"]}, "never"),
+        ({"select": {"require": "model,lidar"}}, "never"),
+        ({"select": {"require": ["cube"]}}, "auto"),
+        ({"select": {"require": "radar_cube,model"}}, "auto"),
     ],
 )
 def test_what_a_sample_must_have(values: dict[str, Any], required: str) -> None:
@@ -32,28 +32,30 @@ def test_what_a_sample_must_have(values: dict[str, Any], required: str) -> None:
 
 
 def test_the_command_line_chooses_complete_samples_whatever_the_file_says() -> None:
-    assert chosen_config({"complete": False}, {"complete": True}).complete
-    assert chosen_config({"complete": True}, {"complete": None}).complete
+    file = {"select": {"require": "model"}}
+    assert chosen_config(file, {"select": {"require": "all"}}).select.require == "all"
+    assert chosen_config(file, {"select": {"require": None}}).select.require == "model"
+    assert chosen_config(file, {"select": {"require": "auto"}}).select.required == []
 
 
 def test_a_sensor_that_is_none_is_named_with_those_that_are() -> None:
     with pytest.raises(
-        ConfigError, match=r"complete: no sensor lidr; there are all, .*lidar_points.*entries"
+        ConfigError, match=r"select.require: no sensor lidr; there are auto, all, .*lidar_points.*entries"
     ):
-        build_config({"complete": "model,lidr"})
-    with pytest.raises(ConfigError, match="complete: all includes the others"):
-        build_config({"complete": "all,model"})
+        build_config({"select": {"require": "model,lidr"}})
+    with pytest.raises(ConfigError, match=r"select\.require: all includes the others"):
+        build_config({"select": {"require": "all,model"}})
 
 
 def test_the_option_takes_names_or_none_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "drive").mkdir()
     given = {
-        ("--complete", "drive.mcap"): ["--complete=all", "drive.mcap"],
-        ("--complete", "drive"): ["--complete=all", "drive"],
-        ("--complete", "model,lidar", "drive"): ["--complete=model,lidar", "drive"],
-        ("drive", "--complete"): ["drive", "--complete=all"],
-        ("--", "--complete"): ["--", "--complete"],
+        ("--require", "drive.mcap"): ["--require=all", "drive.mcap"],
+        ("--require", "drive"): ["--require=all", "drive"],
+        ("--require", "model,lidar", "drive"): ["--require=model,lidar", "drive"],
+        ("drive", "--require"): ["drive", "--require=all"],
+        ("--", "--require"): ["--", "--require"],
     }
     for arguments, understood in given.items():
         assert list(valued(list(arguments))) == understood

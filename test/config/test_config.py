@@ -9,7 +9,7 @@ import pytest
 
 from edgefirst_ros.cli.shared import make_config
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import MAIVIN_TOPICS, build_config
+from edgefirst_ros.config.model import MAIVIN_TOPICS, SelectOptions, build_config, chosen_config
 from edgefirst_ros.model.errors import ConfigError
 
 NO_FORMAT = (
@@ -22,17 +22,17 @@ SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 def test_every_fault_is_listed_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         build_config(
-            {"rate_hz": -1, "jpeg_quality": 101, "topcis": {}, "topics": {"imu": {"clock": "sundial"}}}
+            {"rate_hz": -1, "pictures": "jpeg101", "topcis": {}, "topics": {"imu": {"clock": "sundial"}}}
         )
     text = str(error.value)
-    for named in ("rate_hz", "jpeg_quality", "topcis", "topics.imu.clock"):
+    for named in ("rate_hz", "pictures", "topcis", "topics.imu.clock"):
         assert named in text
     assert len(error.value.faults) == 4
 
 
 def test_selections_exclude_one_another() -> None:
-    with pytest.raises(ConfigError, match="rate_hz and keyframes exclude one another"):
-        build_config({"rate_hz": 2, "keyframes": True})
+    with pytest.raises(ConfigError, match=r"rate_hz and select\.keyframes exclude one another"):
+        build_config({"rate_hz": 2, "select": {"keyframes": True}})
 
 
 def test_topics_overlay_the_maivins() -> None:
@@ -122,19 +122,38 @@ def test_configurations_are_shipped() -> None:
         ),
         ({"topcis.imu.clock": "x"}, "topcis.imu.clock: no such parameter; did you mean topics.imu.clock?"),
         ({"frame_id": "lidar"}, "frame_id: no such parameter"),
-        ({"rate_hz": 2, "every_n": 2}, "rate_hz and every_n exclude one another: give one of them"),
+        ({"every_n": 2}, "every_n: no such parameter; did you mean select.every?"),
+        (
+            {"topics": {"imu": {"xyz_m": [0, 0, 1]}}},
+            "topics.imu.xyz_m: no such parameter; did you mean topics.imu.mount.xyz_m?",
+        ),
+        (
+            {"rate_hz": 2, "select": {"every": 2}},
+            "rate_hz and select.every exclude one another: give one of them",
+        ),
         ({"formats": ["x"]}, f"formats: 'x' {NO_FORMAT}"),
         ({"formats": 3}, "formats: expected a list, as [a, b], found 3"),
-        ({"ego": {"rig_from_imu_xyzw": "0"}}, "ego.rig_from_imu_xyzw: expected a list, as [a, b], found '0'"),
+        (
+            {"topics": {"imu": {"mount": {"xyzw": "0"}}}},
+            "topics.imu.mount.xyzw: expected a list, as [a, b], found '0'",
+        ),
         ({"rate_hz": float("inf")}, "rate_hz: expected a finite number, found inf"),
         ({"rate_hz": -1}, "rate_hz: expected at least 0, found -1"),
         ({"class_names": {"car": 3}}, "class_names.car: expected a text, found 3; put it in quotes"),
         ({"vehicle": {"length_m": 4.5, "width_m": 2}}, "vehicle: height_m must be given, too"),
         ({"topics": {"imu": {"tolerance_ms": -1}}}, "topics.imu.tolerance_ms: expected at least 0, found -1"),
-        ({"jpeg_quality": 101}, "jpeg_quality: expected at most 100, found 101"),
-        ({"every_n": 1.5}, "every_n: expected a whole number, found 1.5"),
+        (
+            {"pictures": "jpeg101"},
+            "pictures: expected png, or jpeg and its quality, as jpeg90, found 'jpeg101'",
+        ),
+        ({"split_every": 600}, "split_every: expected a time or a size, as 600s or 2GB, found 600"),
+        (
+            {"split_every": "2GB, 0s"},
+            "split_every: expected a time or a size, as 600s or 2GB, found '2GB, 0s'",
+        ),
+        ({"select": {"every": 1.5}}, "select.every: expected a whole number, found 1.5"),
         ({"rate_hz": "fast"}, "rate_hz: expected a number, found 'fast'"),
-        ({"keyframes": "perhaps"}, "keyframes: expected true or false, found 'perhaps'"),
+        ({"select": {"moving": "perhaps"}}, "select.moving: expected true or false, found 'perhaps'"),
         ({"decoder": True}, "decoder: expected 'software', 'v4l2m2m' or 'nvdec', found true"),
         ({"prefix": 7}, "prefix: expected a text, found 7; put it in quotes"),
         ({"ego": None}, "ego: expected parameters by name, found nothing"),
@@ -171,6 +190,7 @@ def test_a_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, te
 
 def test_a_choice_of_frames_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("rate_hz: 2\n")
-    config = make_config(file, {"every_n": 3})
-    assert (config.rate_hz, config.every_n) == (0, 3)
+    file.write_text("rate_hz: 2\nselect: {distance_m: 5}\n")
+    config = make_config(file, {"select": {"every": 3}})
+    assert (config.rate_hz, config.select.every, config.select.distance_m) == (0, 3, 5)
+    assert chosen_config(config.model_dump(), {"rate_hz": 1}).select == SelectOptions(distance_m=5)

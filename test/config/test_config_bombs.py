@@ -82,9 +82,9 @@ def test_a_drive_is_converted_with_extremes_or_they_are_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("quaternion", [[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1e-3]])
 def test_a_mounting_is_a_rotation(quaternion: list[float]) -> None:
-    with pytest.raises(ConfigError, match="rig_from_imu_xyzw: expected a quaternion of length 1"):
-        build_config({"ego": {"rig_from_imu_xyzw": quaternion}})
-    assert build_config({"ego": {"rig_from_imu_xyzw": [0, 0, 0.7071, 0.7071]}})
+    with pytest.raises(ConfigError, match=r"imu\.mount\.xyzw: expected a quaternion of length 1"):
+        build_config({"topics": {"imu": {"mount": {"xyzw": quaternion}}}})
+    assert build_config({"topics": {"imu": {"mount": {"xyzw": [0, 0, 0.7071, 0.7071]}}}})
 
 
 def laughs(begin: str, row: str) -> str:
@@ -101,9 +101,9 @@ BOMBS = {
     "deep": "rate_hz:\n  " + "- " * 5000 + "1",
     "deeper": "rate_hz: " + "[" * 5000,
     "complex names": "? " * 5000,
-    "sexagesimal": "every_n: 1" + ":59" * 200_000,
-    "binary": "every_n: 0b1" + "0" * 900_000,
-    "digits": "every_n: " + "9" * 5000,
+    "sexagesimal": "workers: 1" + ":59" * 200_000,
+    "binary": "workers: 0b1" + "0" * 900_000,
+    "digits": "workers: " + "9" * 5000,
     "long": "rate_hz: " + "x" * 900_000,
     "large": "rate_hz: 1\n" + "#" * (1 << 20),
 }

@@ -40,32 +40,26 @@ TESTED: Mapping[str, str] = {
     "reference": "config/test_topics.py::test_the_reference_is_found_by_topic_entry_or_role",
     "rig_frame": f"{HERE}::test_the_rig_and_the_host_are_what_they_are_called",
     "rate_hz": f"{HERE}::test_samples_and_frames_are_as_many_as_were_asked_for",
-    "every_n": "offline/test_api.py::test_settings_are_taken_from_everywhere_and_keywords_win",
-    "first_frame": "formats/edgefirst/test_vendor_tools.py::"
-    "test_the_preset_is_a_sound_dataset_of_the_same_pictures",
-    "every_m": "pipeline/test_motion_choice.py::test_samples_are_as_far_apart_as_asked",
-    "skip_standstill": "pipeline/test_motion_choice.py::"
+    "select.every": "offline/test_api.py::test_settings_are_taken_from_everywhere_and_keywords_win",
+    "select.distance_m": "pipeline/test_motion_choice.py::test_samples_are_as_far_apart_as_asked",
+    "select.moving": "pipeline/test_motion_choice.py::"
     "test_a_stop_is_one_sample_and_the_rest_is_skipped_with_its_reason",
     "edgefirst.split": "formats/edgefirst/finish/test_edgefirst_groups.py::"
     "test_convert_gives_a_drive_one_group_or_each_place_its_own",
-    "keyframes": "pipeline/test_picture_size.py::test_frames_that_nobody_keeps_tell_the_size_too",
-    "complete": "config/test_completeness.py::test_what_a_sample_must_have",
+    "select.keyframes": "pipeline/test_picture_size.py::test_frames_that_nobody_keeps_tell_the_size_too",
+    "select.require": "config/test_completeness.py::test_what_a_sample_must_have",
     "lookahead_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",
-    "picture_format": f"{HERE}::test_pictures_are_as_they_were_asked_for",
-    "jpeg_quality": f"{HERE}::test_pictures_are_as_they_were_asked_for",
+    "pictures": f"{HERE}::test_pictures_are_as_they_were_asked_for",
     "queue_mb": f"{LIVE}::test_a_full_queue_drops_and_counts_and_the_rest_is_sound",
     "min_free_mb": "live/test_live_space.py::test_what_is_kept_free_stays_free",
     "sync_s": f"{HERE}::test_data_are_synced_as_often_as_was_asked_for",
-    "split_every_s": f"{LIVE}::test_sessions_split_by_time",
-    "split_every_mb": f"{LIVE}::test_sessions_split_by_what_is_written",
+    "split_every": f"{LIVE}::test_sessions_split_by_what_is_written",
     "record": "live/test_live_lost.py::test_a_recording_that_goes_is_said_and_the_datasets_go_on",
     "workers": f"{HERE}::test_as_many_threads_encode_as_were_asked_for",
     "decoder": "video/test_backends.py::test_a_run_does_not_start_where_every_decoder_refuses",
     "formats": "config/test_completeness.py::test_what_a_sample_must_have",
     "ego.smoothing": "offline/test_drive_ego.py::test_lag_reads_once_and_whole_twice",
     "ego.non_holonomic": f"{HERE}::test_rolling_makes_other_positions",
-    "ego.rig_from_imu_xyzw": "offline/test_drive_ego.py::"
-    "test_a_turned_imu_is_told_with_the_line_that_mends_it",
     "ego.wait_s": "live/test_split.py::test_a_session_before_a_seam_is_fed_as_long_as_its_last_sample_waits",
     "overload.latency_s": f"{OVERLOAD}::test_the_configuration_decides",
     "edgefirst.schema_version": f"{WRITER}::test_a_dataset_of_two_sequences",
@@ -143,14 +137,14 @@ def plain(runs: Runs) -> tuple[Conversion, Path]:
 
 @pytest.fixture(scope="module")
 def other(runs: Runs) -> tuple[Conversion, Path]:
-    return runs.run("other", picture_format="png", edgefirst={"val_ratio": 1.0})
+    return runs.run("other", pictures="png", edgefirst={"val_ratio": 1.0})
 
 
 @pytest.fixture(scope="module")
 def more(runs: Runs) -> tuple[Conversion, Path]:
     return runs.run(
         "more",
-        jpeg_quality=20,
+        pictures="jpeg20",
         ego={"non_holonomic": False},
     )
 
@@ -178,7 +172,7 @@ def test_data_are_synced_as_often_as_was_asked_for(runs: Runs, monkeypatch: pyte
     counts = []
     for sync_s in ("off", 0.0):
         synced.clear()
-        runs.run(f"sync {sync_s}", sync_s=sync_s, keyframes=True)
+        runs.run(f"sync {sync_s}", sync_s=sync_s, select={"keyframes": True})
         counts.append(len(synced))
     assert counts[1] > counts[0]
 
@@ -192,7 +186,7 @@ def test_as_many_threads_encode_as_were_asked_for() -> None:
 @pytest.mark.parametrize(("store", "profile"), [("directory", "separate-sensors"), ("itar", "single")])
 def test_a_sequence_is_laid_out_as_was_asked_for(runs: Runs, store: str, profile: str) -> None:
     values = {"store": store, "profile": profile}
-    _, folder = runs.run(f"{store} {profile}", formats=["ncore"], ncore=values, keyframes=True)
+    _, folder = runs.run(f"{store} {profile}", formats=["ncore"], ncore=values, select={"keyframes": True})
     stores = list((folder.parents[1] / "ncore").glob("*/*.ncore4*"))
     assert {path.is_dir() for path in stores} == {store == "directory"}
     assert (len(stores) == 1) == (profile == "single")
@@ -225,7 +219,7 @@ def test_rolling_makes_other_positions(plain: tuple[Conversion, Path], more: tup
 
 def test_the_rig_and_the_host_are_what_they_are_called(runs: Runs) -> None:
     done, folder = runs.run(
-        "rig", formats=["ncore", "l5kit"], rig_frame="chassis", host="bob", keyframes=True
+        "rig", formats=["ncore", "l5kit"], rig_frame="chassis", host="bob", select={"keyframes": True}
     )
     assert sum("publish one from chassis" in text for text in done.report["warnings"]) == 2
     assert done.report["topics"]["/lidar/points"]["written_to"].keys() == {"ncore"}
@@ -242,7 +236,7 @@ def test_the_vehicle_is_the_one_that_is_configured(runs: Runs) -> None:
         "rear_axle_m": [-1.3, 0.0, -0.4],
         "rear_overhang_m": 0.9,
     }
-    _, folder = runs.run("van", formats=["ncore"], vehicle=told, every_n=3)
+    _, folder = runs.run("van", formats=["ncore"], vehicle=told, select={"every": 3})
     (path,) = (folder.parents[1] / "ncore").glob("*/*.json")
     found = json.loads(path.read_text(encoding="utf-8"))
     meta, (store, *_) = found["generic_meta_data"], found["component_stores"]

@@ -37,11 +37,12 @@ def pose(rotation: Rotation, *translation_m: float) -> npt.NDArray[np.float64]:
 def test_angles_and_a_quaternion_say_the_same() -> None:
     turn = Rotation.from_euler("xyz", [4.0, -11.0, 73.0], degrees=True)
     given = {"xyz_m": [1.0, 0.5, 1.6]}
+    xyzw = (turn * OPTICAL).as_quat().tolist()
     found = in_rig(
         {
-            "by_angles": CAMERA | given | {"rpy_deg": [4.0, -11.0, 73.0]},
-            "by_quaternion": CAMERA | given | {"rotation_xyzw": (turn * OPTICAL).as_quat().tolist()},
-            "a_lidar": LIDAR | {"rotation_xyzw": (2 * turn.as_quat() / 2.01).round(4).tolist()},
+            "by_angles": CAMERA | {"mount": given | {"rpy_deg": [4.0, -11.0, 73.0]}},
+            "by_quaternion": CAMERA | {"mount": given | {"xyzw": xyzw}},
+            "a_lidar": LIDAR | {"mount": {"xyzw": (2 * turn.as_quat() / 2.01).round(4).tolist()}},
         }
     )
     assert found["by_angles"] == pytest.approx(pose(turn * OPTICAL, 1.0, 0.5, 1.6), abs=1e-9)
@@ -52,10 +53,9 @@ def test_angles_and_a_quaternion_say_the_same() -> None:
 def test_a_sensor_is_placed_in_a_frame_of_transforms_and_on_another_sensor() -> None:
     mast_turn = Rotation.from_euler("xyz", [0, 5, 90], degrees=True)
     mast = Transform("base_link", "mast", (-0.5, 0.0, 2.0), tuple(mast_turn.as_quat()))
-    top = {"xyz_m": [0.1, 0.0, 0.3], "rpy_deg": [0.0, 0.0, 10.0], "mount_frame": "/mast"}
-    found = in_rig(
-        {"top": LIDAR | top, "eye": CAMERA | {"xyz_m": [0.2, 0.0, -0.1], "mount_frame": "top"}}, mast
-    )
+    top = {"xyz_m": [0.1, 0.0, 0.3], "rpy_deg": [0.0, 0.0, 10.0], "in": "/mast"}
+    eye = {"xyz_m": [0.2, 0.0, -0.1], "in": "top"}
+    found = in_rig({"top": LIDAR | {"mount": top}, "eye": CAMERA | {"mount": eye}}, mast)
     T_mast_rig = pose(mast_turn, -0.5, 0.0, 2.0)
     T_top_rig = T_mast_rig @ pose(Rotation.from_euler("z", 10, degrees=True), 0.1, 0.0, 0.3)
     assert found["top"] == pytest.approx(T_top_rig, abs=1e-9)
@@ -66,27 +66,27 @@ def test_a_sensor_is_placed_in_a_frame_of_transforms_and_on_another_sensor() -> 
     ("topics", "fault"),
     [
         (
-            {"a": LIDAR | {"rpy_deg": [0, 0, 0], "rotation_xyzw": [0, 0, 0, 1]}},
-            "topics.a: rpy_deg and rotation_xyzw both say how it is turned: give one of them",
+            {"a": LIDAR | {"mount": {"rpy_deg": [0, 0, 0], "xyzw": [0, 0, 0, 1]}}},
+            "topics.a.mount: rpy_deg and xyzw both say how it is turned: give one of them",
         ),
         (
-            {"a": LIDAR | {"rotation_xyzw": [1, 1, 0, 0]}},
-            "topics.a.rotation_xyzw: expected a quaternion of length 1, found one of 1.414: give x, y, z, w",
+            {"a": LIDAR | {"mount": {"xyzw": [1, 1, 0, 0]}}},
+            "topics.a.mount.xyzw: expected a quaternion of length 1, found one of 1.414: give x, y, z, w",
         ),
         (
-            {"a": LIDAR | {"rotation_xyzw": [float("nan"), 1, 0, 0]}},
-            "topics.a.rotation_xyzw.0: expected a finite number, found nan",
+            {"a": LIDAR | {"mount": {"xyzw": [float("nan"), 1, 0, 0]}}},
+            "topics.a.mount.xyzw.0: expected a finite number, found nan",
         ),
         (
-            {"a": LIDAR | {"mount_frame": "mast"}},
-            "topics.a: mount_frame places nothing by itself: give xyz_m, where the sensor is in it",
+            {"a": LIDAR | {"mount": {"in": "mast"}}},
+            "topics.a.mount: in places nothing by itself: give xyz_m, where the sensor is in it",
         ),
         (
             {
-                "a": LIDAR | {"xyz_m": [0, 0, 1], "mount_frame": "b"},
-                "b": LIDAR | {"xyz_m": [0, 0, 1], "mount_frame": "/a"},
+                "a": LIDAR | {"mount": {"xyz_m": [0, 0, 1], "in": "b"}},
+                "b": LIDAR | {"mount": {"xyz_m": [0, 0, 1], "in": "/a"}},
             },
-            "topics.a.mount_frame: a is mounted on b is mounted on a; name a frame that leads to the rig's",
+            "topics.a.mount.in: a is mounted on b is mounted on a; name a frame that leads to the rig's",
         ),
     ],
 )

@@ -51,7 +51,7 @@ class TestReference:
             "formats": "--format",
             "edgefirst.schema_version": "--schema",
             "edgefirst.container": "--container",
-            "split_every_mb": "--split-every-mb",
+            "split_every": "--split-every",
         }.items():
             assert f"| `{flag}` |" in lines[name]
 

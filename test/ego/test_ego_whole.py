@@ -190,7 +190,7 @@ def test_an_imu_that_is_turned_is_found_and_not_undone(kind: str, angle_deg: flo
     mounting = solution.mounting
     assert mounting is not None
     assert abs(math.remainder(mounting.heading_deg - angle_deg, 360)) < 0.5
-    assert "ego.rig_from_imu_xyzw: [" in mounting.text
+    assert "topics.imu.mount.xyzw: [" in mounting.text
     assert f"{mounting.heading_deg:+.1f}°" in mounting.text
     # What it offers mends it.
     mended = solve(case.log(), Vehicle(), mounting.rig_from_imu_xyzw)

@@ -43,7 +43,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "newer": {"schema_version": "2026.10"},
     }.items():
         picture = "png" if name == "newer" else "jpeg"
-        config = build_config({"topics": OPTIONAL, "edgefirst": own, "picture_format": picture})
+        config = build_config({"topics": OPTIONAL, "edgefirst": own, "pictures": picture})
         convert([recording], folder / "out", config, dataset=name)
     return folder / "out"
 

@@ -58,7 +58,7 @@ CONFIGS: tuple[dict[str, Any], ...] = (
         "topics": {name: {"required": "never"} for name in ("radar_targets", "lidar_points", "model")},
     },
     {"reference": "lidar_points", "ncore": {"unknown_pose": "cut"}},
-    {"ego": {"smoothing": "lag"}, "every_n": 2},
+    {"ego": {"smoothing": "lag"}, "select": {"every": 2}},
     ODOMETRY,
 )
 LONGEST_TEXT = 800

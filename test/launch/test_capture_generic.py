@@ -38,7 +38,7 @@ def test_plain_ros_messages_become_datasets(graph: Graph, tmp_path: Path, raw: b
     if raw:
         given += ["-p", "topics.camera.topic:=/camera/image_raw"]
     given += ["-p", f"output:={tmp_path / 'out'}", "-p", "min_free_mb:=1.0", "-p", "name:=tour"]
-    given += ["-p", "formats:=[edgefirst,ncore]", "-p", "jpeg_quality:=95"]
+    given += ["-p", "formats:=[edgefirst,ncore]", "-p", "pictures:=jpeg95"]
     given += ["-p", "overload.latency_s:=0.0"]  # a busy machine may not leave samples out
     node = graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", "--ros-args", *given)
     graph.activate()

@@ -122,21 +122,21 @@ def test_a_session_that_begins_paused_and_is_never_resumed_writes_nothing(
 def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -> None:
     node = graph.capture(
         tmp_path / "out",
-        *("jpeg_quality:=101", "every_n:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"),
+        *("pictures:=jpeg101", "select.every:=two", "topcis.imu.clock:=auto", "rate_hz:=-1.0"),
         "qos_overrides./imu.subscription.depth:=0",
     )
     status = graph.status()
     assert not graph.change("configure")
     assert graph.state() == "unconfigured"
     overridden = "qos_overrides./imu.subscription.depth"
-    for name in ("jpeg_quality", "every_n", "topcis.imu.clock", "rate_hz", overridden):
+    for name in ("pictures", "select.every", "topcis.imu.clock", "rate_hz", overridden):
         assert f"{name}: " in node.text
     graph.wait("an error in the status", lambda: status().get("level") == "2")
-    assert "jpeg_quality" in status()["message"]
+    assert "pictures" in status()["message"]
     assert graph.set("rate_hz", -2.0)[0] is False
     assert graph.set("rate_hz", 0.0) == (True, "")
-    assert graph.set("every_n", 2) == (True, "")
-    assert graph.set("jpeg_quality", 90) == (True, "")
+    assert graph.set("select.every", 2) == (True, "")
+    assert graph.set("pictures", "jpeg90") == (True, "")
     assert graph.set(overridden, 5) == (True, "")
     # A name that means nothing cannot be taken back, so it alone is left.
     assert not graph.change("configure")
@@ -146,19 +146,19 @@ def test_every_fault_is_listed_and_can_be_mended(graph: Graph, tmp_path: Path) -
 def test_an_empty_list_in_a_file_is_not_set(graph: Graph, tmp_path: Path) -> None:
     """`ros2 param dump` writes them for what is not set."""
     file = tmp_path / "dumped.yaml"
-    file.write_text("/**:\n  ros__parameters: {every_n: 2, topics: {gps: {xyz_m: []}}}\n")
+    file.write_text("/**:\n  ros__parameters: {select: {every: 2}, topics: {gps: {mount: {xyz_m: []}}}}\n")
     given = ("--ros-args", "--params-file", str(file), "-p", f"output:={tmp_path / 'out'}")
     node = graph.start(sys.executable, "-m", "edgefirst_ros.nodes.capture", *given)
     assert graph.change("configure"), node.text
-    assert graph.parameters("every_n", "topics.gps.xyz_m") == [2, []]
+    assert graph.parameters("select.every", "topics.gps.mount.xyz_m") == [2, []]
 
 
 def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_path: Path) -> None:
     graph.capture(tmp_path / "out")
     graph.activate()
-    done, reason = graph.set("jpeg_quality", 50)
+    done, reason = graph.set("pictures", "jpeg50")
     assert not done
-    assert reason == "jpeg_quality: cannot change while the node is active; deactivate it first"
+    assert reason == "pictures: cannot change while the node is active; deactivate it first"
     done, reason = graph.set("autostart", True)
     assert not done
     assert "read-only" in reason
@@ -168,11 +168,11 @@ def test_what_cannot_change_live_is_refused_with_the_reason(graph: Graph, tmp_pa
     assert graph.set("preview", False) == (True, "")
     graph.wait("no preview", lambda: graph.node.count_publishers("/capture/preview/lidar") == 0)
     assert graph.change("deactivate")
-    assert graph.set("jpeg_quality", 50) == (True, "")
-    done, reason = graph.set("every_n", 0)
+    assert graph.set("pictures", "jpeg50") == (True, "")
+    done, reason = graph.set("select.every", 0)
     assert not done
-    assert "every_n" in reason
-    done, reason = graph.set("keyframes", "yes")
+    assert "select.every" in reason
+    done, reason = graph.set("select.keyframes", "yes")
     assert not done
     assert graph.change("activate")
 

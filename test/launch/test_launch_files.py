@@ -32,7 +32,7 @@ def test_every_argument_is_described(graph: Graph) -> None:
             {
                 *("config", "output", "formats", "prefix", "namespace", "autostart", "respawn"),
                 *("name", "session", "preview", "rviz", "cyclonedds", "log_level"),
-                *("split_every_s", "split_every_mb", "start_paused", "record"),
+                *("split_every", "start_paused", "record"),
             },
         ),
         (
@@ -224,7 +224,7 @@ def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive
     given = tmp_path / "given.yaml"
     given.write_text(
         "/**:\n  ros__parameters: {depth: 20, unlisted: false, stop_within_s: 1.0, autostart: true,\n"
-        "    rate: 4.0, overwrite: true, bag: 7, every_n: 4}\n"
+        "    rate: 4.0, overwrite: true, bag: 7, select: {every: 4}}\n"
     )
     replayed = launch(graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path}", f"config:={given}")
     assert replayed.join() == 0
@@ -232,7 +232,7 @@ def test_one_file_serves_both_nodes(graph: Graph, tmp_path: Path, recorded_drive
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     assert "another node's parameters: bag, overwrite, rate" in launched.text
-    assert graph.parameters("depth", "every_n", "unlisted") == [20, 4, False]
+    assert graph.parameters("depth", "select.every", "unlisted") == [20, 4, False]
 
 
 def test_a_replay_of_any_robot_with_the_shipped_configuration(graph: Graph, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_auto_in_a_namespace_is_of_the_robot_in_it(graph: Graph, tmp_path: Path)
     assert "/r1/" not in made.read_text()
 
 
-@pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "every_n: many"])
+@pytest.mark.parametrize("fault", ["rate_hz: -1.0", "no_such_thing: 1", "select: {every: many}"])
 def test_bad_parameters_end_the_launch_with_the_reason(graph: Graph, tmp_path: Path, fault: str) -> None:
     given = tmp_path / "given.yaml"
     given.write_text(f"/**:\n  ros__parameters: {{{fault}}}\n")
@@ -296,13 +296,13 @@ def test_a_replay_ends_with_the_launch_and_gives_what_convert_gives(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text("/**:\n  ros__parameters: {workers: 2, every_n: 2}\n")
+    given.write_text("/**:\n  ros__parameters: {workers: 2, select: {every: 2}}\n")
     launched = launch(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"
     )
     assert launched.join() == 0
     assert "samples of" in launched.text
-    convert([recorded_drive], tmp_path / "plain", build_config({"workers": 2, "every_n": 2}))
+    convert([recorded_drive], tmp_path / "plain", build_config({"workers": 2, "select": {"every": 2}}))
     assert contents(tmp_path / "ros") == contents(tmp_path / "plain")
     again = launch(
         graph, "replay", f"bag:={recorded_drive}", f"output:={tmp_path / 'ros'}", f"config:={given}"

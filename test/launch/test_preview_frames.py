@@ -136,7 +136,7 @@ def test_two_previews_show_the_frames_of_what_each_reads(
         graph.start(
             *(sys.executable, "-m", "edgefirst_ros.nodes.replay", "--ros-args", "-r", f"__ns:=/{name}"),
             *("-p", f"bag:=[{recorded_drive}]", "-p", f"output:={tmp_path / name}"),
-            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "every_n:=5"),
+            *("-p", "preview:=true", "-p", "rate:=0.2", "-p", "select.every:=5"),
         )
         for name in ("car", "bike")
     ]

@@ -138,12 +138,12 @@ def test_a_split_falls_where_no_picture_is_lost(tmp_path: Path, video: bool) -> 
 
 def test_sessions_split_by_time(tmp_path: Path) -> None:
     """The drive lasts 3.5 s at some 10 m/s; its video has a key frame a second."""
-    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, split_every_s=1.0)
+    one = capture(tmp_path, lookahead_s=0.3, ego={"wait_s": 0.2}, split_every="1s")
     one.start("drive")
     put_all(one, messages())
     done = one.stop(60)
     assert 2 <= len(done) <= 4
-    assert [d.report["ended"] for d in done] == ["split after 1 s (split_every_s)"] * (len(done) - 1) + [
+    assert [d.report["ended"] for d in done] == ["split after 1s (split_every)"] * (len(done) - 1) + [
         live.STOPPED
     ]
     assert [(s.closed, s.opened) for s in one.splits] == [(a, b.name) for a, b in pairwise(done)]
@@ -156,7 +156,7 @@ def test_sessions_split_by_time(tmp_path: Path) -> None:
 
 def test_sessions_split_by_what_is_written(tmp_path: Path) -> None:
     """Writers are behind what comes, so a slow hand feeds the messages."""
-    one = capture(tmp_path, ego={"wait_s": 0.2}, split_every_mb=0.2)
+    one = capture(tmp_path, ego={"wait_s": 0.2}, split_every="0.2MB")
     one.start("drive")
     for message in messages():
         one.put(message)
@@ -164,7 +164,7 @@ def test_sessions_split_by_what_is_written(tmp_path: Path) -> None:
             settled(one, lambda: one._queue.bytes == 0)
     done = one.stop(60)
     assert len(done) > 1
-    assert {d.report["ended"] for d in done[:-1]} == {"split after 0.2 MB (split_every_mb)"}
+    assert {d.report["ended"] for d in done[:-1]} == {"split after 0.2MB (split_every)"}
     for each in done[:-1]:
         assert sum(path.stat().st_size for path in each.paths if path.suffix == ".zip") > 200_000
 

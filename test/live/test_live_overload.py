@@ -122,7 +122,7 @@ def test_a_slow_format_gets_fewer_samples_evenly_and_all_are_accounted_for(
     assert "shed edgefirst " in line(last, 1)
     (warning,) = [text for text in report["warnings"] if "writing fell behind" in text]
     assert f"edgefirst {told['shed']} of {told['of']}" in warning
-    assert "every_n" in warning
+    assert "select.every" in warning
 
 
 def test_where_only_key_frames_have_time_nothing_else_is_decoded_and_all_is_counted(

@@ -125,7 +125,7 @@ def test_a_session_that_is_never_resumed_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_session_ends_while_it_is_paused_and_is_split_only_when_it_is_not(tmp_path: Path) -> None:
-    one = capture(tmp_path, split_every_s=1.0)
+    one = capture(tmp_path, split_every="1s")
     with pytest.raises(EdgeFirstError, match="no session"):
         one.pause()
     one.start("drive")

@@ -178,7 +178,7 @@ def test_what_is_split_is_what_is_not(
 
 
 @pytest.mark.long(cases=1)
-@pytest.mark.parametrize("selection", [{"rate_hz": 3.0}, {"every_n": 4}], ids=str)
+@pytest.mark.parametrize("selection", [{"rate_hz": 3.0}, {"select": {"every": 4}}], ids=str)
 def test_a_seam_changes_nothing_of_which_frames_are_selected(
     tmp_path: Path, selection: dict[str, float]
 ) -> None:

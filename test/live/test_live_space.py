@@ -117,7 +117,7 @@ def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any v
         {"formats": ("ncore",)},
         {"formats": ("ncore",), "ncore": {"store": "directory"}},
         {"formats": ("l5kit",), "record": True},
-        {"formats": FORMATS, "record": True, "split_every_mb": 3.0},
+        {"formats": FORMATS, "record": True, "split_every": "3MB"},
     ],
     ids=["edgefirst", "ncore", "ncore directory", "l5kit", "all"],
 )

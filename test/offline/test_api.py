@@ -45,8 +45,8 @@ def test_it_returns_what_the_report_says_and_where_everything_is(tmp_path: Path,
 
 CONFIGS: dict[str, Any] = {
     "keywords": None,
-    "values": {"every_n": 5},
-    "configuration": build_config({"every_n": 5}),
+    "values": {"select": {"every": 5}},
+    "configuration": build_config({"select": {"every": 5}}),
 }
 
 
@@ -61,7 +61,7 @@ def test_settings_are_taken_from_everywhere_and_keywords_win(
         tmp_path,
         config,
         page=False,
-        every_n=2,
+        every=2,
         edgefirst={"container": "folder", "schema_version": "2026.10"},
     )
     assert done.report["samples"] == 5
@@ -72,7 +72,7 @@ def test_settings_are_taken_from_everywhere_and_keywords_win(
 
 def test_a_file_of_settings_and_a_part_of_the_drive(tmp_path: Path, recording: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("every_n: 1\nformats: [edgefirst]\n")
+    file.write_text("select: {every: 1}\nformats: [edgefirst]\n")
     done = edgefirst_ros.convert(recording, tmp_path / "out", file, start=0.5, end="1.5", page=False)
     assert 3 <= done.report["samples"] <= 6
     assert done.report["recordings"][0]["outside"]["messages"] > 0

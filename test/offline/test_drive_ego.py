@@ -36,8 +36,8 @@ def made(folder: Path, **options: Any) -> tuple[Path, Truth]:  # noqa: ANN401
     return recording.mcap, Truth.read(recording.truth)
 
 
-def converted(folder: Path, recording: Path, formats: str, **ego: object) -> Conversion:
-    return convert([recording], folder, build_config({"formats": [formats], "ego": ego}), dataset="d")
+def converted(folder: Path, recording: Path, formats: str, **values: object) -> Conversion:
+    return convert([recording], folder, build_config({"formats": [formats], **values}), dataset="d")
 
 
 def places_off(folder: Path, truth: Truth) -> tuple[np.ndarray, np.ndarray]:
@@ -103,12 +103,12 @@ def test_l5kit_frames_are_where_the_rig_was_without_gps(tmp_path: Path) -> None:
 def test_a_turned_imu_is_told_with_the_line_that_mends_it(tmp_path: Path) -> None:
     recording, _ = made(tmp_path / "drive", imu=ImuErrors(mounting_deg=(0.0, 0.0, 30.0)))
     said = converted(tmp_path / "told", recording, "ncore").report["warnings"]
-    (warning,) = [each for each in said if "rig_from_imu" in each]
+    (warning,) = [each for each in said if "mount.xyzw" in each]
     assert "the IMU's heading is +30." in warning
-    line = warning.partition("ego.rig_from_imu_xyzw: ")[2]
+    line = warning.partition("topics.imu.mount.xyzw: ")[2]
     values = [float(value) for value in line.strip("[]").split(",")]
-    mended = converted(tmp_path / "mended", recording, "ncore", rig_from_imu_xyzw=values)
-    assert not [each for each in mended.report["warnings"] if "rig_from_imu" in each]
+    mended = converted(tmp_path / "mended", recording, "ncore", topics={"imu": {"mount": {"xyzw": values}}})
+    assert not [each for each in mended.report["warnings"] if "mount.xyzw" in each]
 
 
 def test_lag_reads_once_and_whole_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
 
 @pytest.mark.long(cases=2)
 @pytest.mark.parametrize(
-    "values", [{}, {"complete": True}, {"rate_hz": 4.0}, {"topics": {"imu": {"topic": ""}}}]
+    "values", [{}, {"select": {"require": "all"}}, {"rate_hz": 4.0}, {"topics": {"imu": {"topic": ""}}}]
 )
 def test_what_is_said_beforehand_comes(drive: Path, tmp_path: Path, values: dict[str, Any]) -> None:
     config = build_config({"ego": {"smoothing": "lag"}, **values})
@@ -85,7 +85,7 @@ def test_a_dry_run_writes_nothing(drive: Path, tmp_path: Path) -> None:
     assert "would become 20 samples of 20 reference frames, 4 of them complete" in " ".join(out.split())
     assert "would lack radar/cube" in out
     assert "/lidar/points" in out
-    code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--json", "--every-n", "2")
+    code, out, _ = run("convert", drive, "-o", tmp_path / "out", "--dry-run", "--json", "--every", "2")
     assert json.loads(out)["samples"] == 10
     assert not list(tmp_path.iterdir())
     assert sorted(drive.parent.iterdir()) == before

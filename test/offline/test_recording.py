@@ -25,7 +25,7 @@ def converted(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     for version, container in VARIANTS:
         out = tmp_path_factory.mktemp("out")
         options = {"schema_version": version, "container": container}
-        config = build_config({"complete": True, "edgefirst": options})
+        config = build_config({"select": {"require": "all"}, "edgefirst": options})
         done = convert([recording], out, config)
         assert isinstance(done, Conversion)
         made[version, container] = Written(out / "edgefirst" / f"{recording.stem}-dataset")
@@ -146,7 +146,7 @@ def test_one_worker_and_four_write_the_same_bytes(
     hashes = []
     for workers in (1, 4):
         out = tmp_path / str(workers)
-        convert([recording], out, build_config({"complete": True, "workers": workers}))
+        convert([recording], out, build_config({"select": {"require": "all"}, "workers": workers}))
         hashes.append(_hashes(out / "edgefirst" / f"{recording.stem}-dataset"))
     assert hashes[0] == hashes[1]
     assert hashes[0] == _hashes(converted["2025.01", "zip"].folder)

@@ -312,7 +312,7 @@ def test_what_a_model_says_is_of_the_camera_whose_name_it_shares(tmp_path: Path)
     )
     recording = record(tmp_path / "rig.mcap", sent)
     topics = TOPICS | {"left_model": {"role": "model", "topic": "left/model"}}
-    values = {"formats": ["edgefirst", "l5kit"], "topics": topics, "rate_hz": 2.0, "every_n": 1}
+    values = {"formats": ["edgefirst", "l5kit"], "topics": topics, "rate_hz": 2.0, "select": {"every": 1}}
     report = convert([recording], tmp_path, build_config(values), dataset="d").report
     check_sums(report)
     found = samples(tmp_path)
@@ -335,7 +335,9 @@ def test_what_all_cameras_saw_at_one_time_is_in_one_group(rig: tuple[Path, dict[
 
 
 @pytest.mark.long(cases=1)
-@pytest.mark.parametrize("chosen", [{"rate_hz": 2.0}, {"every_n": 4}, {"keyframes": True}], ids=str)
+@pytest.mark.parametrize(
+    "chosen", [{"rate_hz": 2.0}, {"select": {"every": 4}}, {"select": {"keyframes": True}}], ids=str
+)
 def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
     tmp_path: Path, truth: Truth, chosen: dict[str, Any]
 ) -> None:

@@ -140,12 +140,12 @@ def test_where_transforms_place_what_tells_the_motion_is_heeded_or_asked_for(
     values = look_at([McapRecording(recording)]).suggestion("small").values
     entries = values["topics"]
     half = math.sqrt(0.5)
-    assert entries["gps"]["xyz_m"] == [-1.0, 0.0, 2.0]
-    assert entries["imu"]["xyz_m"] == [0.5, 0.0, 1.0]
-    assert np.abs(entries["imu"]["rotation_xyzw"]) == pytest.approx([half, half, 0.0, 0.0], abs=1e-5)
+    assert entries["gps"]["mount"]["xyz_m"] == [-1.0, 0.0, 2.0]
+    assert entries["imu"]["mount"]["xyz_m"] == [0.5, 0.0, 1.0]
+    assert np.abs(entries["imu"]["mount"]["xyzw"]) == pytest.approx([half, half, 0.0, 0.0], abs=1e-5)
     if not told:
         entries = {
-            name: {key: each for key, each in rule.items() if key not in {"xyz_m", "rotation_xyzw"}}
+            name: {key: each for key, each in rule.items() if key != "mount"}
             for name, rule in entries.items()
         }
     config = build_config({**values, "topics": entries, "formats": ["l5kit"]})
@@ -154,8 +154,8 @@ def test_where_transforms_place_what_tells_the_motion_is_heeded_or_asked_for(
     if not told:
         said = " ".join(sorted(notes))
         assert "/gps/fix elsewhere in base_link" in said
-        assert "give its entry xyz_m: [-1.0, 0.0, 2.0]" in said
-        assert "give its entry xyz_m: [0.5, 0.0, 1.0], rotation_xyzw:" in said
+        assert "give its entry mount: {xyz_m: [-1.0, 0.0, 2.0]" in said
+        assert "give its entry mount: {xyz_m: [0.5, 0.0, 1.0], xyzw:" in said
 
 
 @pytest.mark.long

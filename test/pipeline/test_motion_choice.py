@@ -54,7 +54,7 @@ def times_s(folder: Path, truth: Truth) -> np.ndarray[Any, Any]:
 
 def test_a_stop_is_one_sample_and_the_rest_is_skipped_with_its_reason(tmp_path: Path) -> None:
     made, truth = drive()
-    report = converted(tmp_path, made, skip_standstill=True)
+    report = converted(tmp_path, made, select={"moving": True})
     seconds = times_s(tmp_path, truth)
     assert ((seconds > STOP_S[0]) & (seconds < STOP_S[1])).sum() <= 1
     assert (seconds < STOP_S[0]).sum() >= 20
@@ -69,7 +69,7 @@ def test_a_stop_is_one_sample_and_the_rest_is_skipped_with_its_reason(tmp_path: 
 
 def test_samples_are_as_far_apart_as_asked(tmp_path: Path) -> None:
     made, truth = drive()
-    report = converted(tmp_path, made, every_m=4.0)
+    report = converted(tmp_path, made, select={"distance_m": 4.0})
     places = np.array(
         [truth.rig(s["time_ns"])[:2, 3] for s in edgefirst_ros.open(tmp_path, keys=["time_ns"])]
     )
@@ -83,7 +83,9 @@ def test_samples_are_as_far_apart_as_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("chosen", [{"every_m": 3.0}, {"skip_standstill": True, "rate_hz": 2.0}])
+@pytest.mark.parametrize(
+    "chosen", [{"select": {"distance_m": 3.0}}, {"select": {"moving": True}, "rate_hz": 2.0}]
+)
 def test_live_and_offline_choose_the_same(tmp_path: Path, chosen: dict[str, Any]) -> None:
     made, _ = drive()
     values = {"formats": ["edgefirst", "ncore"], **chosen}
@@ -103,13 +105,13 @@ def test_no_picture_is_decoded_that_is_not_taken(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(
         Pictures, "request", lambda self, camera: (asked.append(camera.time_ns), request(self, camera))[1]
     )
-    report = converted(tmp_path, made, skip_standstill=True, formats=["edgefirst", "ncore"])
+    report = converted(tmp_path, made, select={"moving": True}, formats=["edgefirst", "ncore"])
     assert len(set(asked)) == report["samples"] < 60
 
 
 def test_where_no_motion_is_known_nothing_is_left_out_and_it_is_said(tmp_path: Path) -> None:
     made, _ = drive(silent={"gps": ((0.0, 17.0),), "imu": ((0.0, 17.0),)})
-    report = converted(tmp_path, made, skip_standstill=True, every_m=5.0)
+    report = converted(tmp_path, made, select={"moving": True, "distance_m": 5.0})
     assert report["samples"] == 85
     assert any("no motion is known of 85 frames" in note for note in report["notes"])
 
@@ -117,8 +119,8 @@ def test_where_no_motion_is_known_nothing_is_left_out_and_it_is_said(tmp_path: P
 class TestMoving:
     """Of positions and speeds alone."""
 
-    def taken(self, speeds: list[float | None], every_m: float = 0.0) -> list[int]:
-        wants, place, found = Moving(every_m, skip_standstill=not every_m), 0.0, []
+    def taken(self, speeds: list[float | None], distance_m: float = 0.0) -> list[int]:
+        wants, place, found = Moving(distance_m, moving=not distance_m), 0.0, []
         for number, speed in enumerate(speeds):
             place += speed or 0.0
             if wants.refusal((place, 0.0), speed) is None:
@@ -130,7 +132,7 @@ class TestMoving:
         assert self.taken([5, 0.1, 0.4, 0.5, 0.1, 0.7, 0.4]) == [0, 1, 5, 6]
 
     def test_a_stop_whose_first_moment_cannot_be_taken_gives_the_next_one(self) -> None:
-        wants = Moving(skip_standstill=True)
+        wants = Moving(moving=True)
         found = [wants.refusal((0.0, 0.0), 0.0, can_be=n > 1) for n in range(4)]
         assert found == [None, None, None, Reason.STANDING]
 

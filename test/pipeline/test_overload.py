@@ -146,8 +146,8 @@ def test_so_much_less_as_it_says_would_have_gone_through(load: float) -> None:
     overload = Machine(costs(load)).run()
     assert overload.through == pytest.approx(1 / load, rel=0.2)
     (said,) = shed_warnings(overload, build_config({"formats": FORMATS, "rate_hz": 30}))
-    every_n, rate_hz = re.search(r"every_n: (\d+), or rate_hz: ([\d.]+)", said).groups()
-    for fps in (30.0 / int(every_n), float(rate_hz) * 0.95):
+    every, rate_hz = re.search(r"select.every: (\d+), or rate_hz: ([\d.]+)", said).groups()
+    for fps in (30.0 / int(every), float(rate_hz) * 0.95):
         assert Machine(dict(costs(load)), fps=fps).run().shed == {}
 
 

@@ -188,7 +188,12 @@ def test_camera_info_goes_with_the_pictures_of_its_size(moved_s: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"), [({"keyframes": True}, None), ({"every_n": 7}, [3, 3]), ({"every_n": 50}, [1, 1])]
+    ("values", "expected"),
+    [
+        ({"select": {"keyframes": True}}, None),
+        ({"select": {"every": 7}}, [3, 3]),
+        ({"select": {"every": 50}}, [1, 1]),
+    ],
 )
 def test_frames_that_nobody_keeps_tell_the_size_too(
     tmp_path: Path, values: dict[str, Any], expected: list[int] | None

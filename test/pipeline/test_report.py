@@ -16,8 +16,10 @@ SMALL: dict[str, Any] = {"fps": 10, "width": 160, "height": 90, "lidar_points": 
 def test_a_warning_of_few_samples_says_of_which_frames(tmp_path: Path) -> None:
     """With a selection the sequence's line counts all frames, the warning those that were chosen."""
     recording = simulate(tmp_path, DriveOptions(seconds=2, cube_hz=1, **SMALL)).mcap
-    every = convert([recording], tmp_path / "a", build_config({"complete": True})).report
-    half = convert([recording], tmp_path / "b", build_config({"complete": True, "every_n": 2})).report
+    every = convert([recording], tmp_path / "a", build_config({"select": {"require": "all"}})).report
+    half = convert(
+        [recording], tmp_path / "b", build_config({"select": {"require": "all", "every": 2}})
+    ).report
     assert " of 20 reference frames became samples" in every["warnings"][0]
     assert " of 10 selected reference frames became samples" in half["warnings"][0]
     assert half["sequences"][0]["reference_frames"] == 20

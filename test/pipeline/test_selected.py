@@ -24,7 +24,9 @@ def test_one_of_n_pictures_is_in_every_format_and_everything_else_in_ncore(tmp_p
     taken = {}
     for every in (1, EVERY):
         out = tmp_path / str(every)
-        report = convert([recording], out, build_config({**values, "every_n": every}), dataset="d").report
+        report = convert(
+            [recording], out, build_config({**values, "select": {"every": every}}), dataset="d"
+        ).report
         sequence = Sequence(out / "ncore" / SEQUENCE)
         pictures = Written(out / "edgefirst" / "d").of_kind("camera.jpeg")
         taken[every] = [start for start, _ in sequence.frames("cameras/camera_optical")]
@@ -45,5 +47,7 @@ def test_bytes_are_those_that_each_topic_sent(tmp_path: Path, every: int) -> Non
     sent: Counter[str] = Counter()
     for message in messages():
         sent[message.topic] += len(message.data)
-    report = convert([drive()], tmp_path, build_config({"every_n": every, "formats": ["edgefirst"]})).report
+    report = convert(
+        [drive()], tmp_path, build_config({"select": {"every": every}, "formats": ["edgefirst"]})
+    ).report
     assert {topic: account["bytes"] for topic, account in report["topics"].items()} == sent

@@ -141,24 +141,24 @@ def test_a_frame_without_a_required_companion_is_counted_and_keeps_its_number() 
     assert played.ledgers[0].snapshot()["/lidar/points"]["unpaired"] == 1
 
 
-@pytest.mark.parametrize(("every_n", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])
-def test_selection_leaves_gaps_in_the_numbers(every_n: int, numbers: list[int]) -> None:
-    played = Played([("lidar_points", 100.0 * n) for n in range(6)], every_n=every_n, **KEEP)
+@pytest.mark.parametrize(("every", "numbers"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4]), (3, [0, 3])])
+def test_selection_leaves_gaps_in_the_numbers(every: int, numbers: list[int]) -> None:
+    played = Played([("lidar_points", 100.0 * n) for n in range(6)], select={"every": every}, **KEEP)
     assert [sample.frame for sample in played.samples] == numbers
     assert played.result.own.frames["skipped"] == 6 - len(numbers)
 
 
 @settings(max_examples=25, deadline=None)
 @given(lidar=TIMES, radar=TIMES, ends=st.lists(st.integers(0, 3000), min_size=1, max_size=2, unique=True))
-@pytest.mark.parametrize("every_n", [1, 2])
+@pytest.mark.parametrize("every", [1, 2])
 def test_sessions_have_together_what_one_has_and_each_what_is_of_its_times(
-    lidar: list[int], radar: list[int], ends: list[int], every_n: int
+    lidar: list[int], radar: list[int], ends: list[int], every: int
 ) -> None:
     """Samples pair across the seam, and each message is counted by the session of its time."""
     sent: list[Sent] = [("lidar_points", float(ms)) for ms in lidar]
     sent = sorted([*sent, *(("radar_targets", float(ms)) for ms in radar)], key=lambda one: one[1])
-    whole, ends = Played(sent, every_n=every_n, **KEEP), sorted(ends)
-    split = Played(sent, ends, every_n=every_n, **KEEP)
+    whole, ends = Played(sent, select={"every": every}, **KEEP), sorted(ends)
+    split = Played(sent, ends, select={"every": every}, **KEEP)
     assert [pair[1:] for pair in split.pairs] == [pair[1:] for pair in whole.pairs]
     limits = [0, *ends, 10_000]
     for ledger, writer, (after, before) in zip(split.ledgers, split.writers, pairwise(limits), strict=True):

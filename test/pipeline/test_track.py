@@ -47,4 +47,4 @@ def test_a_rig_that_lies_on_its_side_is_doubted() -> None:
         leaning.add(replace(at, rotation_xyzw=(0.34, 0.0, 0.0, 0.94)))  # 40 degrees
         lying.add(replace(at, rotation_xyzw=(0.7, 0.0, 0.0, 0.714)))  # 89 degrees of roll
     assert not leaning.doubts
-    assert "rotation_xyzw" in lying.doubts[0]
+    assert "mount.xyzw" in lying.doubts[0]

@@ -66,7 +66,7 @@ def test_one_that_never_shows_anything_else_is_broken_even_if_the_rig_stands() -
 
 def test_an_imu_that_is_frozen_tells_nothing_about_its_mounting() -> None:
     made = values()
-    made["sequences"][0]["mounting"] = "set ego.rig_from_imu_xyzw: [0, 0, 0, 1]"
+    made["sequences"][0]["mounting"] = "set topics.imu.mount.xyzw: [0, 0, 0, 1]"
     assert Code.IMU_ROTATED in {each.code for each in warnings_of(parsed(made))}
     made["sequences"][0]["streams"]["/imu"]["spells"] = {"frozen": spells((0, 180))}
     assert Code.IMU_ROTATED not in {each.code for each in warnings_of(parsed(made))}

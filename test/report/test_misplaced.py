@@ -82,7 +82,7 @@ def test_cameras_of_any_yaw_down_upside_down_or_portrait_are_none(rpy_deg: tuple
 def test_one_that_does_look_up_is_settled_by_the_configuration() -> None:
     sky = turned(0, -90, 0)
     assert [each.code for each in found(values(sky))] == [Code.MISPLACED]
-    assert not found(values(sky, settings={"rotation_xyzw": sky, "xyz_m": [1.2, 0.1, 1.5]}))
+    assert not found(values(sky, settings={"mount": {"xyzw": sky, "xyz_m": [1.2, 0.1, 1.5]}}))
 
 
 def test_one_that_is_turned_while_it_drives_is_none() -> None:

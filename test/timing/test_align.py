@@ -95,9 +95,9 @@ def test_auto_does_not_require_what_never_came_unless_it_is_expected() -> None:
     assert [v.kind for v in expected] == ["incomplete", "incomplete", "sample"]
 
 
-@given(frames=times, companions=times, every_n=st.integers(1, 3))
+@given(frames=times, companions=times, every=st.integers(1, 3))
 def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
-    frames: list[Item], companions: list[Item], every_n: int
+    frames: list[Item], companions: list[Item], every: int
 ) -> None:
     tolerance_ns = 250 * MS
     verdicts, expired = run(
@@ -106,12 +106,12 @@ def test_once_each_message_goes_to_the_nearest_sample_and_to_no_other(
         tolerance_ns=tolerance_ns,
         policy="once",
         expect=True,
-        selection=Selection(every_n=every_n),
+        selection=Selection(every=every),
     )
     assert [v.reference for v in verdicts] == frames
     given_to: dict[int, list[Item]] = {}
     for companion in companions:
-        near = [f for f in frames[::every_n] if abs(f.time_ns - companion.time_ns) <= tolerance_ns]
+        near = [f for f in frames[::every] if abs(f.time_ns - companion.time_ns) <= tolerance_ns]
         if near:
             best = min(near, key=lambda f: (abs(f.time_ns - companion.time_ns), f.time_ns))
             given_to.setdefault(best.time_ns, []).append(companion)

@@ -33,8 +33,8 @@ def test_when_the_due_frame_cannot_be_used_the_next_that_can_is_taken_and_the_gr
     assert kept(Selection(rate_hz=1.0), times, usable) == [0, 33, 60]
 
 
-def test_every_n_and_keyframes() -> None:
+def test_every_nth_and_keyframes() -> None:
     times = list(range(0, 900, 10))
-    assert kept(Selection(every_n=7), times) == list(range(0, 90, 7))
+    assert kept(Selection(every=7), times) == list(range(0, 90, 7))
     assert kept(Selection(keyframes=True), times) == [0, 30, 60]
     assert kept(Selection(), times) == list(range(90))

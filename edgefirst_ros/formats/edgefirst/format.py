@@ -30,11 +30,8 @@ class EdgeFirstFormat(Format[EdgeFirstOptions]):
     options = EdgeFirstOptions
     nothing = "nothing was written: no sample had a sensor file"
     visible_by = (f"*{_TABLE}",)
-    # The vendor's tools want today's columns and a folder. Its client writes frames with three digits, which
-    # its validator looks for without leading zeros: from 100 on both find them.
-    presets = MappingProxyType(
-        {"studio": {"first_frame": 100, name: {"schema_version": "2026.10", "container": "folder"}}}
-    )
+    # The vendor's tools want today's columns and a folder.
+    presets = MappingProxyType({"studio": {name: {"schema_version": "2026.10", "container": "folder"}}})
 
     def writer(self, options: EdgeFirstOptions, target: Target) -> EdgeFirstWriter:
         """Writes one dataset into ``root/<dataset>/``."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from drives import simulated
-from faulty import FaultyOptions  # first_frame is in the preset
+from faulty import FaultyOptions
 from places import REPOSITORY
 from typer.testing import CliRunner
 

@@ -147,7 +147,7 @@ def _rig_origin(sequence: Judged) -> Point:
 
 
 def _calibration(sequence: Judged) -> Iterator[Point]:
-    transforms = "publish transforms, or give xyz_m and rpy_deg in topics"
+    transforms = "publish transforms, or give mount: {xyz_m, rpy_deg} in topics"
     infos = "publish a camera_info for each camera"
     for name, component, key, asked, advice in (
         ("extrinsics", "poses", "assumed_extrinsics", "0.5° and 2 cm", transforms),

@@ -194,7 +194,9 @@ def _to_base(frame_id: str, facts: Facts) -> str:
     prefix = chain[-1].rpartition("/")[0]
     if len(chain) == 1:
         return ""
-    return f" to {chain[-1]}" + (f", give xyz_m to the tf entry with frame_prefix {prefix}" if prefix else "")
+    return f" to {chain[-1]}" + (
+        f", give mount.xyz_m to the tf entry with frame_prefix {prefix}" if prefix else ""
+    )
 
 
 def _trajectory(

@@ -148,8 +148,8 @@ def test_of_a_second_devices_sensors_it_is_said_what_places_that_device(tmp_path
     _, writer = write(tmp_path, [tile("rear/camera", calibration=two)])
     (told,) = said(writer, "no transform for rear_camera ")
     assert (
-        "publish one from base_link to rear/base_link, give xyz_m to the tf entry with frame_prefix rear, or"
-        in told
+        "publish one from base_link to rear/base_link, give mount.xyz_m to the tf entry with frame_prefix "
+        "rear, or" in told
     )
 
 
