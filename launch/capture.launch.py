@@ -8,13 +8,7 @@ from os import environ
 from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import (
-    DeclareLaunchArgument,
-    EmitEvent,
-    LogInfo,
-    OpaqueFunction,
-    RegisterEventHandler,
-)
+from launch.actions import DeclareLaunchArgument, EmitEvent, LogInfo, RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.events.process import ProcessExited
@@ -30,6 +24,8 @@ from edgefirst_launch import (
     config_file,
     given_parameters,
     is_true,
+    launched,
+    patience,
     rviz,
 )
 
@@ -109,10 +105,9 @@ def _cyclonedds(given: str) -> tuple[dict[str, str], list[object]]:
     return {"CYCLONEDDS_URI": f"<CycloneDDS><Domain>{asked}</Domain></CycloneDDS>"}, actions
 
 
-def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool) -> list[object]:
+def _ended(event: ProcessExited, context: LaunchContext, *, respawn: bool, output: str) -> list[object]:
     """End the launch when the node ends, with an error if the node failed and is not respawned."""
     if context.is_shutdown and event.returncode and event.returncode not in SIGNALLED:
-        output = LaunchConfiguration("output").perform(context)
         raise RuntimeError(
             f"capture ended with exit code {event.returncode}, its session may be incomplete (see its log); "
             f"`edgefirst-ros recover {output}` completes what was committed"
@@ -133,26 +128,25 @@ def _capture(context: LaunchContext) -> list[object]:
         package="edgefirst_ros",
         executable="capture",
         name="capture",
-        namespace=LaunchConfiguration("namespace"),
+        namespace=LaunchConfiguration("namespace").perform(context),
         parameters=[
             config_file(context),
             given_parameters(context, "capture", *OWN, "autostart", "use_sim_time"),
         ],
-        ros_arguments=["--log-level", LaunchConfiguration("log_level")],
+        ros_arguments=["--log-level", LaunchConfiguration("log_level").perform(context)],
         additional_env=environment,
         output="screen",
         emulate_tty=True,
         respawn=respawn,
         respawn_delay=RESPAWN_S,
-        # The node ignores a SIGTERM this soon after a SIGINT; SIGKILL is only for a node that hangs.
-        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default="5"),
-        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default="120"),
+        **patience(context),
     )
-    ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn))
+    output = LaunchConfiguration("output").perform(context)
+    ended = OnProcessExit(target_action=node, on_exit=partial(_ended, respawn=respawn, output=output))
     # Registered before the node starts, so that no event is missed.
     return [*warnings, RegisterEventHandler(ended), node, *rviz(context, "capture")]
 
 
 def generate_launch_description() -> LaunchDescription:
     """The arguments and the node."""
-    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_capture)])
+    return launched(__file__, ARGUMENTS, _capture)

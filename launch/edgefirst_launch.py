@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,8 @@ from ament_index_python.packages import (
     get_package_prefix,
     get_package_share_directory,
 )
-from launch import LaunchContext
-from launch.actions import DeclareLaunchArgument, LogInfo
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, GroupAction, LogInfo, OpaqueFunction
 from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
@@ -56,11 +58,12 @@ def common_arguments(node: str) -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument("output", description=SAID[node]["output"]["is"]),
         DeclareLaunchArgument(
             "config",
-            default_value="maivin" if node == "capture" else "auto",
+            default_value="",
             description=f"ROS parameter file, or the name of one in {SHIPPED}: maivin, raivin (radar, lidar) "
             "or generic (any robot); maivin lists the usual options. auto: made of what is in the recording, "
-            "or published in the namespace within five seconds, and kept beside the output. The other "
-            "arguments override the file.",
+            "or published in the namespace within five seconds, and kept beside the output. Empty: auto if "
+            "a camera or lidar is published and no topic of a Maivin, else maivin. The other arguments "
+            "override the file.",
         ),
         *arguments(node, "formats", "prefix", "name", "preview"),
         DeclareLaunchArgument(
@@ -70,7 +73,35 @@ def common_arguments(node: str) -> list[DeclareLaunchArgument]:
             description="Also start RViz on the previews, if installed. Turns preview on unless given.",
         ),
         DeclareLaunchArgument("log_level", default_value="info", description="Log level of the node."),
+        # The node ignores a SIGTERM this soon after a SIGINT; SIGKILL is only for a node that hangs.
+        DeclareLaunchArgument(
+            "sigterm_timeout",
+            default_value="70",
+            description="Seconds from the launch's SIGINT to its SIGTERM; the node ends by itself before, "
+            "within its stop_within_s of at most 60.",
+        ),
+        DeclareLaunchArgument(
+            "sigkill_timeout", default_value="120", description="Seconds from SIGTERM to SIGKILL."
+        ),
     ]
+
+
+def launched(
+    file: str, arguments: Sequence[DeclareLaunchArgument], make: Callable[[LaunchContext], list[object]]
+) -> LaunchDescription:
+    """A launch file whose arguments are checked by name, and are none of the file's that includes it."""
+
+    def checked(context: LaunchContext) -> list[object]:
+        # Where another file includes this one, the command line is that one's.
+        is_given = Path(file).name in {Path(each).name for each in sys.argv}
+        known = [each.name for each in arguments]
+        for name in (given.partition(":=")[0] for given in context.argv if is_given):
+            if name not in known and not name.startswith("launch-prefix"):
+                near = "".join(f"; did you mean {each}?" for each in get_close_matches(name, known, 1))
+                raise RuntimeError(f"{name}: no such argument{near or '; --show-args lists them'}")
+        return make(context)
+
+    return LaunchDescription([GroupAction([*arguments, OpaqueFunction(function=checked)])])
 
 
 def is_true(context: LaunchContext, name: str) -> bool:
@@ -85,10 +116,11 @@ def config_file(context: LaunchContext) -> str:
         RuntimeError: there is no such file.
     """
     given = LaunchConfiguration("config").perform(context)
+    if given in {"", "auto"} and (made := suggested(context, is_asked=bool(given))):
+        return made
+    given = given or "maivin"
     path = Path(given).expanduser()
     by_name = SHIPPED / f"{given.removesuffix('.yaml')}.yaml"
-    if given == "auto":
-        return suggested(context)
     if not path.is_file() and "/" not in given and by_name.is_file():
         path = by_name
     if not path.is_file():
@@ -97,30 +129,36 @@ def config_file(context: LaunchContext) -> str:
     return str(path)
 
 
-def suggested(context: LaunchContext) -> str:
+def suggested(context: LaunchContext, *, is_asked: bool) -> str:
     """Path of a file beside the output that ``suggest`` makes of what is published in the namespace now.
 
+    Empty if none ``is_asked`` for, and a Maivin's topics are published, or nothing that samples begin with.
+
     Raises:
-        RuntimeError: nothing is published that samples could begin with, or the folder cannot be made.
+        RuntimeError: one is asked for and nothing is published, or the folder cannot be made.
     """
     space, prefix, output, simulated = (
-        LaunchConfiguration(name).perform(context)
+        LaunchConfiguration(name, default="").perform(context)
         for name in ("namespace", "prefix", "output", "use_sim_time")
     )
     command = [str(Path(get_package_prefix("edgefirst_ros"), "lib", "edgefirst_ros", "suggest"))]
-    command += ["--prefix", prefix, "--ros-args", "-r", f"__ns:=/{space.strip('/')}"]
+    command += ["--prefix", prefix, *["--if-needed"] * (not is_asked)]
+    command += ["--ros-args", "-r", f"__ns:=/{space.strip('/')}"]
     command += ["-p", f"use_sim_time:={simulated or 'false'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode and is_asked:
         raise RuntimeError(f"config auto: {done.stderr.strip()}")
+    if not done.stdout:
+        return ""
     path = Path(output).expanduser() / f"config_{time.strftime('%Y_%m_%d_%H_%M_%S')}.yaml"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(done.stdout, encoding="utf-8")
     except OSError as error:
         raise RuntimeError(f"config auto: {path}: cannot be written: {error.strerror}") from error
+    why = "" if is_asked else "no topic of a Maivin is published, but others are: "
     get_logger("launch").info(
-        f"config auto: {path} was made; correct what is wrong in it, then give it as config"
+        f"config auto: {why}{path} was made; correct what is wrong in it, then give it as config"
     )
     return str(path)
 
@@ -138,6 +176,12 @@ def given_parameters(context: LaunchContext, node: str, *names: str) -> dict[str
     if is_true(context, "rviz") and "preview" not in parameters:
         parameters["preview"] = True
     return parameters
+
+
+def patience(context: LaunchContext) -> dict[str, str]:
+    """How long the launch waits for a node to end, as it is given; the node's group is over by then."""
+    names = ("sigterm_timeout", "sigkill_timeout")
+    return {name: LaunchConfiguration(name).perform(context) for name in names}
 
 
 def rviz(context: LaunchContext, node: str) -> list[object]:

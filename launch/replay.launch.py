@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
+from launch.actions import DeclareLaunchArgument, RegisterEventHandler
 from launch.actions import Shutdown as ShutdownAction
 from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
@@ -14,7 +15,16 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 sys.path.append(str(Path(__file__).parent))  # launch runs this file without putting its folder there
-from edgefirst_launch import SIGNALLED, arguments, common_arguments, config_file, given_parameters, rviz
+from edgefirst_launch import (
+    SIGNALLED,
+    arguments,
+    common_arguments,
+    config_file,
+    given_parameters,
+    launched,
+    patience,
+    rviz,
+)
 
 INTERRUPTED = 130
 """Exit code of a replay that was interrupted and completed what it had read."""
@@ -28,10 +38,9 @@ ARGUMENTS = (
 )
 
 
-def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]:
+def _ended(event: ProcessExited, context: LaunchContext, *, output: str) -> list[ShutdownAction]:
     """End the launch when the node ends, with an error if the node failed."""
     if context.is_shutdown and event.returncode not in {0, INTERRUPTED, *SIGNALLED}:
-        output = LaunchConfiguration("output").perform(context)
         raise RuntimeError(
             f"replay ended with exit code {event.returncode}, its dataset may be incomplete (see its log); "
             f"`edgefirst-ros recover {output}` completes what was committed"
@@ -45,26 +54,25 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[ShutdownAction]
 
 def _replay(context: LaunchContext) -> list[object]:
     bag = LaunchConfiguration("bag").perform(context)
-    # Where the file is auto, the node makes one of its recording.
-    is_auto = LaunchConfiguration("config").perform(context) == "auto"
+    # Where no file is named, the node makes one of its recording.
+    is_auto = LaunchConfiguration("config").perform(context) in {"", "auto"}
     node = Node(
         package="edgefirst_ros",
         executable="replay",
         name="replay",
-        namespace=LaunchConfiguration("namespace"),
+        namespace=LaunchConfiguration("namespace").perform(context),
         parameters=[
             *([] if is_auto else [config_file(context)]),
             {**given_parameters(context, "replay", *OWN), "bag": [bag]},
         ],
-        ros_arguments=["--log-level", LaunchConfiguration("log_level")],
+        ros_arguments=["--log-level", LaunchConfiguration("log_level").perform(context)],
         output="screen",
         emulate_tty=True,
-        # The node ignores a SIGTERM this soon after a SIGINT; SIGKILL is only for a node that hangs.
-        sigterm_timeout=LaunchConfiguration("sigterm_timeout", default="5"),
-        sigkill_timeout=LaunchConfiguration("sigkill_timeout", default="120"),
+        **patience(context),
     )
+    ended = partial(_ended, output=LaunchConfiguration("output").perform(context))
     return [
-        RegisterEventHandler(OnProcessExit(target_action=node, on_exit=_ended)),
+        RegisterEventHandler(OnProcessExit(target_action=node, on_exit=ended)),
         node,
         *rviz(context, "replay"),
     ]
@@ -72,4 +80,4 @@ def _replay(context: LaunchContext) -> list[object]:
 
 def generate_launch_description() -> LaunchDescription:
     """The arguments and the node."""
-    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_replay)])
+    return launched(__file__, ARGUMENTS, _replay)

@@ -34,7 +34,7 @@ CEILINGS: Mapping[str, int] = {
     "report": 2550,
     "cli": 2440,
     "model": 2710,
-    "nodes": 2370,
+    "nodes": 2330,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,

@@ -33,7 +33,9 @@ from edgefirst_ros.pipeline.job import Job, report_path
 from edgefirst_ros.pipeline.ledger import Stage
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.report.finding import publishers_finding
+from edgefirst_ros.sources.seen import SeenTopic
 from edgefirst_ros.sources.session import Seam
+from edgefirst_ros.sources.suggest import lost_sensor
 
 
 class SessionNames:
@@ -250,18 +252,20 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
     Raises:
         WriteError: the output cannot be written.
     """
-    if job.overload is not None:
-        job.overload.hold()
+    overload, ledger = job.overload, job.pipeline.ledger
+    if overload is not None:
+        overload.hold()
     job.pipeline.end_source(why)
-    warnings: list[str] = []
-    silent = {role: list(t) for role, t in silent_roles(config, job.pipeline.ledger.topics).items()}
-    head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why, "silent": silent}
-    head["shed"] = {} if job.overload is None else job.overload.report()
-    if job.overload is not None:
-        warnings += shed_warnings(job.overload, config)
+    counts = ledger.snapshot()
+    came = [SeenTopic(t, row["type"], points="Cloud" in row["type"]) for t, row in counts.items()]
+    there = (SeenTopic(each.topic, full_type(each.type), 1) for each in job.pipeline.around)
+    head: dict[str, Any] = {"recordings": [], "interrupted": False, "ended": why}
+    head["silent"] = {role: [*topics] for role, topics in silent_roles(config, counts.keys()).items()}
+    head["shed"] = {} if overload is None else overload.report()
+    head["unreadable"] = {each.topic: said for each in there if (said := lost_sensor(each, came))}
+    warnings = [] if overload is None else shed_warnings(overload, config)
     warnings += [publishers_finding(*found).text for found in sorted(job.publishers.items())]
-    given_up = job.pipeline.fanout.given_up
-    warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(given_up)]
+    warnings += [f"{name}: lost: its folder {LOST}" for name in sorted(job.pipeline.fanout.given_up)]
     recording = recorded()
     if recording is not None:
         head["recording"] = recording_report(recording)
@@ -330,10 +334,7 @@ class Pause:
             relabelled(decoded.datum, self._class_names),
         )
         wrong = self._context.learn(measurement, route.sensor)
-        if wrong is not None:
-            ledger.release(ticket, Stage.REFUSED, wrong, unplaced=True)
-        else:
-            ledger.release(ticket, Stage.DECODED, unplaced=True)
+        ledger.release(ticket, Stage.DECODED if wrong is None else Stage.REFUSED, wrong or "", unplaced=True)
 
     def resume(self) -> str:
         """Let the next message begin another sequence; returns its name."""

@@ -113,9 +113,8 @@ class LiveStatus:
     @property
     def disk_findings(self) -> tuple[Finding, ...]:
         """Whether the disk is full, or soon will be, by more than the first seconds' rate."""
-        return tuple(
-            disk_findings(self.spare_bytes, self.minutes_left if self.elapsed_s > WINDOW_S else None)
-        )
+        minutes_left = self.minutes_left if self.elapsed_s > WINDOW_S else None
+        return tuple(disk_findings(self.spare_bytes, minutes_left))
 
     @property
     def hints(self) -> tuple[Finding, ...]:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from edgefirst_ros.config.model import Config
@@ -47,6 +49,8 @@ from edgefirst_ros.nodes.running import (
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
 DIAGNOSE_EVERY_S = LOOK_EVERY_S = 1.0
+ANOTHER = 15
+"""So many looks find a node that was killed; another of its name is there for longer."""
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, UNKNOWN, {}, (), "")
 
 
@@ -83,7 +87,10 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         )
         self._status = StatusPublisher(self, socket.gethostname())
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
-        self._splits = latched(self, "~/events/split", 10)
+        self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)
+        self._paused = latched(self, Bool, "~/is_paused")
+        self._looks = 0
+        """In a row at which another node of this name was there."""
         actions: dict[str, Callable[[LiveCapture], str]] = {
             "start": self._start,
             "stop": self._stop,
@@ -98,7 +105,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
-        self.create_timer(LOOK_EVERY_S, self._update, clock=steady)
+        self.create_timer(LOOK_EVERY_S, self._look, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._update_preview())
         if self.get_parameter("autostart").value is True:
             self._autostart = self.create_timer(0.0, self._configure_and_activate, clock=steady)
@@ -333,9 +340,15 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         if preview is not None:
             preview.show(sample)
 
-    def _update(self) -> None:
+    def _look(self) -> None:
+        """At the graph."""
         if self._topics is not None:
             self._topics.update()
+        own = (self.get_name(), self.get_namespace())
+        self._looks = self._looks + 1 if self.get_node_names_and_namespaces().count(own) > 1 else 0
+        if self._looks == ANOTHER:
+            said = f"another node is called {self.get_fully_qualified_name()}: name one with -r __node:=NAME"
+            self.get_logger().warning(f"{said}, as services and parameters reach either")
 
     def _update_preview(self) -> None:
         """Create or close the preview: it exists while it is asked for and the node is active."""
@@ -372,6 +385,8 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
             if hint.text not in self._logged_hints:
                 self._logged_hints.add(hint.text)
                 log(self.get_logger(), Level.OK, f"hint: {hint.text}")
+        if status.paused != self._previous.paused or self._previous is NO_STATUS:
+            self._paused.publish(Bool(data=status.paused))
         self._previous = status
         if capture is not None:
             self._publish_splits(capture)

@@ -188,8 +188,8 @@ Nothing is captured until the node is active:
 To do this at start, set the parameter autostart, or ros2 launch edgefirst_ros capture.launch.py output:=DIR
 
 Services while active: ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused (std_srvs/Trigger).
-Topics: ~/status, ~/events/split (one message for each session that a split ended), /diagnostics, and with the
-parameter preview ~/preview/image/compressed, ~/preview/lidar, ~/preview/radar and ~/preview/tf_static.""",
+Topics: ~/status, ~/is_paused, ~/events/split (one message for each session that a split ended), /diagnostics,
+and with the parameter preview ~/preview/...""",
 )
 REPLAY = Usage(
     "replay",

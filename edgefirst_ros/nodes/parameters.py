@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal
 
-import annotated_types as bounds
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from edgefirst_ros.config.yamltext import read_yaml
 from edgefirst_ros.model.errors import ConfigError
@@ -21,13 +17,10 @@ from edgefirst_ros.model.errors import ConfigError
 Kind = Literal["bool", "integer", "double", "string", "integer array", "double array", "string array"]
 Value = bool | int | float | str | list[int] | list[float] | list[str]
 
-_KINDS: Mapping[type, Kind] = {bool: "bool", int: "integer", float: "double", str: "string", Path: "string"}
-_ARRAYS: Mapping[Kind, Kind] = {
-    "integer": "integer array",
-    "double": "double array",
-    "string": "string array",
-}
-
+_TYPES: Mapping[str, type] = {"bool": bool, "integer": int, "double": float, "string": str}
+_KINDS = {"boolean": "bool", "integer": "integer", "number": "double"}
+"""By the types of JSON schemas; whatever else is a string."""
+_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
 _WILDCARDS = {"*": "/[^/]+", "**": "(/[^/]+)*"}
 
 
@@ -63,11 +56,31 @@ def specify(model: type[BaseModel], names: Sequence[str] = ()) -> list[Parameter
 
     A mapping field has parameters for every key of its default, and for every further key in ``names``, the
     names of parameters that were given.
-
-    Raises:
-        TypeError: a field's type cannot be that of a parameter.
     """
-    return list(_fields(model, {}, (), [tuple(name.split(".")) for name in names]))
+    schema = model.model_json_schema()
+    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    given = [tuple(name.split(".")) for name in names]
+
+    def resolved(said: Mapping[str, Any]) -> Mapping[str, Any]:
+        one: Mapping[str, Any] = next((e for e in said.get("anyOf", ()) if e.get("type") != "null"), {})
+        said = {**one, **said}
+        return {**schema.get("$defs", {}).get(said.get("$ref", "").rpartition("/")[2], {}), **said}
+
+    def walk(said: Mapping[str, Any], default: Any, path: tuple[str, ...]) -> Iterator[ParameterSpec]:  # noqa: ANN401
+        said, known = resolved(said), default or {}
+        if "properties" in said:
+            for name, each in said["properties"].items():
+                yield from walk(each, known.get(name, each.get("default")), (*path, name))
+        elif isinstance(each := said.get("additionalProperties"), dict):
+            more = {name[len(path)] for name in given if name[: len(path)] == path and len(name) > len(path)}
+            for key in [*known, *sorted(more - known.keys())]:
+                yield from walk({"description": said["description"], **each}, known.get(key), (*path, key))
+        else:
+            inner = said.get("prefixItems", [said.get("items", {})])[0]
+            is_array = said.get("type") == "array"
+            yield _spec(path, said, resolved(inner) if is_array else said, default, " array" * is_array)
+
+    return list(walk(schema, defaults, ()))
 
 
 def nest(values: Mapping[str, Any], specs: Sequence[ParameterSpec]) -> dict[str, Any]:
@@ -91,12 +104,16 @@ def nest(values: Mapping[str, Any], specs: Sequence[ParameterSpec]) -> dict[str,
 
 def converted(spec: ParameterSpec, value: object) -> Value | None:
     """The value as the parameter's type, None if it has another type; integers are accepted as doubles."""
-    if not spec.kind.endswith(" array"):
-        return _scalar(spec.kind, value)
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    one, _, is_array = spec.kind.partition(" ")
+    kind: Any = _TYPES[one]
+    if is_array:
+        kind, is_list = list[kind], isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        value = [*value] if is_list else None  # type: ignore[misc]
+    try:
+        found: Value = TypeAdapter(kind).validate_python(value, strict=True)
+    except (ValidationError, OverflowError):
         return None
-    scalars = [_scalar(spec.kind.removesuffix(" array"), each) for each in value]
-    return None if None in scalars else scalars  # type: ignore[return-value]
+    return found
 
 
 QOS_OVERRIDE = "qos_overrides."
@@ -129,118 +146,27 @@ def qos_faults(given: Mapping[str, object]) -> Iterator[str]:
             yield f"{name}: {value!r}; expected a number from 1"
 
 
-def _scalar(kind: str, value: object) -> bool | int | float | str | None:
-    if kind == "bool":
-        return value if isinstance(value, bool) else None
-    if isinstance(value, bool):
-        return None
-    if kind == "double":
-        try:
-            return float(value) if isinstance(value, (int, float)) else None
-        except OverflowError:
-            return None
-    if kind == "integer":
-        return value if isinstance(value, int) else None
-    return value if isinstance(value, str) else None
-
-
-def _fields(
-    model: type[BaseModel],
-    defaults: Mapping[str, Any],
+def _spec(
     path: tuple[str, ...],
-    given: Sequence[tuple[str, ...]],
-) -> Iterator[ParameterSpec]:
-    for name, info in model.model_fields.items():
-        default = None if info.is_required() else info.get_default(call_default_factory=True)
-        default = defaults.get(name, default)
-        yield from _field(info.annotation, info, default, (*path, name), given)
-
-
-def _field(
-    annotation: Any,  # noqa: ANN401 - any type a model's field may have
-    info: FieldInfo,
-    default: Any,  # noqa: ANN401 - of that type
-    path: tuple[str, ...],
-    given: Sequence[tuple[str, ...]],
-) -> Iterator[ParameterSpec]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield from _fields(annotation, dict(default) if default is not None else {}, path, given)
-        return
-    if get_origin(annotation) in {dict, Mapping}:
-        _, inner = get_args(annotation)
-        more = {name[len(path)] for name in given if name[: len(path)] == path and len(name) > len(path)}
-        known = default or {}
-        for key in [*known, *sorted(more - set(known))]:
-            yield from _field(inner, info, known.get(key), (*path, key), given)
-        return
-    kind, choices = _kind(annotation, path)
-    unset = default is None
-    value, note = _none(kind, path) if unset else (_plain(default), "")
-    constraints = "; ".join(text for text in (_constraints(info, choices), note) if text)
-    told = info.description or ""
-    yield ParameterSpec(path, kind, value, told, constraints, choices, _limits(info), unset)
-
-
-def _none(kind: Kind, path: tuple[str, ...]) -> tuple[Value, str]:
-    """The value that stands for "not set", and its description."""
-    if kind == "string":
-        return "", "empty: not set"
-    if kind == "double":
-        return math.nan, "nan: not set"
-    if kind.endswith(" array"):
-        return [], "empty: not set"
-    raise TypeError(f"{'.'.join(path)}: a parameter of type {kind} has no value for 'not set'")
-
-
-def _plain(value: Any) -> Value:  # noqa: ANN401 - whatever the field holds
-    if isinstance(value, (tuple, list)):
-        return list(value)
-    if isinstance(value, (StrEnum, Path)):
-        return str(value)
-    return value  # type: ignore[no-any-return]
-
-
-def _kind(annotation: Any, path: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]]:  # noqa: ANN401 - any type
-    """The parameter type of a field, and its choices if it is an enumeration."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in {Union, types.UnionType}:
-        # Only unions with None occur: such a parameter may stay unset.
-        return _kind(next(a for a in arguments if a is not types.NoneType), path)
-    if origin is Annotated:
-        return _kind(arguments[0], path)
-    if origin is Literal:
-        return "string", tuple(str(each) for each in arguments)
-    if origin in {tuple, list, Sequence}:
-        inner, choices = _kind(arguments[0], path)
-        return _ARRAYS[inner], choices
-    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return "string", tuple(str(each) for each in annotation)
-    if annotation in _KINDS:
-        return _KINDS[annotation], ()
-    raise TypeError(f"{'.'.join(path)}: a parameter cannot be of type {annotation}")
-
-
-def _bounds(info: FieldInfo) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for each in info.metadata:
-        for kind, key in ((bounds.Ge, "ge"), (bounds.Gt, "gt"), (bounds.Le, "le"), (bounds.Lt, "lt")):
-            if isinstance(each, kind):
-                found[key] = getattr(each, key)
-    return found
-
-
-def _limits(info: FieldInfo) -> tuple[float, float] | None:
-    found = _bounds(info)
-    return (found["ge"], found["le"]) if "ge" in found and "le" in found else None
-
-
-def _constraints(info: FieldInfo, choices: Sequence[str]) -> str:
-    if choices:
-        return "one of " + ", ".join(repr(choice) for choice in choices)
-    if _limits(info) is not None:
-        return ""
-    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    return ", ".join(f"{words[key]} {value:g}" for key, value in _bounds(info).items())
+    said: Mapping[str, Any],
+    each: Mapping[str, Any],
+    default: Value | None,
+    array: str,
+) -> ParameterSpec:
+    """Of what a schema says of a field, and of ``each`` of its values."""
+    kind: Any = _KINDS.get(each.get("type", ""), "string") + array
+    choices = tuple(map(str, each.get("enum", [each["const"]] if "const" in each else ())))
+    limits = (said["minimum"], said["maximum"]) if {"minimum", "maximum"} <= said.keys() else None
+    bounds = ", ".join(f"{word} {said[key]:g}" for key, word in _BOUNDS.items() if key in said)
+    notes = ["one of " + ", ".join(map(repr, choices)) if choices else "" if limits else bounds]
+    if default is None:
+        notes.append("nan: not set" if kind == "double" else "empty: not set")
+    unset: Value = math.nan if kind == "double" else [] if array else ""
+    value = unset if default is None else default
+    constraints = "; ".join(filter(None, notes))
+    return ParameterSpec(
+        path, kind, value, said["description"], constraints, choices, limits, default is None
+    )
 
 
 def check_parameter_files(arguments: Sequence[str], node: str) -> None:

@@ -17,7 +17,7 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Quaternion, TransformStamped, Vector3
 from geometry_msgs.msg import Transform as Pose
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage, PointCloud2, PointField
 from sensor_msgs_py import point_cloud2
 from std_msgs.msg import Header
@@ -27,6 +27,7 @@ from edgefirst_ros.model.pointcloud import CODES, PointCloud
 from edgefirst_ros.model.sample import Role, Sample
 from edgefirst_ros.model.transform import Transform, bare
 from edgefirst_ros.nodes.diagnostics import Level, log
+from edgefirst_ros.nodes.publishing import latched
 
 CLOUDS: Mapping[str, tuple[Role, ...]] = {
     "lidar": (Role.LIDAR_POINTS, Role.LIDAR_CLUSTERS),
@@ -51,8 +52,7 @@ class Preview:
         self._image = node.create_publisher(CompressedImage, "~/preview/image/compressed", qos)
         self._clouds = {name: node.create_publisher(PointCloud2, f"~/preview/{name}", qos) for name in CLOUDS}
         self._samples: queue.Queue[Sample | None] = queue.Queue(5)
-        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self._transforms = node.create_publisher(TFMessage, "~/preview/tf_static", latched)
+        self._transforms = latched(node, TFMessage, "~/preview/tf_static")
         self._shown: Mapping[str, Transform] = {}
         self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         self._thread.start()

@@ -18,17 +18,16 @@ from edgefirst_ros.nodes.diagnostics import Diagnostic
 BOND_TOPIC, BOND_TYPE = "bond", "bond/msg/Status"
 BOND_TIMEOUT_S = 4.0
 """The default of nav2's nodes and managers."""
-BOND_DEPTH = 100
 NO_BOND = (
     "no bond with a lifecycle manager: the package bond is not installed (apt install ros-$ROS_DISTRO-bond); "
     "without it set bond_timeout: 0.0 in the manager"
 )
 
 
-def latched(node: Node, topic: str, depth: int) -> Any:  # noqa: ANN401 - rclpy's Publisher, untyped
-    """A publisher of diagnostic_msgs/DiagnosticStatus whose last messages late subscribers receive."""
+def latched(node: Node, kind: type, topic: str, depth: int = 1) -> Any:  # noqa: ANN401 - rclpy's, untyped
+    """A publisher whose last messages late subscribers receive."""
     qos = QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    return node.create_publisher(DiagnosticStatus, topic, qos)
+    return node.create_publisher(kind, topic, qos)
 
 
 class StatusPublisher:
@@ -39,7 +38,7 @@ class StatusPublisher:
         self._hardware_id = hardware_id
         self._name = node.get_fully_qualified_name().strip("/")
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._status = latched(node, "~/status", 1)
+        self._status = latched(node, DiagnosticStatus, "~/status")
 
     def publish(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Publish all of them; the first is the summary."""
@@ -79,8 +78,9 @@ class Bond:
         self._period_s = period_s
         self._instance = str(uuid.uuid4())
         self._is_whole = True
-        self._publisher = node.create_publisher(status, BOND_TOPIC, BOND_DEPTH)
-        self._subscription = node.create_subscription(status, BOND_TOPIC, self._on_status, BOND_DEPTH)
+        qos = QoSProfile(depth=100)
+        self._publisher = node.create_publisher(status, BOND_TOPIC, qos)
+        self._subscription = node.create_subscription(status, BOND_TOPIC, self._on_status, qos)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(period_s, self._send_heartbeat, clock=steady)

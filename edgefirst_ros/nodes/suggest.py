@@ -12,10 +12,12 @@ from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
 from edgefirst_ros.model.sample import RawMessage
 from edgefirst_ros.nodes.graph import RosGraph, receiving_qos
+from edgefirst_ros.offline.inputs import is_foreign
 from edgefirst_ros.sources.suggest import Look
 
 LOOK_EVERY_S = 0.5
@@ -75,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to listen (default: 5)")
     parser.add_argument("--prefix", default="", help="of the robot's topics, in the node's namespace")
+    parser.add_argument("--if-needed", action="store_true", help="print nothing where none is needed")
     asked = parser.parse_args(remove_ros_args(given)[1:])
     rclpy.init(args=given)
     node = Node("suggest")
@@ -86,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if time.monotonic() >= look_s:
                 listener.subscribe()
                 look_s = time.monotonic() + LOOK_EVERY_S
+                there = [(seen.topic, seen.type) for seen in listener.look.topics.values()]
+                if asked.if_needed and not is_foreign(there, Config()):
+                    return 0
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")
         sys.stdout.write(found.text)

@@ -25,7 +25,7 @@ from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
 from edgefirst_ros.pipeline.processes import Workers, keep_freed_memory
 from edgefirst_ros.report.models import parsed
-from edgefirst_ros.report.shortfalls import never_arrived
+from edgefirst_ros.report.shortfalls import never_arrived, unreadable
 from edgefirst_ros.video.decoder import require_decoder
 
 
@@ -112,7 +112,7 @@ class Job:
             commits = self.pipeline.fanout.commits
             if commits.at_risk_s is not None:
                 report["at_risk_s"] = round(commits.at_risk_s, 2)
-            found = (*commits.findings, *never_arrived(parsed(report)))
+            found = (*commits.findings, *never_arrived(parsed(report)), *unreadable(parsed(report)))
             report["warnings"] += (each.text for each in found)
         report["warnings"] += [f"{w.name}: {warning}" for w in self.writers for warning in w.warnings]
         if report["samples"]:

@@ -29,6 +29,7 @@ from edgefirst_ros.report.shortfalls import (
     selected,
     sequence_findings,
     shortfalls,
+    unreadable,
 )
 
 Grade = Literal["good", "fair", "poor", "empty", "unknown"]
@@ -58,7 +59,7 @@ def judge(report: Report) -> Verdict:
     """Judge a report: everything that is worth saying of a drive is found here, and graded."""
     silent = silences(report)
     found = [
-        *_silences(report, silent), *shortfalls(report), *sequence_findings(report),
+        *_silences(report, silent), *shortfalls(report), *unreadable(report), *sequence_findings(report),
         *content_findings(report), *misplaced(report), *assumed(report),
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip

@@ -298,6 +298,8 @@ class Report:
     codes: Mapping[str, str] = field(default_factory=dict)
     """Codes of reasons by their texts."""
     """Topics that have several."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why, by topic: sensors of a live graph that cannot be read, so that nothing is received of them."""
     pairing: Mapping[str, Pairing] = field(default_factory=dict)
     timeline: Timeline | None = None
     notes: list[str] = field(default_factory=list)
@@ -357,6 +359,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "sequences": TypeAdapter(Sequences),
     "companions": TypeAdapter(Annotated[dict[Name, Count], Field(max_length=4096)]),
     "codes": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
+    "unreadable": TypeAdapter(Annotated[dict[Name, Name], Field(max_length=1024)]),
     "pairing": TypeAdapter(Annotated[dict[Name, Pairing], Field(max_length=4096)]),
     "timeline": TypeAdapter(Timeline),
     "notes": TypeAdapter(Texts),

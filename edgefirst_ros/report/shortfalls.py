@@ -112,6 +112,12 @@ def never_arrived(report: Report) -> Iterator[Finding]:
         yield Finding(Code.LOSING, f"lost upstream, by the network or the sender: {listed}")
 
 
+def unreadable(report: Report) -> Iterator[Finding]:
+    """Sensors of which nothing is received, as nothing reads their type."""
+    for topic, why in report.unreadable.items():
+        yield Finding(Code.UNUSABLE, f"{topic.strip('/')} is not in the dataset: {why}", (topic,), 1.0)
+
+
 def _before_first_fix(report: Report, topic: str, account: Account) -> int:
     """Fixes refused before there was a position, which is normal for some time after the start."""
     count = report.by_kind(account, "refused")[Kind.NO_POSITION]

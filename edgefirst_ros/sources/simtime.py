@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from edgefirst_ros.model.errors import DecodeError
@@ -18,13 +17,16 @@ REAL_TIME = 0.02
 _END_NS = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
 class SimulatedTime:
-    """How a simulator's clock went: it showed ``clock_ns`` at ``receive_ns``, and ran at ``rate``."""
+    """How a simulator's clock goes: it showed ``clock_ns`` at ``receive_ns``, and runs at ``rate``.
 
-    receive_ns: int
-    clock_ns: int
-    rate: float
+    Where the rate is 0 time stands still until the next ``tick``, as ROS's nodes have it.
+    """
+
+    def __init__(self, receive_ns: int, clock_ns: int, rate: float = 0.0) -> None:
+        self._at_ns, self._shown_ns = receive_ns, clock_ns
+        self._lead_ns, self._step_ns = receive_ns - clock_ns, _END_NS
+        self.rate = rate
 
     @property
     def text(self) -> str:
@@ -33,26 +35,32 @@ class SimulatedTime:
 
     def shown_ns(self, receive_ns: int) -> float:
         """What the clock showed then, at its mean rate."""
-        return self.clock_ns + (receive_ns - self.receive_ns) * self.rate
+        return self._shown_ns + (receive_ns - self._at_ns) * self.rate
+
+    def tick(self, receive_ns: int, shown_ns: int) -> None:
+        """The clock was received."""
+        self._step_ns = max(0, shown_ns - self._shown_ns)
+        self._at_ns, self._shown_ns = receive_ns, shown_ns
+
+    def time_ns(self, receive_ns: int) -> int:
+        """When a recorder with ``use_sim_time`` had received, had it begun at the same moment."""
+        # A simulator that stands still sends no time.
+        since_ns = min(round((receive_ns - self._at_ns) * self.rate), self._step_ns)
+        return max(0, self._lead_ns + self._shown_ns + since_ns)
 
     def retimed(self, messages: Iterable[RawMessage]) -> Iterator[RawMessage]:
-        """Messages as received by a recorder with ``use_sim_time``, but from the same moment on."""
-        at_ns, clock_ns, step_ns = self.receive_ns, self.clock_ns, _END_NS
+        """Messages as received by such a recorder."""
         for message in messages:
             if message.topic == CLOCK and message.schema in TYPES:
-                shown_ns = clock_of(message)
-                step_ns = max(0, shown_ns - clock_ns)
-                at_ns, clock_ns = message.receive_ns, shown_ns
-            # A simulator that stands still sends no time.
-            since_ns = min(round((message.receive_ns - at_ns) * self.rate), step_ns)
-            time_ns = max(0, self.receive_ns + clock_ns - self.clock_ns + since_ns)
+                self.tick(message.receive_ns, clock_of(message.data))
+            time_ns = self.time_ns(message.receive_ns)
             yield message._replace(receive_ns=time_ns, publish_ns=time_ns)
 
 
-def clock_of(message: RawMessage) -> int:
+def clock_of(data: bytes) -> int:
     """The time that a rosgraph_msgs/Clock shows, in nanoseconds."""
-    order = "little" if message.data[1:2] == b"\x01" else "big"
-    second, nanosecond = (int.from_bytes(message.data[at : at + 4], order) for at in (4, 8))  # type: ignore[arg-type]
+    order = "little" if data[1:2] == b"\x01" else "big"
+    second, nanosecond = (int.from_bytes(data[at : at + 4], order) for at in (4, 8))  # type: ignore[arg-type]
     return second * 1_000_000_000 + nanosecond
 
 
@@ -67,7 +75,7 @@ def simulated(parts: Sequence[Recording]) -> SimulatedTime | None:
         return None
     topics = {info.topic for info in infos}
     ends = [*chain.from_iterable(part.latched(topics, _END_NS) for part in parts)]
-    shown = sorted((m.receive_ns, clock_of(m)) for m in ends if m.topic == CLOCK and not m.fault)
+    shown = sorted((m.receive_ns, clock_of(m.data)) for m in ends if m.topic == CLOCK and not m.fault)
     if not shown or (span_ns := shown[-1][0] - shown[0][0]) <= 0:
         return None
     rate = (shown[-1][1] - shown[0][1]) / span_ns

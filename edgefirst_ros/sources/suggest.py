@@ -569,20 +569,9 @@ class _Chooser:
 
     def _made(self, values: Mapping[str, Any], used: Mapping[str, Role], said: list[str]) -> Suggestion:
         left_out = {name: why for name, why in self._left_out.items() if name not in used}
-        lost = {name: why for name, why in left_out.items() if self._is_lost(self._topics[name], used)}
+        taken = [self._topics[name] for name in used]
+        lost = {name: why for name in left_out if (why := lost_sensor(self._topics[name], taken))}
         return Suggestion(values, used, left_out, lost, said)
-
-    def _is_lost(self, seen: SeenTopic, used: Iterable[str]) -> bool:
-        """Whether a sensor sent what cannot be read, and no topic that is used has it in another way."""
-        if not seen.count or _role(seen)[0] is not None or not _SENSING.search(seen.type):
-            return False
-        is_picture = bool(_PICTURES.search(seen.type.lower()))
-        return not any(
-            (one.space, one.stem) == (seen.space, seen.stem)
-            if is_picture
-            else one.points and _is_within(one.space, seen.space)
-            for one in map(self._topics.__getitem__, used)
-        )
 
     def _settings(self) -> dict[str, Any]:
         """Values besides topics."""
@@ -653,6 +642,18 @@ def _role(seen: SeenTopic) -> tuple[Role | None, str]:
     elif seen.form == "32FC1" and _is_thermal(seen):
         return None, "temperatures in 32FC1 are no picture: have the driver send mono16"
     return role, "" if role is not None else f"{seen.type} is not used"
+
+
+def lost_sensor(seen: SeenTopic, used: Iterable[SeenTopic]) -> str:
+    """Why a sensor that sent something cannot be read; empty if it can, or one that is used has the same."""
+    role, why = _role(seen)
+    if not seen.count or role is not None or not _SENSING.search(seen.type):
+        return ""
+    if _PICTURES.search(seen.type.lower()):
+        is_there = any((one.space, one.stem) == (seen.space, seen.stem) for one in used)
+    else:
+        is_there = any(one.points and _is_within(one.space, seen.space) for one in used)
+    return "" if is_there else why
 
 
 def _is_thermal(seen: SeenTopic) -> bool:

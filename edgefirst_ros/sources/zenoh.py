@@ -29,8 +29,9 @@ from edgefirst_ros.model.sample import RawMessage, Role
 from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.model.untrusted import displayed
 from edgefirst_ros.sources.session import is_usable
+from edgefirst_ros.sources.simtime import CLOCK, SimulatedTime, clock_of
 from edgefirst_ros.sources.suggest import Look
-from edgefirst_ros.sources.zenohlink import CDR, close_session, is_put, key_includes, subscribe
+from edgefirst_ros.sources.zenohlink import CDR, close_session, key_includes, subscribe
 
 if TYPE_CHECKING:
     import zenoh.ext
@@ -71,9 +72,8 @@ class UnusedTopics:
         is_ours: Callable[[str], bool],
         matches: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
-        absolute = [topic for topic in used if topic.startswith("/")]
-        self._absolute = {key for topic in absolute for key in key_expressions(topic, namespace)}
         self._relative = {topic.strip("/") for topic in used if not topic.startswith("/")}
+        self._absolute = {k for t in used if t.startswith("/") for k in key_expressions(t, namespace)}
         self._namespace = namespace
         self._wanted = wanted
         self._is_ours = is_ours
@@ -110,8 +110,7 @@ class UnusedTopics:
 
 def _tails(key: str) -> list[str]:
     """The key, and all of its ends that begin after a slash."""
-    parts = key.split("/")
-    return ["/".join(parts[at:]) for at in range(len(parts))]
+    return ["/".join(key.split("/")[at:]) for at in range(key.count("/") + 1)]
 
 
 class OtherTopics:
@@ -167,7 +166,7 @@ def overhear(session: zenoh.Session, seconds: float) -> Look:
     def take(sample: zenoh.Sample) -> None:
         receive_ns = time.time_ns()
         kind, _, schema = str(sample.encoding).partition(";")
-        if kind != CDR or not schema or not is_put(sample):
+        if kind != CDR or not schema:
             return
         name, data = displayed(f"/{sample.key_expr}"), sample.payload.to_bytes()
         with lock:
@@ -234,6 +233,7 @@ class ZenohSource:
     A message's topic is the configured name after a slash (``/radar/cube``), whatever its prefix on the wire;
     the device's recorder names its channels so, and live and recorded messages must have the same topics.
     ``receive_ns`` is the wall clock in the callback, and so is ``publish_ns``, since a plain put has no time.
+    Where a simulator sends ``/clock``, both are its time, as the simulator may run slower.
 
     Without a namespace the first device that is received is used. Messages of other devices keep their whole
     key as topic, which no configuration uses, and ``notes`` name these devices.
@@ -263,7 +263,8 @@ class ZenohSource:
         self.notes: list[str] = []
         self._session = session
         self._put = put
-        self._now_ns = now_ns
+        self._wall_ns = now_ns
+        self._simulated: SimulatedTime | None = None
         self._any = not namespace
         self._device: str | None = None
         self._others: set[str] = set()
@@ -292,6 +293,8 @@ class ZenohSource:
         if faults:
             self.close()
             raise ConfigError(faults)
+        for key in key_expressions(CLOCK, self._namespace):
+            subscribe(session, key, self._on_clock)
         self.other_topics = OtherTopics(session, config, keys, self._namespace)
 
     def __enter__(self) -> Self:
@@ -306,19 +309,22 @@ class ZenohSource:
         info = self._session.info
         return len(info.routers_zid()) + len(info.peers_zid())
 
-    @property
-    def device(self) -> str:
-        """Prefix of the device that is received; empty for generations A and B, and before any message."""
-        return self._device or ""
-
     def close(self) -> None:
         """Close the session; no more messages are received."""
         close_session(self._session)
 
+    def _now_ns(self) -> int:
+        """The wall clock, or a simulator's from its first message on."""
+        now_ns = self._wall_ns()
+        return now_ns if self._simulated is None else self._simulated.time_ns(now_ns)
+
+    def _on_clock(self, sample: zenoh.Sample) -> None:
+        now_ns, data = self._wall_ns(), sample.payload.to_bytes()
+        self._simulated = self._simulated or SimulatedTime(now_ns, clock_of(data))
+        self._simulated.tick(now_ns, clock_of(data))
+
     def _on_sample(self, topic: str, role: Role, sample: zenoh.Sample) -> None:
         receive_ns = self._now_ns()
-        if not is_put(sample):
-            return
         schema, fault = message_type(str(sample.encoding), role)
         name = "/" + topic.strip("/")
         if self._any and not topic.startswith("/"):
@@ -327,14 +333,15 @@ class ZenohSource:
                 return
             if not self._is_ours(key.removesuffix(name[1:]).strip("/")):
                 name = self._foreign("/" + key)
+        self._pass_on(name, schema, fault, sample, receive_ns)
+
+    def _pass_on(self, name: str, schema: str, fault: str, sample: zenoh.Sample, receive_ns: int) -> None:
         data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
         self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
 
     def _on_match(self, pattern: str, role: Role, sample: zenoh.Sample) -> None:
         """Handle a key that several regular expressions may match; only the first that does passes it on."""
         receive_ns = self._now_ns()
-        if not is_put(sample):
-            return
         key = str(sample.key_expr)
         matches = ((each, self._name(each, key)) for each in self._patterns)
         first, name = next((match for match in matches if match[1] is not None), ("", None))
@@ -342,8 +349,7 @@ class ZenohSource:
             return
         schema, fault = message_type(str(sample.encoding), role)
         if self._routes.route(name, schema) is not None:
-            data, times = sample.payload.to_bytes(), (receive_ns, receive_ns, 0)
-            self._put(RawMessage(displayed(name), schema, data, *times, fault=fault, checksummed=True))
+            self._pass_on(name, schema, fault, sample, receive_ns)
 
     def _name(self, pattern: str, key: str) -> str | None:
         """The topic of a key that a regular expression matches; None if it does not, or for other devices."""
@@ -351,11 +357,9 @@ class ZenohSource:
             return f"/{key}" if fits(pattern, key) else None
         first, _, rest = key.partition("/")
         under = self._namespace
-        bare = rest if under and first == under else key
+        bare = rest if (under and first == under) or (self._any and first == "rt") else key
         if under not in {"", "rt"} and first != under:
             return None
-        if self._any and first == "rt":
-            bare = rest
         if fits(pattern, bare):
             return f"/{bare}"
         if self._any and rest and fits(pattern, rest) and self._is_ours(first):
@@ -371,8 +375,6 @@ class ZenohSource:
         self, unused: UnusedTopics, record: Callable[[RawMessage], None], sample: zenoh.Sample
     ) -> None:
         receive_ns = self._now_ns()
-        if not is_put(sample):
-            return
         found = unused.topic(str(sample.key_expr), str(sample.encoding), self._device)
         if found is not None:
             record(RawMessage(*found, sample.payload.to_bytes(), receive_ns, receive_ns, 0))

@@ -267,7 +267,7 @@ def _plain(error: zenoh.ZError) -> str:
 def subscribe(
     session: zenoh.Session, key: str, callback: Callable[[zenoh.Sample], None], *, latched: bool = False
 ) -> zenoh.Subscriber[None] | ext.AdvancedSubscriber[None]:
-    """Call ``callback`` for every sample in the receiving thread, which keeps the order across keys.
+    """Call ``callback`` for every message in the receiving thread, which keeps the order across keys.
 
     Args:
         session: see ``open_session``.
@@ -282,8 +282,13 @@ def subscribe(
         expression = zenoh.KeyExpr(key)
     except zenoh.ZError as error:
         raise ConfigError([f"{key!r} is not a Zenoh key expression: {_plain(error)}"]) from error
+
+    def take(sample: zenoh.Sample) -> None:
+        if sample.kind == zenoh.SampleKind.PUT:  # rather than a deletion
+            callback(sample)
+
     # Not indirect: one thread per subscription would change the order of messages.
-    handler = zenoh.handlers.Callback(callback, lambda: None, indirect=False)
+    handler = zenoh.handlers.Callback(take, lambda: None, indirect=False)
     if not latched:
         return session.declare_subscriber(expression, handler)
     history = ext.HistoryConfig(detect_late_publishers=True)
@@ -293,11 +298,6 @@ def subscribe(
 def key_includes(key: str, other: str) -> bool:
     """Whether a key expression includes another one."""
     return bool(zenoh.KeyExpr(key).includes(zenoh.KeyExpr(other)))
-
-
-def is_put(sample: zenoh.Sample) -> bool:
-    """Whether a sample is a message rather than a deletion."""
-    return sample.kind == zenoh.SampleKind.PUT
 
 
 class Outlet:

@@ -56,6 +56,7 @@ def test_an_impossible_transition_fails_and_the_node_goes_on(graph: Graph, tmp_p
 
 def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, recorded_drive: Path) -> None:
     from diagnostic_msgs.msg import DiagnosticStatus  # noqa: PLC0415
+    from std_msgs.msg import Bool  # noqa: PLC0415
 
     node = graph.capture(tmp_path / "out")
     for name in ("start", "stop", "split", "pause", "resume"):
@@ -89,9 +90,11 @@ def test_services_begin_split_and_end_sessions(graph: Graph, tmp_path: Path, rec
     done, message = graph.trigger("/capture/start")
     assert done
     assert "begins" in message
+    flags = graph.listen(Bool, "/capture/is_paused", latched=True)
     for name, paused in (("pause", "yes"), ("resume", "no"), ("toggle_paused", "yes")):
         assert graph.trigger(f"/capture/{name}")[0]
         graph.wait(f"{name}d", lambda paused=paused: status()["paused"] == paused)
+        graph.wait("the flag", lambda paused=paused: bool(flags) and flags[-1].data == (paused == "yes"))
     graph.change("deactivate")
     found = reports(tmp_path / "out")
     assert len(found) == 3

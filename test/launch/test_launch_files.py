@@ -261,6 +261,44 @@ def test_a_replay_of_any_robot_makes_its_own_configuration(graph: Graph, tmp_pat
     assert "/camera/image_raw/compressed" in (tmp_path / "out/tour.yaml").read_text()
 
 
+def test_an_unknown_argument_is_an_error_that_names_the_near_one(graph: Graph, tmp_path: Path) -> None:
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "formast:=ncore")
+    assert launched.join() == 1
+    assert "formast: no such argument; did you mean formats?" in launched.text
+
+
+def test_arguments_stay_in_the_file_and_the_including_one_has_its_own(graph: Graph, tmp_path: Path) -> None:
+    outer = tmp_path / "outer.launch.py"
+    outer.write_text(
+        "from ament_index_python.packages import get_package_share_directory\n"
+        "from launch import LaunchDescription\n"
+        "from launch.actions import IncludeLaunchDescription, LogInfo\n"
+        "from launch.substitutions import LaunchConfiguration\n"
+        "path = get_package_share_directory('edgefirst_ros') + '/launch/capture.launch.py'\n"
+        "given = {'autostart': 'false', 'config': 'maivin', 'output': 'out'}.items()\n"
+        "said = LaunchConfiguration('rviz', default='none')\n"
+        "def generate_launch_description():\n"
+        "    included = IncludeLaunchDescription(path, launch_arguments=given)\n"
+        "    return LaunchDescription([included, LogInfo(msg=['rviz is ', said])])\n"
+    )
+    launched = graph.start("ros2", "launch", str(outer), "formast:=ncore")
+    assert graph.state() == "unconfigured"
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0, launched.text
+    assert "rviz is none" in launched.text
+
+
+def test_a_capture_of_any_robot_needs_no_configuration(graph: Graph, tmp_path: Path) -> None:
+    robot = graph.start("python3", str(Path(__file__).with_name("robot.py")), "--pictures", "300")
+    launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", "name:=tour")
+    graph.wait("an active node", lambda: "capture is active" in launched.text, 60.0, alive=[launched])
+    assert "no topic of a Maivin is published, but others are" in launched.text
+    status = graph.status()
+    graph.wait("samples", lambda: int(status()["samples"]) >= 5, alive=[launched, robot])
+    launched.send(signal.SIGINT)
+    assert launched.join() == 0, launched.text
+
+
 def test_auto_in_a_namespace_is_of_the_robot_in_it(graph: Graph, tmp_path: Path) -> None:
     from sensor_msgs.msg import PointCloud2  # noqa: PLC0415
     from sensor_msgs_py.point_cloud2 import create_cloud_xyz32  # noqa: PLC0415
