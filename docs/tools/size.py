@@ -27,11 +27,11 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14670,
+    "formats": 14680,
     "pipeline": 5330,
     "video": 2220,
     "sources": 3810,
-    "report": 2550,
+    "report": 2560,
     "cli": 2440,
     "model": 2710,
     "nodes": 2330,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1550,
     PLAIN: 90,
 }
-MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 959, "options": 50}
+MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 961, "options": 50}
 
 
 def code_lines(path: Path) -> int:
