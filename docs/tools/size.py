@@ -27,11 +27,11 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14680,
+    "formats": 14670,
     "pipeline": 5330,
     "video": 2220,
     "sources": 3810,
-    "report": 2560,
+    "report": 2550,
     "cli": 2440,
     "model": 2710,
     "nodes": 2330,

@@ -25,7 +25,7 @@ MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
 LEFT_OUT = {
     "--require": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
-    "--picture": ("", re.compile(r"[^-].*", re.DOTALL)),
+    "--picture": ("", re.compile(r"[^-].*\.\w{3,4}", re.DOTALL)),
 }
 """Options whose value may be left out: what it is then, and how it looks if it follows."""
 LONGEST_NAMES = 34
@@ -67,7 +67,8 @@ def valued(args: list[str]) -> Iterator[str]:
             yield given
         else:
             default, looks = LEFT_OUT[given]
-            follows = following and looks.fullmatch(following[0]) and not Path(following[0]).is_dir()
+            follows = following and looks.fullmatch(following[0])
+            follows = follows and not (default and Path(following[0]).exists())
             yield f"{given}={args[next(rest)] if follows else default}"
 
 

@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 
-from edgefirst_ros.cli.terminal import clock, print_line
+from edgefirst_ros.cli.terminal import LINE_EVERY_S, clock, print_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-EVERY_S = 10.0
-SURE = 0.05
-"""Below this share it is not said how long the rest takes."""
-
 
 class Progress:
-    """Shows progress: a bar on a terminal, a line every EVERY_S elsewhere, nothing if quiet.
+    """Shows progress: a bar on a terminal, a line every some seconds elsewhere, nothing if quiet.
 
     Args:
         console: standard error.
@@ -52,11 +48,11 @@ class Progress:
     def __call__(self, done: float, total: float = 1.0) -> None:
         """So much of all is done; may be called many times a second."""
         now_s = time.monotonic()
-        if self._quiet or (self._bar is None and now_s - self._shown_s < EVERY_S):
+        if self._quiet or (self._bar is None and now_s - self._shown_s < LINE_EVERY_S):
             return
         self._shown_s = now_s
         share = min(1.0, done / total) if total else 0.0
-        left = f"   {clock((now_s - self._start_s) * (1 - share) / share)} left" if share > SURE else ""
+        left = f"   {clock((now_s - self._start_s) * (1 - share) / share)} left" if share else ""
         if self._bar is not None:
             self._bar.update(self._task, completed=share, description=f"{share:4.0%}{left}")
         else:

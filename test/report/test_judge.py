@@ -99,7 +99,7 @@ def test_a_sensor_that_stops_or_begins_late_is_said() -> None:
 
 def test_few_samples_are_said_of_how_many() -> None:
     values = report(CAMERA, samples=300, frames=540)
-    assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 reference frames")
+    assert judge(parsed(values)).sentence.startswith("fair: 300 samples of 540 camera frames")
 
 
 def test_samples_that_lack_a_slow_sensor_are_no_loss() -> None:
@@ -150,7 +150,7 @@ def test_losses_in_all_are_without_what_came_twice_and_without_refused_fixes() -
 def test_a_recording_would_become_samples() -> None:
     found = parsed(report(CAMERA, samples=100, frames=540))
     found.purpose = "recording"
-    assert "100 of 540 reference frames would become samples" in judge(found).sentence
+    assert "100 of 540 camera frames would become samples" in judge(found).sentence
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "00:00"), (130, "02:10"), (3_725, "1:02:05")])
@@ -391,7 +391,7 @@ class TestHealthyDrives:
     def test_frames_that_became_no_samples_are_something(self) -> None:
         values = report(CAMERA, samples=12)
         values["sequences"][0]["sample"] = 12
-        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 reference frames"
+        assert judge(parsed(values)).sentence == "poor: 12 samples of 540 camera frames"
 
 
 def test_the_frame_of_a_role_is_its_sensors_that_most_samples_have() -> None:

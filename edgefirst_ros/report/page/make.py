@@ -30,6 +30,8 @@ MOST_REASONS = 12
 MOST_CONFIGURATION = 200_000
 """Characters of the configuration that are shown."""
 COLUMNS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "lost_upstream")
+_NAMED = {"refused": "rejected", "lost_upstream": "lost upstream"}
+"""Of columns and stages, on the page."""
 NO_REPORT = f"there is no {REPORT} beside the dataset"
 _SCRIPTS = ("uPlot.iife.min.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
@@ -236,7 +238,7 @@ def _accounting(report: Report) -> Html:
     if report.purpose == "dataset":
         is_lost = any(account.lost_upstream for account in report.topics.values())
         columns = tuple(c for c in COLUMNS if c != "lost_upstream" or is_lost)
-    head = tag("tr", tag("th", "topic"), *(tag("th", c.replace("_", " "), class_="n") for c in columns))
+    head = tag("tr", tag("th", "topic"), *(tag("th", _NAMED.get(c, c), class_="n") for c in columns))
     rows = []
     for topic, account in list(report.topics.items())[:MOST_ROWS]:
         reasons = _reasons(report, account)
@@ -258,12 +260,12 @@ def _reasons(report: Report, account: Account) -> list[Html]:
     """Why a topic's messages are in no dataset, or not all of them."""
     skipped = account.reasons.get("skipped", {})
     texts = [
-        f"{count:,} {stage}: {reason}"
+        f"{count:,} {_NAMED.get(stage, stage)}: {reason}"
         for stage, several in list(account.reasons.items())[:8]
         for reason, count in list(several.items())[:MOST_REASONS]
         if report.purpose == "dataset" or stage == "refused"
     ]
-    texts += [f"{n:,} parts refused: {r}" for r, n in list(account.refused_parts.items())[:MOST_REASONS]]
+    texts += [f"{n:,} parts rejected: {r}" for r, n in list(account.refused_parts.items())[:MOST_REASONS]]
     texts += [
         f"{n:,} left out of {name}: {reason}"
         for name, several in list(account.left_out.items())[:8]

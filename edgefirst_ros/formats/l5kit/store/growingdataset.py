@@ -9,19 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from edgefirst_ros.formats.crashsafe import names
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.crashsafe.manifest import Entry, measured, write_manifest
-from edgefirst_ros.formats.crashsafe.names import (
-    NEW,
-    forget,
-    forget_unfinished,
-    old_path,
-    part_path,
-    remove,
-    replace_file,
-    restore_old,
-    take_name,
-)
 from edgefirst_ros.formats.crashsafe.sync import make_folder, sync_paths, tree
 from edgefirst_ros.formats.l5kit.store import schema
 from edgefirst_ros.formats.l5kit.store.chunks import MADE_BY, Files, OwnFiles
@@ -43,8 +33,8 @@ def settle(path: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    restore_old(path)
-    remove(old_path(path))
+    names.restore_old(path)
+    names.remove(names.old_path(path))
 
 
 class GrowingDataset:
@@ -74,7 +64,7 @@ class GrowingDataset:
         journal: Journal | None = None,
     ) -> None:
         self.path = path
-        self.part = part_path(path)
+        self.part = names.part_path(path)
         self.notes = list(notes)
         self.arrays: dict[str, GrowingArray] = {}
         self._committed_notes = 0
@@ -186,9 +176,9 @@ class GrowingDataset:
         self._settle()
         for array in self.arrays.values():
             array.complete()
-        replace_file(self.part / GROUP_KEY, GROUP, sync=False)
+        names.replace_file(self.part / GROUP_KEY, GROUP, sync=False)
         schema.write_attributes(self.part, self.notes)
-        for leftover in self.part.rglob(f"*{NEW}"):
+        for leftover in self.part.rglob(f"*{names.NEW}"):
             leftover.unlink()
         self._write_manifest()
         sync_paths([*tree(self.part), self.part.parent])
@@ -235,7 +225,7 @@ def forget_tails(part: Path) -> None:
     Raises:
         OSError: as the file system has it.
     """
-    forget(*(tail for name in schema.SPECS for _, tail in Files(part, name).tails()))
+    names.forget(*(tail for name in schema.SPECS for _, tail in Files(part, name).tails()))
 
 
 def publish(path: Path) -> None:
@@ -244,9 +234,9 @@ def publish(path: Path) -> None:
     Raises:
         OSError: as the file system has it; recovery ends it then.
     """
-    take_name(path)
+    names.take_name(path)
     (path / schema.JOURNAL).unlink()
-    remove(old_path(path))
+    names.remove(names.old_path(path))
     sync_paths([path, path.parent])
 
 
@@ -265,8 +255,8 @@ def remove_part(part: Path) -> None:
     """
     if part.is_dir() and not part.is_symlink():
         journal = part / schema.JOURNAL
-        forget_unfinished([each for each in part.iterdir() if each != journal], journal)
-    forget(part)
+        names.forget_unfinished([each for each in part.iterdir() if each != journal], journal)
+    names.forget(part)
 
 
 def _begin(path: Path) -> Journal:
@@ -278,7 +268,7 @@ def _begin(path: Path) -> Journal:
         WriteError: another process is writing it.
         OSError: as the file system has it.
     """
-    part = part_path(path)
+    part = names.part_path(path)
     is_there = part.is_dir() and not part.is_symlink()
     with closing(Journal(part / schema.JOURNAL, JOURNAL_FORMAT)) if is_there else nullcontext():
         settle(path)
