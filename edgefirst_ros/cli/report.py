@@ -25,11 +25,10 @@ from edgefirst_ros.cli.shared import (
     guarded,
     interruptible,
     make_config,
-    refuse_for_datasets,
     run_of,
 )
 from edgefirst_ros.cli.terminal import clock, make_console, print_line, say, several
-from edgefirst_ros.model.errors import extra
+from edgefirst_ros.model.errors import ConfigError, extra
 
 if TYPE_CHECKING:
     from edgefirst_ros.config.model import Config
@@ -256,7 +255,8 @@ def report(
             else:
                 with extra():
                     from edgefirst_ros.report.page.make import make_page
-                refuse_for_datasets(place, {"--config": config_file})
+                if config_file is not None:
+                    raise ConfigError([f"--config: only for recordings, but {place} is a dataset"])
                 if output is None and given is not place:
                     output = Path(f"{given.name}.html")
                 output = make_page(Path(str(place)), output, view)

@@ -315,19 +315,3 @@ def fetched(place: Location, *, whole: bool = False) -> Location:
         if whole:
             raise
         return place
-
-
-def refuse_for_datasets(place: Location, given: Mapping[str, object]) -> None:
-    """Refuse options that only recordings have.
-
-    Args:
-        place: a dataset.
-        given: values by option; None or False if it was not given.
-
-    Raises:
-        ConfigError: one of them was given.
-    """
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        them = "it" if len(names) == 1 else "them"
-        raise ConfigError([f"{', '.join(names)}: only for recordings, but {place} is a dataset; omit {them}"])
