@@ -59,7 +59,16 @@ NAVIGATION = {
         "exports",
     ],
     "Datasets": ["datasets", "frames", "ncore", "l5kit", "cameras", "ego"],
-    "Reference": ["cli", "configuration", "python", "security", "../benchmarks/README", "ci", "../CHANGELOG"],
+    "Reference": [
+        "cli",
+        "configuration",
+        "simulator",
+        "python",
+        "security",
+        "../benchmarks/README",
+        "ci",
+        "../CHANGELOG",
+    ],
     "Extend": ["rigs", "adding-a-topic", "../examples/adding-a-sensor", "architecture", "../CONTRIBUTING"],
 }
 """Pages by caption, from docs/; Sphinx warns of one that is left out."""

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from textwrap import indent
 from typing import Any
 
 from ament_index_python.packages import (
@@ -110,7 +112,7 @@ def is_true(context: LaunchContext, name: str) -> bool:
 
 
 def config_file(context: LaunchContext) -> str:
-    """Path of the file that the argument ``config`` names: any file, or a shipped one by its stem.
+    """Path of the file that the argument ``config`` names, or of a copy that has the form of ROS.
 
     Raises:
         RuntimeError: there is no such file.
@@ -126,7 +128,12 @@ def config_file(context: LaunchContext) -> str:
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in SHIPPED.glob("*.yaml")))
         raise RuntimeError(f"config {given}: no such file; give a path, auto, or one of {names}")
-    return str(path)
+    text = path.read_text(encoding="utf-8")
+    if "ros__parameters" in text:
+        return str(path)
+    with NamedTemporaryFile("w", suffix=f"_{path.name}", delete=False, encoding="utf-8") as file:
+        file.write("/**:\n  ros__parameters:\n" + indent(text, "    "))
+    return file.name
 
 
 def suggested(context: LaunchContext, *, is_asked: bool) -> str:
@@ -156,6 +163,8 @@ def suggested(context: LaunchContext, *, is_asked: bool) -> str:
         path.write_text(done.stdout, encoding="utf-8")
     except OSError as error:
         raise RuntimeError(f"config auto: {path}: cannot be written: {error.strerror}") from error
+    for line in done.stderr.splitlines():
+        get_logger("launch").warning(line.removeprefix("warning: "))
     why = "" if is_asked else "no topic of a Maivin is published, but others are: "
     get_logger("launch").info(
         f"config auto: {why}{path} was made; correct what is wrong in it, then give it as config"

@@ -1,14 +1,13 @@
-"""Writes docs/configuration.md: every option of the models with its type, unit, default and command line."""
+"""Writes docs/configuration.md and docs/simulator.md: options with type, unit, default and command line."""
 
 from __future__ import annotations
 
 import re
 import runpy
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -18,13 +17,14 @@ from pydantic.fields import FieldInfo
 
 from edgefirst_ros.cli.app import COMMANDS, Commands
 from edgefirst_ros.cli.options import SETTINGS
-from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, Mount, TopicRule
-from edgefirst_ros.formats.registry import FORMATS
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, TopicRule
+from edgefirst_ros.formats.format import OptionsModel
 from edgefirst_ros.model.sensors import SENSORS, Role
 from edgefirst_ros.nodes.options import CaptureOptions, ReplayOptions
 from edgefirst_ros.simulation import DriveOptions
 
 PAGE = Path(__file__).resolve().parents[1] / "configuration.md"
+SIMULATOR = PAGE.with_name("simulator.md")
 UNITS = {
     "_hz": "Hz",
     "_mb": "MB",
@@ -46,47 +46,54 @@ HEAD = """\
 <!-- Made by `make reference` from the models; edit their descriptions instead. -->
 # Configuration
 
-`--config FILE` (of COMMANDS) reads YAML, plain or as a ROS 2 parameter
-file. The ROS nodes have the same options as parameters. An option that is not given has its default, and
-options of the command line come before those of the file. A name that does not exist, or a value that is not
-possible, is an error that says what is meant.
+Write options into a YAML file and give it to COMMANDS:
 
 ```yaml
+formats: [edgefirst, ncore]
 rate_hz: 2.0
 topics:
   camera: {topic: /front/image_raw/compressed}
-  lidar_points: {tolerance_ms: 60.0}
-ncore:
-  camera_readout_ms: 16.0
+  lidar_points: {topic: /points, tolerance_ms: 60.0}
+edgefirst: {split: drive}
 ```
 
-An option with a dot is one of a block: `ncore.store` is `store` in the block `ncore`. Files to begin with
-are [maivin.yaml](../config/maivin.yaml), [raivin.yaml](../config/raivin.yaml) and
-[generic.yaml](../config/generic.yaml).
+The ROS nodes have the same options as parameters: `rate_hz`, `edgefirst.split`. A file may have the form of
+ROS 2: `/**: {ros__parameters: {...}}`. There an empty text or list, or `.nan`, means "not set".
 
-In ROS, an empty text or list, or `.nan`, stands for "not set", and
-`ros2 param describe /capture ncore.store` prints what this page says.
-"""
-TOPICS = """\
-Each entry of `topics` says how one topic is used. The entries below exist already: what you write changes
-single values of them. An entry of another name is new, and needs a `role`, unless its name is one.
+Options of the command line come before those of the file. A wrong name is an error that says what you may
+mean. Files are named from the folder of the file that names them. `edgefirst-ros suggest` makes a file for
+your robot. Three others are shipped: [maivin.yaml](../config/maivin.yaml),
+[raivin.yaml](../config/raivin.yaml) and [generic.yaml](../config/generic.yaml).
+
+## The options to know
 """
 ENTRIES = """\
-### Entries that exist
+## Topics
 
-Names are without the device's prefix. Values that are not shown are the defaults above.
+An entry of `topics` says how one topic is used. These entries exist. What you write changes single values of
+them. A new entry needs a `role`, unless its name is one. Names are without the device's prefix.
 """
 ROLES = """\
 ### Roles
 
-What a topic of each role may send. A *companion* is paired with reference frames by time, *calibration*
-applies until its next message, and from *motion* the rig's poses are computed.
+A *companion* is paired with camera frames by time. *Calibration* applies until its next message. *Motion*
+gives the rig's poses.
+"""
+EXPERTS = """\
+## For experts
+
+All other options. One with a dot is in a block: `ncore.store` is `ncore: {store: directory}`.
 """
 NODES = """\
-ROS parameters of the nodes alone; a configuration file may hold them, and `--config` passes over them.
+## The nodes
+
+ROS parameters of the nodes alone. `--config` passes over them.
 """
 DRIVES = """\
-What `--set` of `edgefirst-ros simulate` takes, beside the options of its command line. Values are YAML:
+<!-- Made by `make reference` from the models; edit their descriptions instead. -->
+# Simulated drives
+
+`edgefirst-ros simulate` makes a recording, as a device would. `--set` takes these options. Values are YAML:
 
 ```
 edgefirst-ros simulate -o recording --set boxes3d=true --set stops='[[4,8]]'
@@ -97,6 +104,11 @@ A span is its begin and end, in seconds since the drive's start.
 | option | default | values | meaning |
 |---|---|---|---|
 """
+FIRST = (
+    *("formats", "rate_hz", "topics", "reference", "prefix", "rig_frame", "class_names", "pictures"),
+    *("select.require", "edgefirst.split", "edgefirst.container", "ncore.ego_masks"),
+)
+"""Options that a first page has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +128,25 @@ class Row:
 
 
 def rows(model: type[BaseModel], block: str = "") -> Iterator[Row]:
-    """Every option of a model, in its order; those of the models in it are left out.
+    """Every option of a model and of those in it, in their order.
 
     Raises:
         ValueError: an option has no description.
     """
     for name, info in model.model_fields.items():
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+        kinds = [info.annotation, *get_args(info.annotation)]
+        inner = next(
+            (each for each in kinds if isinstance(each, type) and issubclass(each, OptionsModel)), None
+        )
+        if inner is not None:
+            yield from rows(inner, f"{block}{name}.{'NAME.' * (inner is TopicRule)}")
+        if inner not in {None, TopicRule}:
             continue
         if not info.description:
             raise ValueError(f"{model.__name__}.{name} needs a description")
         default = "required" if info.is_required() else plain(info.get_default(call_default_factory=True))
-        default = "those below" if info.annotation == dict[str, TopicRule] else default
-        yield Row(block + name, kind(name, info), default, escaped(info.description))
+        default = "those below" if inner is TopicRule else default
+        yield Row(block + name, kind(name, info), default, escaped(" ".join(info.description.split())))
 
 
 def kind(name: str, info: FieldInfo) -> str:
@@ -210,7 +228,7 @@ def flags() -> dict[str, list[str]]:
     return found
 
 
-def table(found: Iterator[Row]) -> Iterator[str]:
+def table(found: Iterable[Row]) -> Iterator[str]:
     """The lines of a table of options."""
     known = flags()
     yield "| option | type | default | command line | meaning |"
@@ -225,7 +243,7 @@ def entries() -> Iterator[str]:
     yield "| entry | role | topic | other values |"
     yield "|---|---|---|---|"
     for name, rule in MAIVIN_TOPICS.items():
-        own = rule.model_dump(exclude_defaults=True, exclude={"topic", "role"})
+        own = rule.model_dump(exclude_defaults=True, exclude={"topic", "role", "info_file"})
         values = ", ".join(f"`{key}: {plain(value)}`" for key, value in own.items())
         yield f"| `{name}` | `{rule.role}` | `{rule.topic}` | {values} |"
     yield ""
@@ -269,31 +287,23 @@ def drives(model: type[Any] = DriveOptions, block: str = "") -> Iterator[str]:
 
 
 def page() -> str:
-    """The whole page."""
-    fields = Config.model_fields
-    own = [name for name, each in FORMATS.items() if type(each).__module__.startswith("edgefirst_ros.")]
-    blocks: dict[str, Any] = {
-        name: fields[name].annotation for name in ("select", "ego", "vehicle", "overload", *own)
-    }
+    """The whole page of options."""
+    known = {row.name: row for row in rows(Config)}
     takers = [f"`{name}`" for name, each in commands() if any("--config" in p.opts for p in each)]
-    lines = [HEAD.replace("COMMANDS", ", ".join(takers)), "## General", "", *table(rows(Config))]
-    lines += [
-        "## Topics",
-        "",
-        TOPICS,
-        *table(chain(rows(TopicRule, "topics.NAME."), rows(Mount, "topics.NAME.mount."))),
-    ]
-    lines += [ENTRIES, *entries(), ROLES, *roles()]
-    for name, model in blocks.items():
-        lines += [f"## `{name}`", "", f"{model.__doc__}".split("\n", 1)[0], ""]
-        lines += table(rows(model, f"{name}."))
-    lines += ["## The nodes", "", NODES]
+    head = HEAD.replace("COMMANDS", f"{', '.join(takers[:-1])} or {takers[-1]} with `--config FILE`")
+    lines = [head, *table(known.pop(name) for name in FIRST)]
+    lines += [ENTRIES, *entries(), ROLES, *roles(), EXPERTS, *table(known.values()), NODES]
     for title, model in (("capture", CaptureOptions), ("replay", ReplayOptions)):
         lines += [f"### `{title}`", "", *table(rows(model))]
-    lines += ["## Simulated drives", "", DRIVES.rstrip(), *drives()]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def simulator() -> str:
+    """The page of the simulator's options."""
+    return "\n".join([DRIVES.rstrip(), *drives()]) + "\n"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    SIMULATOR.write_text(simulator(), encoding="utf-8")
     runpy.run_path(str(PAGE.parent / "tools" / "helps.py"), run_name="__main__")

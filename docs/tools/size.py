@@ -27,21 +27,21 @@ PLAIN = "plain modules"
 LOOSE_LINES = 60
 """A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14670,
+    "formats": 14700,
     "pipeline": 5330,
     "video": 2220,
     "sources": 3810,
     "report": 2550,
-    "cli": 2440,
-    "model": 2710,
-    "nodes": 2330,
+    "cli": 2450,
+    "model": 2720,
+    "nodes": 2060,
     "ego": 2490,
     "timing": 2190,
     "simulation": 1490,
-    "live": 1790,
+    "live": 1800,
     "fleet": 900,
-    "offline": 1720,
-    "config": 1550,
+    "offline": 1760,
+    "config": 1500,
     PLAIN: 90,
 }
 MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 961, "options": 50}

@@ -8,18 +8,19 @@ What is wrong with the arguments of a command, in a sentence; as JSON too, where
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
+from rich.markup import escape
 from typer.main import get_command
 
 from edgefirst_ros.cli import importing
-from edgefirst_ros.cli.help import Command, Group, typed
+from edgefirst_ros.cli.help import Command, Group, example_of, typed
 from edgefirst_ros.cli.lastresort import open_streams
 from edgefirst_ros.cli.shared import EXIT_USAGE, print_faults
 from edgefirst_ros.cli.terminal import make_console, print_line
@@ -47,28 +48,39 @@ def usage_told(ctx: Any) -> Iterator[None]:  # noqa: ANN401 - typer's own click
     except _ERRORS as error:
         err = make_console(stderr=True)
         print_faults(err, [_sentence(error)], as_json=ctx.meta.get(_AS_JSON, False))
-        at = getattr(error, "ctx", None) or ctx
-        example = _example(at.command) if type(error).__name__ == "MissingParameter" else ""
-        print_line(err, f"hint: {example or f'{at.command_path} --help shows what there is'}")
+        print_line(err, f"hint: {escape(_hint(error, getattr(error, 'ctx', None) or ctx))}")
         raise typer.Exit(EXIT_USAGE) from error
 
 
 def _sentence(error: Any) -> str:  # noqa: ANN401 - typer's own click
-    parameter = getattr(error, "param", None)
+    parameter, unknown = getattr(error, "param", None), getattr(error, "option_name", "")
+    if type(error).__name__ == "NoSuchOption":
+        return f"no such option: {unknown}"
     if parameter is None:
-        said = str(error.format_message())
+        said = str(error.format_message()).rstrip(".")
         return said[:1].lower() + said[1:]
     if type(error).__name__ == "MissingParameter":
-        is_option = parameter.param_type_name == "option"
-        short = f"option {min(parameter.opts, key=len)} {parameter.metavar}"
-        return f"missing {short if is_option else typed(parameter)}"
+        return f"missing {parameter.param_type_name} {typed(parameter, short=True)}"
     return f"{max(parameter.opts, key=len)}: {_wrong_value(error)}"
 
 
-def _example(command: Any) -> str:  # noqa: ANN401 - typer's own click
-    """The first example of a command's help."""
-    found = re.search(r"^ +(edgefirst-ros .*)", command.help or "", re.MULTILINE)
-    return found[1] if found else ""
+GUESSES = {"--fps": "--rate", "--hz": "--rate", "--out": "--output", "--resume": "--jobs"}
+"""What other programs call options."""
+
+
+def _hint(error: Any, ctx: Any) -> str:  # noqa: ANN401 - typer's own click
+    """What to do instead: an option of a similar name, an example, or where to look."""
+    if type(error).__name__ == "NoSuchOption":
+        known = [name for each in ctx.command.params for name in each.opts if not each.hidden]
+        unknown = error.option_name
+        alike = [GUESSES[unknown]] if GUESSES.get(unknown) in known else []
+        alike += [name for name in known if len(unknown) > 3 and name.startswith(unknown)]
+        if alike := alike or get_close_matches(unknown, known, cutoff=0.7):
+            return f"did you mean {alike[0]}?"
+    if type(error).__name__ == "MissingParameter" and (example := example_of(ctx.command)):
+        return example
+    words = (ctx.command_path, None if ctx.parent else ctx.invoked_subcommand, "--help")
+    return " ".join(filter(None, words))
 
 
 def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
@@ -82,24 +94,25 @@ def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
     return str(error.message)
 
 
-COMMANDS = {
-    "convert": "convert",
-    "capture": "capture",
-    "info": "report",
-    "check": "datasets",
-    "report": "report",
-    "export": "datasets",
-    "select": "datasets",
-    "suggest": "suggest",
-    "recover": "datasets",
-    "simulate": "recordings",
-    "play": "recordings",
+GROUPS = {
+    "Everyday": {
+        "convert": "convert",
+        "info": "report",
+        "check": "datasets",
+        "report": "report",
+        "export": "datasets",
+    },
+    "Live": {"capture": "capture", "play": "recordings", "recover": "datasets"},
+    "Advanced": {"suggest": "suggest", "select": "datasets", "simulate": "recordings"},
 }
 """The module of each command, in the order of ``--help``."""
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 
 class Commands(Group):
     """The commands; a command's module is imported when the command is asked for."""
+
+    panels: ClassVar = GROUPS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Understand the arguments before the command's name."""
@@ -157,10 +170,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Turn recordings and live streams of EdgeFirst Maivin and Raivin into training data.
-
-    Every message is accounted for.
-    """
+    """Turn recordings and live streams into training data: [bold]edgefirst-ros convert drive.mcap[/]."""
 
 
 def main() -> None:

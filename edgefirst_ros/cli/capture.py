@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -28,7 +29,6 @@ from edgefirst_ros.cli.shared import (
     EXIT_INTERRUPTED,
     EXIT_POOR,
     EXIT_USAGE,
-    ConfigFile,
     exit_code,
     guarded,
     interruptible,
@@ -36,7 +36,14 @@ from edgefirst_ros.cli.shared import (
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.terminal import make_console, print_line, print_report, roles_text, say
+from edgefirst_ros.cli.terminal import (
+    make_console,
+    print_line,
+    print_places,
+    print_report,
+    print_row,
+    roles_text,
+)
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
@@ -130,96 +137,50 @@ PAGE_BYTES = 4 << 20
 _ADDRESS = re.compile(r"[a-z0-9_-]+/\[?(?P<host>[^\]/?#]+?)\]?(:\d+)?([?#].*)?")
 
 
-def capture(
-    *,
-    output: options.Output,
-    connect: options.Connect = None,
-    listen: options.Listen = None,
-    zenoh_config: options.ZenohConfig = None,
-    namespace: Annotated[
-        str, typer.Option(metavar="HOST", help="Topic prefix of the device; default: any.")
-    ] = "",
-    host: options.Host = None,
-    duration: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Finish after this time.")
-    ] = None,
-    split_every: options.SplitEvery = None,
-    start_paused: Annotated[
-        bool, typer.Option("--start-paused", help="Begin paused: write nothing until SIGUSR2.")
-    ] = False,
-    config_file: ConfigFile = None,
-    formats: options.Formats = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Dataset name; default: SESSION-dataset.")
-    ] = "",
-    session: Annotated[
-        str, typer.Option("--session", metavar="NAME", help="Sequence name; default: HOST_date_time.")
-    ] = "",
-    schema_version: options.Annotations = None,
-    container: options.Container = None,
-    reference: options.Reference = None,
-    rate_hz: options.Rate = None,
-    every: options.Every = None,
-    distance_m: options.Distance = None,
-    moving: options.Moving = None,
-    keyframes: options.Keyframes = None,
-    require: options.Require = None,
-    incomplete: options.Incomplete = False,
-    workers: options.Workers = None,
-    record: options.Record = None,
-    no_report: options.NoReport = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 if there are refused messages or warnings.")
-    ] = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Capture live from a device's Zenoh, without ROS, into the same datasets that convert makes.
+@options.taking(
+    "output connect listen zenoh_config formats name rate_hz split duration config_file record start_paused "
+    "quiet verbose as_json every distance_m moving keyframes require reference "
+    "session schema_version container pictures namespace host split_every workers no_report strict"
+)
+def capture(**given: Any) -> None:  # noqa: ANN401 - the options
+    """Capture live from a device's Zenoh into the datasets that convert makes.
 
-    A recording of the same messages converts to the same bytes, if nothing was dropped. All generations of
-    topic names are found (rt/camera/h264, camera/h264, HOST/camera/h264). If none comes within some seconds,
-    a configuration for what does come is made as by [bold]suggest[/]; [bold]--config none[/] refuses that.
+    SIGUSR1 pauses, SIGUSR2 resumes with a new sequence. Ctrl-C writes what was received and ends within 3 s.
+    A second one ends at once, and [bold]recover[/] finishes the output. A full disk ends the capture, too.
 
-    With --split-every, each session's report is printed when it ends; with --json, one line per session.
-
-    SIGUSR1 pauses: messages are counted, but not written. SIGUSR2 resumes with a new sequence.
-
-    Ctrl-C, SIGTERM and SIGHUP write what was received and finish within 3 s; the rest is counted as dropped.
-    A second signal stops at once; then [bold]edgefirst-ros recover[/] can finish the output. The capture also
-    finishes when the disk has less than min_free_mb left.
-
-    Exit codes: 0 done; 1 empty, disk full or, with --strict, poor; 2 wrong usage, no connection possible, or
-    writing failed, also of the recording or of one format; 130 interrupted.
+    Exit codes: 0 done, 1 empty or disk full, 2 wrong usage, no connection or writing failed, 130 interrupted.
 
     [bold]Examples[/]
 
-      edgefirst-ros capture --zenoh tcp/192.168.1.5:7447 -o out
+      edgefirst-ros capture --zenoh tcp/192.168.1.5:7447
 
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every 600s
     """
+    of, output = SimpleNamespace(**given), Path(given["output"])
+    quiet, as_json = of.quiet, of.as_json
     err = make_console(stderr=True)
-    with guarded(err, instead="choose another --name", output=output, as_json=as_json):
+    with guarded(err, instead="use another --name", output=output, as_json=as_json):
         from edgefirst_ros.cli.liveview import LiveView
         from edgefirst_ros.live.capture import LiveCapture
         from edgefirst_ros.offline.inputs import suggestion_of
         from edgefirst_ros.sources.zenoh import ZenohSource, overhear
         from edgefirst_ros.sources.zenohlink import linked
 
-        chosen = options.chosen(locals())
-        notes = [options.INCOMPLETE] if incomplete else []
-        config = make_config(config_file, chosen, notes=notes)
+        chosen, notes = options.chosen(given), list[str]()
+        config = make_config(of.config_file, chosen, notes=notes)
         for note in () if quiet or as_json else notes:
             _note(err, note)
         # Topics have no prefix here, so a configured one only names the device.
-        namespace, config = namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
-        host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(connect or ())])
+        namespace, config = of.namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
+        host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(of.connect or ())])
         stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        begun_s, there, page_bytes = time.monotonic(), _folders(output, config), PAGE_BYTES * (not no_report)
+        begun_s, there = time.monotonic(), _folders(output, config)
+        page_bytes = PAGE_BYTES * (not of.no_report)
 
         def once(config: Config, before: LiveCapture | None = None) -> Ended:
             taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=before)
-            suggests = before is None and config_file is None and not namespace
-            with linked(connect or [], listen or [], zenoh_config) as link:
+            suggests = before is None and of.config_file is None and not namespace
+            with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
                 source = partial(
                     ZenohSource,
                     link,
@@ -229,19 +190,19 @@ def capture(
                     record=taking.record if config.record else None,
                 )
                 reports = SessionReports(
-                    _no_pages if no_report else _pages,
-                    partial(_report_session, err, quiet=quiet, as_json=as_json),
+                    _no_pages if of.no_report else _pages,
+                    partial(_report_session, err, quiet=quiet, verbose=of.verbose, as_json=as_json),
                 )
                 try:
                     finished = _run(
                         taking,
-                        (name, session),
+                        (of.name, of.session),
                         source,
                         stop,
                         view,
                         reports=reports,
-                        end_s=None if duration is None else begun_s + duration,
-                        paused=start_paused,
+                        end_s=None if of.duration is None else begun_s + of.duration,
+                        paused=of.start_paused,
                         discard=partial(_discard, output, there),
                         complain=partial(print_error, err),
                         suggest=(lambda: suggestion_of(overhear(link, LISTEN_S), config))
@@ -253,7 +214,7 @@ def capture(
                     raise
             return taking, reports, finished
 
-        with interruptible(stop, err, "finishing what was received", output):
+        with interruptible(stop, err, "stopping, what was received is written", output):
             try:
                 taking, reports, finished = once(config)
             except _OtherNames as other:
@@ -265,9 +226,9 @@ def capture(
                 if finished:
                     found.keep(output, finished[0].name)
         if not finished:
-            _never_connected(err, output, (*(connect or ()), *(listen or ())), stop, as_json=as_json)
+            _never_connected(err, output, (*(of.connect or ()), *(of.listen or ())), stop, as_json=as_json)
         _say_end(err, finished, interrupted=stop.is_set(), quiet=quiet, as_json=as_json)
-        code = _code(taking, finished, strict=strict)
+        code = _code(taking, finished, strict=of.strict)
     code = EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code
     if reports.is_busy:  # a page that nobody waits for; it gets its name only when it is whole
         leave(code)
@@ -282,20 +243,20 @@ def _never_connected(
         raise typer.Exit(EXIT_INTERRUPTED)
     places = ", ".join(each.partition("#")[0] for each in endpoints)
     raise TransportError(
-        f"never connected{places and f' ({places})'}: is the endpoint right, and the device on? "
-        f"Nothing was written to {output}"
+        f"never connected{places and f' ({places})'}, nothing was written to {output}: is the device on, and "
+        "--zenoh its address?"
     )
 
 
 def _say_end(
     err: Console, finished: Sequence[Finished], *, interrupted: bool, quiet: bool, as_json: bool
 ) -> None:
-    """Say how it ended, and what each of several sessions came to."""
+    """Say how it ended, and what came of each of several sessions."""
     if as_json:
         return
     with suppress(OSError):
         if interrupted:
-            err.print("interrupted: the dataset is complete up to here", highlight=False)
+            err.print("note: stopped by you, what was received is written", highlight=False)
         for done in finished if len(finished) > 1 and not quiet else ():
             print_line(err, done.summary)
 
@@ -429,18 +390,22 @@ def _pages(paths: Sequence[Path]) -> Made:
     return make_pages(paths)
 
 
-def _report_session(err: Console, finished: Finished, made: Made, *, quiet: bool, as_json: bool) -> None:
+def _report_session(
+    err: Console, finished: Finished, made: Made, *, quiet: bool, verbose: bool, as_json: bool
+) -> None:
     pages, fault = made
     with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
         if fault == LEFT and not (quiet or as_json):
             _note(err, fault)
         elif fault and fault != LEFT:
             print_line(err, f"[bold yellow]warning[/]: {escape(fault)}")
-        _print_session(err, finished, [*finished.paths, *pages], quiet=quiet, as_json=as_json)
+        _print_session(
+            err, finished, [*finished.paths, *pages], quiet=quiet, verbose=verbose, as_json=as_json
+        )
 
 
 def _print_session(
-    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, as_json: bool
+    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, verbose: bool, as_json: bool
 ) -> None:
     from edgefirst_ros.live.capture import STOPPED
     from edgefirst_ros.live.split import SPLIT
@@ -450,23 +415,18 @@ def _print_session(
         sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
         sys.stdout.flush()
         return
-    print_report(err, report, details=not quiet)
+    print_report(err, report, details=not quiet, verbose=verbose)
     ended = str(report["ended"])
     if ended.startswith(SPLIT):
-        err.print(f"note: ended by a {ended}; a new session followed", highlight=False)
+        print_row(err, "note", f"ended by a {ended}, a new session followed")
     elif ended != STOPPED:
-        print_line(err, f"[bold yellow]warning[/]: ended because {report['ended']}")
+        print_row(err, "warning", f"ended because {report['ended']}")
     if not report["topics"]:
-        print_line(
-            err,
-            "[bold yellow]warning[/]: nothing was received: is the endpoint right, is the device on, and "
-            "does it publish under this --namespace?",
-        )
+        print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
     if not quiet:
         if report["silent"]:
-            print_line(err, f"note: nothing was received for {roles_text(report['silent'])}")
-        for path in paths:
-            say(f"{path}")
+            print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
+        print_places(paths)
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

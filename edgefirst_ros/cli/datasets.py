@@ -75,7 +75,6 @@ def check(
         Path | None, opt("--official PYTHON", "Also ask NVIDIA's reader, which this interpreter has.")
     ] = None,
     strict: Annotated[bool, opt("--strict", "Fail on warnings, too.")] = False,
-    quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Check that datasets are complete, undamaged and consistent.
@@ -103,7 +102,7 @@ def check(
 
         user = _known(user)
         place = Path(str(fetched(location_of(path), whole=True)))
-        with Progress(err, "checking", quiet=quiet or as_json) as view:
+        with Progress(err, "checking", quiet=as_json) as view:
             look = Look(quick, _Passed(view, place), user)
             for result in run_checks(place, official_python=official, look=look):
                 results.append(result)

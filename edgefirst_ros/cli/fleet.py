@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +25,12 @@ if TYPE_CHECKING:
     from edgefirst_ros.sources.recording import Excerpt
 
 
-class EngineChoice(StrEnum):
-    """Where drives are converted."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    DASK = "dask"
-
-
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
     """The options of ``convert`` that concern many drives; None and False where they were not given."""
 
     jobs: int | None = None
-    engine: EngineChoice | None = None
+    engine: str | None = None
     address: str = ""
     memory_gb: float | None = None
     retry_failed: bool = False
@@ -104,12 +95,12 @@ def convert_fleet(
         if dry_run:
             return view.print_plan([*notes, *plan.notes], as_json=as_json)
         jobs = None if options.jobs is None else min(options.jobs, max(1, len(plan.work)))
-        workers, name = settings.config().workers, options.engine or EngineChoice.LOCAL
+        workers, name = settings.config().workers, options.engine or "local"
         with closing(open_engine(name, options.address, jobs, options.memory_gb, workers)) as engine:
             if err.is_terminal and not view.quiet:
                 view.bar = stack.enter_context(progress_bar(err))
             view.begin(f"by {engine.text}", [*notes, *plan.notes])
-            with interruptible(stop, err, "stopping; what is complete stays"):
+            with interruptible(stop, err, "stopping, what is complete stays"):
                 outcome = Run(plan, settings, to, engine, options.fail_fast, stop, view.show).convert()
         report, places = put_report(to, lambda text: print_line(err, f"[yellow]warning[/]: {escape(text)}"))
     if as_json:
@@ -168,11 +159,11 @@ class FleetView:
         """Show what became of a drive."""
         self.ended += event.what != "later"
         share = event.bytes_done / max(1, sum(drive.size for drive in self.plan.work))
-        left = "" if event.left_s is None or share == 1 else f", {clock(event.left_s)} to go"
+        left = "" if event.left_s is None or share == 1 else f", {clock(event.left_s)} left"
         progress = f"{self.ended:,} of {len(self.plan.work):,}, {share:.0%}{left}"
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=event.bytes_done, detail=progress)
-        self._print(f"{escape(event.drive.name)}: {escape('; '.join(_told(event)))}  ({progress})")
+        self._print(f"{escape(event.drive.name)}: {escape(', '.join(_told(event)))}  ({progress})")
 
     def end(self, outcome: Outcome) -> None:
         """Say what was not done, and why."""
@@ -181,10 +172,10 @@ class FleetView:
                 if reason:
                     print_line(self.console, f"{what}: {escape(name)}: {escape(reason)}")
         if self.plan.failed:
-            print_line(self.console, "  --retry-failed tries those again that failed in an earlier run")
+            print_line(self.console, "hint: --retry-failed tries those again that failed in an earlier run")
         if outcome.left:
             counts = f"{len(outcome.left):,} of {len(self.plan.drives):,} drives are left"
-            print_line(self.console, f"{counts}; the same command does them")
+            print_line(self.console, f"note: {counts}, run the same command again to resume")
 
 
 def _again(change: str) -> str:

@@ -6,10 +6,10 @@ import inspect
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from rich.console import Console
@@ -75,6 +75,9 @@ def valued(args: list[str]) -> Iterator[str]:
 class Group(TyperGroup):
     """Commands that write their own help, also where no command is named."""
 
+    panels: ClassVar[Mapping[str, Collection[str]]] = {}
+    """Names of commands that are shown together, by title; without any, all are."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Understand the arguments before the command's name."""
         if not args and not ctx.resilient_parsing:
@@ -139,25 +142,37 @@ def _usage(command: Any, ctx: Any) -> str:  # noqa: ANN401
 def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
     shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     yield "Arguments", [_row(each) for each in shown if each.param_type_name == "argument"]
-    if isinstance(command, TyperGroup):
-        yield "Commands", list(_commands(command, ctx))
-    yield "Options", [_row(each) for each in shown if each.param_type_name == "option"]
+    if isinstance(command, Group):
+        for title, names in (command.panels or {"Commands": command.list_commands(ctx)}).items():
+            yield title, list(_commands(command, ctx, names))
+    options: dict[str, list[tuple[str, str]]] = {"Options": []}
+    for each in shown:
+        if each.param_type_name == "option":
+            options.setdefault(getattr(each, "rich_help_panel", None) or "Options", []).append(_row(each))
+    yield from options.items()
 
 
-def _commands(group: TyperGroup, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401
-    """Every command with the first paragraph of its help."""
-    for name in group.list_commands(ctx):
+def _commands(group: TyperGroup, ctx: Any, names: Iterable[str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    """Commands with the first paragraph of their help."""
+    for name in names:
         each = group.get_command(ctx, name)
         if each is not None and not each.hidden:
             first = inspect.cleandoc(each.help or "").split("\n\n")[0]
             yield name, " ".join(first.split())
 
 
-def typed(parameter: Any) -> str:  # noqa: ANN401 - typer's own click
-    """What a user types for a parameter: ``-o, --output FOLDER``."""
+def example_of(command: Any) -> str:  # noqa: ANN401 - typer's own click
+    """The first example in a command's help; empty if there is none."""
+    lines = map(str.strip, (command.help or "").splitlines())
+    return next((line for line in lines if line.startswith("edgefirst-ros ")), "")
+
+
+def typed(parameter: Any, *, short: bool = False) -> str:  # noqa: ANN401 - typer's own click
+    """What a user types for a parameter: ``-o, --output FOLDER``; ``short``: ``-o FOLDER``."""
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
-    names = " / ".join([", ".join(sorted(parameter.opts, key=len)), *parameter.secondary_opts])
+    given = sorted(parameter.opts, key=len)[: 1 if short else None]
+    names = " / ".join([", ".join(given), *([] if short else parameter.secondary_opts)])
     return f"{names} {parameter.metavar}" if parameter.metavar else names
 
 

@@ -70,7 +70,7 @@ class LiveView:
         self._found = set(status.findings)
         said = {each.code: each.text for each in status.findings_since(self._before or status)}
         if Code.SHEDDING in said:
-            said[Code.SHEDDING] += f"; {status.help}"
+            said[Code.SHEDDING] += f", {status.help}"
         for code, text in (said | {each.code: f"disk: {each.text}" for each in status.disk_findings}).items():
             if code not in self._told:
                 self._told.add(code)
@@ -108,7 +108,7 @@ def line(status: LiveStatus, connections: int) -> str:
         f"Hz: {rates or 'nothing is received'}",
     ]
     parts.append(f"{connections} connected" if connections else "not connected")
-    return "; ".join(parts)
+    return ", ".join(parts)
 
 
 def _panel(status: LiveStatus, connections: int) -> Group:
@@ -123,7 +123,7 @@ def _panel(status: LiveStatus, connections: int) -> Group:
         f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind  disk {_left(status)}"
     )
     foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
-    shed = [Text(f"shed: {status.shed_text} samples; {status.help}", style="yellow")] if status.shed else []
+    shed = [Text(f"shed: {status.shed_text} samples, {status.help}", style="yellow")] if status.shed else []
     slow = [Text(each.text, style="yellow") for each in status.slow_disk]
     return Group(head, _table(status), *shed, *slow, foot)
 
@@ -136,7 +136,7 @@ def _at_risk(status: LiveStatus) -> str:
 def _table(status: LiveStatus) -> Table:
     table = Table()
     table.add_column("topic", overflow="fold", min_width=14)
-    for name in ("Hz", "usual", "age s", "latency ms", "received", "dropped", "refused", "lost\nupstream"):
+    for name in ("Hz", "usual", "age s", "latency ms", "received", "dropped", "rejected", "lost\nupstream"):
         table.add_column(name, justify="right")
     for topic, row in status.topics.items():
         lost = {**row, "dropped": row.get("dropped", 0) - row.get("shed", 0)}

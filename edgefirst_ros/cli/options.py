@@ -1,15 +1,17 @@
-"""Options that several commands share."""
+"""Options of commands: those of the configuration in the words of its models, and others; each once."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from edgefirst_ros.cli.shared import ConfigFile, End, Start
 from edgefirst_ros.formats.registry import FORMATS
 
 TOLD = Path(__file__).parents[1] / "config" / "options.json"
@@ -19,6 +21,32 @@ SETTINGS: dict[str, str] = {}
 """Options of the configuration by parameters of commands: the last of its names."""
 FLAGS: dict[str, str] = {}
 """Options of the command line by the same parameters."""
+OFFERED: dict[str, tuple[Any, Any]] = {}
+"""Type and default of each option by its parameter; see ``taking``."""
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def taking(parameters: str) -> Callable[[Function], Function]:
+    """Give these options to a command, which gets their values by ``**given``."""
+
+    def taken(function: Function) -> Function:
+        own = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+        named = [
+            each.replace(annotation=hints[each.name])
+            for each in own.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        for name in parameters.split():
+            kind, default = OFFERED[name]
+            named.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            )
+        function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
+        function.__annotations__ = {each.name: each.annotation for each in named} | {"return": None}
+        return function
+
+    return taken
 
 
 def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
@@ -28,79 +56,33 @@ def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's ow
     return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
 
 
-def _setting(name: str, flag: str = "", metavar: str = "", among: Sequence[str] = ()) -> Any:  # noqa: ANN401 - typer's own
-    """An option of the configuration as one of the command line, in the words of the first model."""
-    parameter = name
-    said, SETTINGS[parameter] = next((_SAID[each], each) for each in _SAID if each.split(".")[-1] == name)
-    FLAGS[parameter] = flag.partition("/")[0] or f"--{parameter.replace('_', '-')}"
-    choices = said["choices"]
+def _offer(parameter: str, kind: Any, names: str, text: str, metavar: str = "", **more: Any) -> None:  # noqa: ANN401
+    """Offer an option of this type to commands, under the title of the newest panel."""
+    default = more.pop("default", None)
+    more |= {"metavar": metavar or None, "help": text, "rich_help_panel": _panel[-1]}
+    OFFERED[parameter] = Annotated[kind, typer.Option(*names.split(), **more)], default
 
+
+def _known(choices: Sequence[str]) -> Callable[[Any], Any]:
     def known(value: Any) -> Any:  # noqa: ANN401 - of any type
         if choices and isinstance(value, str) and value not in choices:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, choices))}")
         return value
 
-    default = ", ".join(found) if isinstance(found := said["default"], list) else found
-    more = [": ".join(filter(None, (first_sentence(said["is"])[:-1], ", ".join(among))))]
-    more += [f"default: {default}"] if default else []
-    return typer.Option(
-        flag or FLAGS[parameter],
-        metavar=metavar or "|".join(choices) or None,
-        help="; ".join(more) + ".",
-        callback=known,
+    return known
+
+
+def _setting(parameter: str, kind: Any, names: str = "", metavar: str = "", among: str = "") -> None:  # noqa: ANN401
+    """An option of the configuration as one of the command line, in the first words of the first model."""
+    said, SETTINGS[parameter] = next(
+        (_SAID[each], each) for each in _SAID if each.split(".")[-1] == parameter
     )
-
-
-def first_sentence(text: str) -> str:
-    """What an option is; how its values differ and when to set it follow."""
-    return re.split(r"(?<=[.]) (?=[A-Z])", text)[0]
-
-
-Connect = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--zenoh",
-        metavar="ENDPOINT",
-        help="Connect to this endpoint, e.g. tcp/192.168.1.5:7447, and reconnect when lost; repeatable.",
-    ),
-]
-Listen = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--zenoh-listen", metavar="ENDPOINT", help="Listen on this endpoint, e.g. tcp/[::]:7447; repeatable."
-    ),
-]
-ZenohConfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--zenoh-config",
-        metavar="FILE",
-        help="Zenoh configuration file, JSON5 or YAML: TLS, user and password; docs/security.md.",
-    ),
-]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the datasets.")]
-Formats = Annotated[list[str] | None, _setting("formats", "--format", "NAME,...", FORMATS.names)]
-Annotations = Annotated[str | None, _setting("schema_version", "--schema")]
-Container = Annotated[str | None, _setting("container")]
-Host = Annotated[str | None, _setting("host", metavar="HOST")]
-Prefix = Annotated[str | None, _setting("prefix", metavar="PREFIX")]
-Reference = Annotated[str | None, _setting("reference", metavar="TOPIC")]
-Rate = Annotated[float | None, _setting("rate_hz", "--rate", metavar="HZ")]
-Every = Annotated[int | None, _setting("every", metavar="N")]
-Distance = Annotated[float | None, _setting("distance_m", metavar="METRES")]
-Moving = Annotated[bool | None, _setting("moving", "--moving")]
-Keyframes = Annotated[bool | None, _setting("keyframes", "--keyframes")]
-Require = Annotated[str | None, _setting("require", metavar="[SENSOR,...]")]
-Workers = Annotated[int | None, _setting("workers", metavar="N")]
-SplitEvery = Annotated[str | None, _setting("split_every", metavar="600s|2GB")]
-Record = Annotated[bool | None, _setting("record", "--record/--no-record")]
-Incomplete = Annotated[bool, typer.Option("--incomplete", hidden=True)]
-INCOMPLETE = "--incomplete is no longer needed: samples that lack a sensor are written without it"
-NoReport = Annotated[
-    bool, typer.Option("--no-report", help="Make no page (capture_report.html) beside the report.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
+    names = names or f"--{parameter.replace('_', '-')}"
+    FLAGS[parameter] = names.partition("/")[0]
+    text = among or re.split(r"[.:;](?: |$)", said["is"].removeprefix("Live: "))[0] + "."
+    text = text[:1].upper() + text[1:]
+    metavar = metavar or "|".join(said["choices"])
+    _offer(parameter, kind | None, names, text, metavar, callback=_known(said["choices"]))
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,3 +103,76 @@ def format_names(formats: list[str] | None) -> list[str] | None:
     return (
         list(dict.fromkeys(name.strip() for each in formats for name in each.split(","))) if formats else None
     )
+
+
+Connect = Annotated[
+    list[str] | None,
+    typer.Option("--zenoh", metavar="ENDPOINT", help="Address of the device, as tcp/192.168.1.5:7447."),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option("--zenoh-listen", metavar="ENDPOINT", help="Wait for the device at this address."),
+]
+ZenohConfig = Annotated[
+    Path | None,
+    typer.Option("--zenoh-config", metavar="FILE", help="Zenoh's own configuration: TLS, user, password."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
+Prefix = Annotated[str | None, typer.Option("--prefix", metavar="PREFIX", help="Topic prefix of the device.")]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Make no page beside the report.")]
+
+_panel: list[str | None] = [None]
+OFFERED |= {"connect": (Connect, None), "listen": (Listen, None), "zenoh_config": (ZenohConfig, None)}
+_offer(
+    "output", str, "-o --output", "Folder for the datasets, of convert also a URL.", "FOLDER", default="out"
+)
+_setting("formats", list[str], "--format", "NAME,...", f"Formats to write: {', '.join(FORMATS.names)}.")
+_offer("name", str, "--name", "Name of the dataset, instead of the recording's.", "NAME", default="")
+_setting("rate_hz", float, "--rate", "HZ")
+OFFERED |= {"start": (Start, None), "end": (End, None)}
+_setting("split", str)
+OFFERED["config_file"] = ConfigFile, None
+_offer("overwrite", bool, "--overwrite", "Replace a dataset once the new one is complete.", default=False)
+_offer("dry_run", bool, "--dry-run", "Write nothing, say what would be used and made.", default=False)
+_offer("duration", float | None, "--duration", "Finish after this time.", "SECONDS", min=0)
+_offer("start_paused", bool, "--start-paused", "Begin paused, until SIGUSR2.", default=False)
+_setting("record", bool, "--record/--no-record")
+_offer("verbose", bool, "--verbose -v", "Also print every topic, clock and note.", default=False)
+OFFERED |= {"quiet": (Quiet, False), "as_json": (AsJson, False)}
+_panel.append("Which frames")
+_setting("every", int, metavar="N")
+_setting("distance_m", float, metavar="METRES")
+_setting("moving", bool, "--moving")
+_setting("keyframes", bool, "--keyframes")
+_setting("require", str, metavar="[SENSOR,...]")
+_setting("reference", str, metavar="TOPIC")
+_panel.append("Many drives")
+_offer("listed", list[str] | None, "--from", "A file that lists recordings, or - for standard input.", "LIST")
+_offer("jobs", int | None, "--jobs", "Convert N drives at a time, one dataset each.", "N", min=1)
+ENGINES = ("local", "ray", "dask")
+_offer("engine", str | None, "--engine", "Where to convert.", "|".join(ENGINES), callback=_known(ENGINES))
+_offer(
+    "address",
+    str,
+    "--address",
+    "Of the cluster: auto, ray://HOST:10001 or tcp://HOST:8786.",
+    "URL",
+    default="",
+)
+_offer("memory_gb", float | None, "--memory", "Memory that Ray reserves for a job, 1.5 GB.", "GB", min=0.1)
+_offer("retry_failed", bool, "--retry-failed", "Also try drives again that failed before.", default=False)
+_offer("fail_fast", bool, "--fail-fast", "Stop at the first drive that fails.", default=False)
+_panel.append("Advanced")
+_offer("user", str, "--for", "Settings that a program asks for: studio.", "NAME", default="")
+_offer("session", str, "--session", "Name of the sequence, instead of HOST_date_time.", "NAME", default="")
+_setting("schema_version", str, "--schema")
+_setting("container", str)
+_setting("pictures", str, metavar="jpeg90|png")
+_setting("prefix", str, metavar="PREFIX")
+_offer("namespace", str, "--namespace", "Topic prefix of the device.", "HOST", default="")
+_setting("host", str, metavar="HOST")
+_setting("split_every", str, metavar="600s|2GB")
+_setting("workers", int, metavar="N")
+_offer("no_report", bool, "--no-report", "Make no page beside the report.", default=False)
+_offer("strict", bool, "--strict", "Exit 1 if anything was rejected or warned of.", default=False)

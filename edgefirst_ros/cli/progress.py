@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 
-from edgefirst_ros.cli.terminal import LINE_EVERY_S, clock, print_line
+from edgefirst_ros.cli.terminal import LINE_EVERY_S, TimeLeft, clock, print_row, progress_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
 class Progress:
-    """Shows progress: a bar on a terminal, a line every some seconds elsewhere, nothing if quiet.
+    """Shows progress: a bar on a terminal, a line every few seconds elsewhere, nothing if quiet.
 
     Args:
         console: standard error.
@@ -26,15 +26,12 @@ class Progress:
 
     def __init__(self, console: Console, doing: str, *, quiet: bool = False) -> None:
         self._console, self._doing, self._quiet = console, doing, quiet
-        self._start_s = self._shown_s = time.monotonic()
+        self._shown_s, self._left = time.monotonic(), TimeLeft()
+        self._left.after(self._shown_s, 0.0)
         self._bar: Bar | None = None
         if console.is_terminal and not quiet:
-            from rich.progress import BarColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            columns = TextColumn(f"{doing:10}"), BarColumn(), TextColumn("{task.description}")
-            self._bar = Bar(*columns, console=console, transient=True)
-            self._task = self._bar.add_task("", total=1.0)
+            self._bar = progress_bar(console)
+            self._task = self._bar.add_task(doing, total=1.0, detail="")
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -48,15 +45,16 @@ class Progress:
     def __call__(self, done: float, total: float = 1.0) -> None:
         """So much of all is done; may be called many times a second."""
         now_s = time.monotonic()
-        if self._quiet or (self._bar is None and now_s - self._shown_s < LINE_EVERY_S):
+        if self._quiet or now_s - self._shown_s < (LINE_EVERY_S if self._bar is None else 0.1):
             return
         self._shown_s = now_s
         share = min(1.0, done / total) if total else 0.0
-        left = f"   {clock((now_s - self._start_s) * (1 - share) / share)} left" if share else ""
+        left_s = self._left.after(now_s, share)
+        detail = f"{share:.0%}" + ("" if left_s is None else f"   {clock(left_s)} left")
         if self._bar is not None:
-            self._bar.update(self._task, completed=share, description=f"{share:4.0%}{left}")
+            self._bar.update(self._task, completed=share, detail=detail)
         else:
-            print_line(self._console, f"{self._doing:10} {share:4.0%}{left}")
+            print_row(self._console, self._doing, detail)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - whatever a command has to say

@@ -143,11 +143,9 @@ def play(
     names: Annotated[
         NamesChoice, opt("--names rt|bare|host", "Topics as rt/camera/h264, camera/h264 or HOST/camera/h264.")
     ] = NamesChoice.RT,
-    prefix: options.Prefix = None,
     wait: Annotated[
         float, opt("--wait SECONDS", "Give up without a subscriber after this; 0: do not wait.", min=0)
     ] = WAIT_S,
-    quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a recording over Zenoh as the device would.
@@ -165,7 +163,6 @@ def play(
       edgefirst-ros play rosbag2_folder --zenoh-listen tcp/0.0.0.0:7447 --speed 2
     """
     err, stop = make_console(stderr=True), threading.Event()
-    quiet |= as_json
     with guarded(err, as_json=as_json):
         from edgefirst_ros.sources.player import Names, Player, keys_of
         from edgefirst_ros.sources.recording import excerpt_of
@@ -174,13 +171,13 @@ def play(
         if speed <= 0:
             raise ConfigError([f"--speed {speed:g}: expected more than 0"])
         drive = _one(recording, excerpt_of(start, end))
-        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, prefix)
+        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, None)
         if not (connect or listen or zenoh_config):
             listen = [ENDPOINT]
         opening = linked(connect or [], listen or [], zenoh_config)
         with interruptible(stop, err, "stopping"), opening as link:
             player = Player(link, keys)
-            if not quiet and wait:
+            if not as_json and wait:
                 here = (
                     f", such as edgefirst-ros capture --zenoh {listen[0].partition('#')[0]}" if listen else ""
                 )
@@ -188,12 +185,12 @@ def play(
             if wait and not player.wait_for_subscriber(wait, stop) and not stop.is_set():
                 raise TransportError(f"nobody subscribed within {wait:g} s (--wait sets how long to wait)")
             played = player.play(drive.messages(), speed, stop)
-        for note in () if quiet else drive.notes:
+        for note in () if as_json else drive.notes:
             print_line(err, f"note: {escape(note)}")
         if as_json:
             counts = {"messages": played.messages, "skipped": played.skipped}
             print_json({**counts, "complete": played.complete, "heard": played.heard})
-        elif not quiet:
+        else:
             damaged = f", {played.skipped:,} in damaged chunks left out" if played.skipped else ""
             print_line(err, f"{played.messages:,} messages played{damaged}")
         if played.complete and not played.heard:

@@ -306,8 +306,6 @@ def _of_recording(
 
     refuse_output(output)
     writer = SceneWriter()
-    found = outline(
-        [place], config, writer, stop=stop, on_progress=lambda at: view(at.bytes_read, at.bytes_total)
-    )
+    found = outline([place], config, writer, stop=stop, on_progress=lambda at: view(at.share or 0.0))
     make_recording_page(found, writer.scenes, output)
     return bool(found["interrupted"])

@@ -53,17 +53,15 @@ Recordings = Annotated[
 ]
 Start = Annotated[
     str | None,
-    typer.Option(
-        "--start", metavar="T", help="Begin here: seconds from the recording's start, or a time in UTC."
-    ),
+    typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC."),
 ]
-End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this; given like --start.")]
+End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this, given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="YAML or ROS 2 parameter file, or a shipped one: maivin, raivin, generic; none: no suggestion.",
+        help="YAML file, or maivin, raivin, generic. none: suggest none.",
     ),
 ]
 
@@ -171,30 +169,27 @@ def guarded(
         faults = error.faults if isinstance(error, ConfigError) else [_text(error)]
         print_faults(console, faults, as_json=as_json)
         if isinstance(error, OutputExists) and instead:
-            console.print(f"  {instead}", highlight=False)
-        elif isinstance(error, OutputBusy):
-            pass  # nothing is to be recovered while it is written
-        elif isinstance(error, WriteError) and output is not None and _has_parts(output):
-            text = f"  {_recovery(output)} what was committed, of every format"
-            print_line(console, escape(text))
+            print_line(console, f"hint: {escape(instead)}")
+        # Nothing is to be recovered while another process writes it.
+        elif isinstance(error, WriteError) and not isinstance(error, OutputBusy) and _has_parts(output):
+            print_line(console, f"hint: {escape(_recovery(output))}")
         raise typer.Exit(EXIT_USAGE) from error
     except KeyboardInterrupt as error:
         print_interruption(console, _interrupted(output), as_json=as_json)
         raise typer.Exit(EXIT_INTERRUPTED) from error
 
 
-def _has_parts(output: Path) -> bool:
-    return output.is_dir() and any(output.rglob("*.part"))
+def _has_parts(output: Path | None) -> bool:
+    return output is not None and output.is_dir() and any(output.rglob("*.part"))
 
 
-def _recovery(output: Path) -> str:
-    return f"edgefirst-ros recover {shlex.quote(str(output))} finishes"
+def _recovery(output: Path | None) -> str:
+    return f"edgefirst-ros recover {shlex.quote(str(output))} finishes what was written"
 
 
 def _interrupted(output: Path | None) -> str:
     # Does not look whether there is anything to recover: the disk may be what hangs.
-    left = "" if output is None else f"; {_recovery(output)} what was committed"
-    return f"interrupted at once{left}"
+    return "interrupted at once" + ("" if output is None else f"\nhint: {_recovery(output)}")
 
 
 def _text(error: Exception) -> str:
@@ -224,7 +219,7 @@ def _print_json(faults: Sequence[str]) -> None:
 def interruptible(
     stop: threading.Event,
     console: Console,
-    finishing: str = "finishing what has been read",
+    finishing: str = "stopping, what was read is written",
     output: Path | None = None,
 ) -> Iterator[None]:
     """Finish at the first SIGINT, SIGTERM or SIGHUP; stop at once at the second.
@@ -250,7 +245,7 @@ def interruptible(
     def ask() -> None:
         stop.set()
         with suppress(OSError):  # the terminal may be what is gone
-            console.print(f"{finishing}; press Ctrl-C again to stop at once")
+            console.print(f"{finishing}, Ctrl-C again stops at once", highlight=False)
 
     def insist(_: int) -> None:
         if last.ident is None:

@@ -26,21 +26,19 @@ def suggest(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="SECONDS", min=0.5, help="How long to listen over Zenoh.")
     ] = 5.0,
+    ros: Annotated[bool, typer.Option("--ros", help="Print a parameter file of ROS 2.")] = False,
 ) -> None:
-    """Print a configuration for a robot, made from what is in its recordings or on the network.
+    """Print a configuration for a robot, made from its recordings or from what is on the network.
 
-    Types say what a topic can be; names, frames, rates and stamps say the rest. Each line has a comment that
-    says what was found. What is left out stands at the end, with the reason. It converts as it is:
-
-      edgefirst-ros suggest drive.mcap > robot.yaml
-
-      edgefirst-ros convert drive.mcap -o out --config robot.yaml
+    Comments say what was found, and why a topic is left out.
 
     Exit codes: 0 printed; 2 nothing that samples could begin with, or no recording.
 
     [bold]Examples[/]
 
-      edgefirst-ros suggest monday/ > robot.yaml
+      edgefirst-ros suggest drive.mcap > robot.yaml
+
+      edgefirst-ros convert drive.mcap --config robot.yaml
 
       edgefirst-ros suggest --zenoh tcp/192.168.1.5:7447 > robot.yaml
     """
@@ -70,4 +68,4 @@ def suggest(
             with linked(connect or [], listen or [], zenoh_config) as link:
                 look, source = overhear(link, seconds), ", ".join([*(connect or ()), *(listen or ())])
         found = look.suggestion(source)
-        sys.stdout.write(found.text)
+        sys.stdout.write(found.parameters if ros else found.text)

@@ -1,10 +1,12 @@
-"""Output for people: progress while a command runs, reports at its end, and what a conversion would make."""
+"""Output for people: progress while a command runs, what came of it, and what a conversion would make."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,15 +18,13 @@ from rich.table import Table
 from edgefirst_ros.model.untrusted import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress
 
     from edgefirst_ros.offline.convert import Position
 
 
 _LAYOUT = "\n\t"
-LINE_EVERY_S = 5.0
-FEW_LABELS = 0.9
-"""Of the samples that were selected; if fewer have labels, the user may not know how to select those."""
+LINE_EVERY_S = 10.0
 PLAIN_WIDTH = 140
 """Width of output that goes to a file or a log, in characters."""
 
@@ -56,39 +56,55 @@ def print_line(console: Console, text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
 
 
-def progress_bar(console: Console, *columns: ProgressColumn) -> Progress:
-    """A bar that vanishes at its end; its task has the field ``detail``, further columns follow it."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+def print_row(console: Console, label: str, text: str) -> None:
+    """Print one line of a summary; the caller has escaped nothing."""
+    print_line(console, f"[bold]{label:<10}[/] {escape(text)}")
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[detail]}"),
-        *columns,
-        console=console,
-        transient=True,
-    )
+
+def progress_bar(console: Console) -> Progress:
+    """A bar; its task has the field ``detail``."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    shown = TextColumn("{task.description:<10}"), BarColumn(30), TextColumn("{task.fields[detail]}")
+    return Progress(*shown, console=console)
+
+
+class TimeLeft:
+    """How long something will still take, by how fast the latest half of what is done went."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque()
+
+    def after(self, now_s: float, share: float) -> float | None:
+        """Seconds, None while nothing can be said; call it now and then with the share that is done."""
+        seen = self._seen
+        seen.append((now_s, share))
+        while len(seen) > 2 and seen[1][1] <= share / 2:
+            seen.popleft()
+        begin_s, begin = seen[0]
+        return (now_s - begin_s) * (1 - share) / (share - begin) if share > begin else None
+
+
+BEFORE_TABLES = 0.97
+"""The share of its time after which a conversion writes tables and the page."""
 
 
 class ProgressView:
     """Shows progress: a bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self._console = console
-        self._quiet = quiet
-        self._start_s = time.monotonic()
-        self._last_s = self._start_s
-        self._notes_shown = 0
-        self._bar: Progress | None = None
-        if console.is_terminal and not quiet:
-            from rich.progress import TimeRemainingColumn
-
-            self._bar = progress_bar(console, TimeRemainingColumn())
-            self._task = self._bar.add_task("reading", total=None, detail="")
+        self._console, self._quiet = console, quiet
+        self._start_s = self._last_s = time.monotonic()
+        self._left, self._bar = (
+            TimeLeft(),
+            None if quiet or not console.is_terminal else progress_bar(console),
+        )
+        self.position: Position | None = None
+        """The last one."""
 
     def __enter__(self) -> Self:
         if self._bar is not None:
+            self._bar.add_task("reading", total=1.0, detail="")
             self._bar.start()
         return self
 
@@ -96,34 +112,55 @@ class ProgressView:
         if self._bar is not None:
             self._bar.stop()
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been shown."""
+        return time.monotonic() - self._start_s
+
     def update(self, position: Position) -> None:
-        """Show a new position; may be called many times a second."""
-        now_s = time.monotonic()
-        if self._quiet or (self._bar is None and now_s - self._last_s < LINE_EVERY_S):
+        """Show a new position; may be called many times a second, from any thread."""
+        now_s, before, self.position = time.monotonic(), self.position, position
+        if self._quiet:
             return
-        self._last_s = now_s
-        elapsed_s = now_s - self._start_s
-        run = position.run
-        speed = run.recorded_s / elapsed_s if elapsed_s > 0 else 0.0
-        detail = (
-            f"{clock(run.recorded_s)} of recording, {speed:.1f}× real time, {run.samples} samples, "
-            f"{run.bytes_written / 1e6:,.0f} MB"
-        )
-        while self._notes_shown < len(position.notes):
-            print_line(self._console, f"note: {escape(position.notes[self._notes_shown])}")
-            self._notes_shown += 1
+        if before is None and position.whole_s:
+            name = escape(Path(position.file).name.partition(".")[0])
+            print_line(self._console, f"{name}   {clock(position.whole_s)}   {megabytes(position.size)}")
+        share, what = position.share or 0.0, "reading" if position.share is None else "writing"
+        detail = "the motion" if position.share is None else self._detail(position, share, now_s)
         if self._bar is not None:
-            self._bar.update(
-                self._task,
-                description=escape(position.file),
-                completed=position.bytes_read,
-                total=position.bytes_total,
-                detail=detail,
-            )
-            return
-        share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
-        eta = elapsed_s * (1 - share) / share if share > 0 else 0.0
-        print_line(self._console, f"{escape(position.file)}: {share:.0%}, {detail}, {clock(eta)} to go")
+            self._bar.update(self._bar.task_ids[0], description=what, completed=share, detail=detail)
+        elif now_s - self._last_s >= LINE_EVERY_S:
+            self._last_s = now_s
+            print_row(self._console, what, detail)
+
+    def _detail(self, position: Position, share: float, now_s: float) -> str:
+        samples, expected = position.run.samples, position.expected
+        left_s = 0.0 if share == 1 else self._left.after(now_s, share * BEFORE_TABLES) if samples else None
+        count = f"{samples:,}/{expected:,} samples" if expected else f"{share:.0%}"
+        left = "" if left_s is None else f"   {clock(left_s)} left"
+        return f"{count}   {samples / max(1e-3, now_s - self._start_s):.0f}/s{left}"
+
+
+def print_places(paths: Sequence[Path]) -> None:
+    """Print on standard output where each dataset is, its page, and what else was written."""
+    from edgefirst_ros.formats.registry import FORMATS
+    from edgefirst_ros.model.untrusted import REPORT
+
+    kinds = {".html": "report", ".mcap": "recording", ".yaml": "settings"}
+    has_page, places = any(path.suffix == ".html" for path in paths), dict[Path, str]()
+    for path in paths:
+        if path.name.endswith(REPORT):
+            places |= {} if has_page else {path: "report"}
+        else:
+            is_whole = path.suffix in kinds or path.parent.name in FORMATS
+            places.setdefault(path if is_whole else path.parent, kinds.get(path.suffix, "dataset"))
+    for path, kind in places.items():
+        say(f"{kind:<10} {path}")
+
+
+def megabytes(size: int) -> str:
+    """Bytes as text."""
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.2g} MB"
 
 
 def clock(seconds: float) -> str:
@@ -133,42 +170,95 @@ def clock(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
-def _labels(report: Mapping[str, Any]) -> str:
-    """How many samples have labels, and how to have only such."""
-    labelled, samples = report["labelled"], report["samples"]
-    text = f"{labelled:,} of {several(samples, 'samples')} have labels: a model looked at their picture"
-    if labelled < FEW_LABELS * samples and any(each["skipped"] for each in report["sequences"]):
-        text += "; --require model selects only such"
-    return text
+def print_report(
+    console: Console,
+    report: Mapping[str, Any],
+    *,
+    details: bool = True,
+    verbose: bool = False,
+    cost: str = "",
+) -> None:
+    """Print what came of a run: what is in it, the verdict, and at most one note.
 
-
-def print_report(console: Console, report: Mapping[str, Any], *, details: bool = True) -> None:
-    """Print a report: counts by topic, clock findings, contents of each format, notes and warnings."""
+    Args:
+        console: standard error.
+        report: of the run.
+        details: False for what is wrong only.
+        verbose: also what became of every message, clocks, and all notes.
+        cost: how large it is, and how long it took.
+    """
     from edgefirst_ros.model.reasons import Code
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 
-    if details:
+    verdict = judge(parsed(report))
+    if verbose:
         _print_account(console, report["topics"])
         _print_reasons(console, report["topics"])
         for sequence in report["sequences"]:
             _print_clocks(console, sequence)
-        if report.get("labelled") is not None:
-            print_line(console, _labels(report))
         _print_formats(console, report["formats"])
-    verdict = judge(parsed(report))
-    for each in verdict.findings:
-        if each.code is Code.RECORDING_DAMAGED:
-            print_line(console, f"[yellow]damage[/]: {escape(each.text)}")
-    for note in report["notes"]:
-        print_line(console, f"note: {escape(note)}")
-    for warning in report["warnings"]:
-        print_line(console, f"[bold yellow]warning[/]: {escape(warning)}")
-    for hint in report.get("hints", ()):
-        print_line(console, f"[yellow]hint[/]: {escape(hint)}")
-    grade, _, sentence = verdict.sentence.partition(": ")
-    if details or grade != "good":
-        print_line(console, f"[bold]{grade}[/]: {escape(sentence)}")
+    if details:
+        labelled = report.get("labelled")
+        labels = "" if labelled is None else f", {labelled:,} with labels"
+        print_row(console, "done", f"{several(report['samples'], 'samples')}{labels}{cost}")
+        if held := "   ".join(_held(report)):
+            print_row(console, "", held)
+    stopped = next((e.text for e in verdict.findings if e.code is Code.INTERRUPTED), "")
+    if details or verdict.grade != "good":
+        text = ", ".join((*verdict.short, *_aligned(report["sequences"])))
+        label, text = ("stopped", text.removeprefix("stopped ")) if stopped else (verdict.grade, text)
+        print_row(console, label, text)
+    warnings = [text for text in report["warnings"] if verbose or text not in verdict.details]
+    for text in warnings:
+        print_row(console, "warning", text)
+    notes = [*report["notes"], *report.get("hints", ()), *_advice(report)]
+    for text in notes if verbose else notes[: details and not warnings]:
+        print_row(console, "note", text)
+
+
+SHORT_NAMES = {"lidar_points": "lidar", "radar_targets": "radar", "radar_cube": "cube", "model": "boxes"}
+"""Of roles, in the order in which they are shown; others are called what they are."""
+STAGES = {"refused": "rejected", "skipped": "ignored"}
+"""What stages of the report are called; others are called what they are."""
+
+
+def _held(report: Mapping[str, Any]) -> Iterator[str]:
+    """In how many samples there is something of each kind of sensor; its rate, if these are few."""
+    counts: dict[str, list[tuple[int, float]]] = {}
+    for sequence in report["sequences"]:
+        for topic, stream in sequence["streams"].items():
+            if (count := report["companions"].get(topic)) is not None:
+                role = SHORT_NAMES.get(stream["role"], stream["role"].replace("_", " "))
+                counts.setdefault(role, []).append((count, sequence["rates_hz"].get(topic, 0.0)))
+        if beside := [each["sample"] for each in sequence["cameras"].values()]:
+            counts.setdefault("further camera", []).extend((count, 0.0) for count in beside)
+    order = [*SHORT_NAMES.values()]
+    for role, found in sorted(counts.items(), key=lambda e: order.index(e[0]) if e[0] in order else 99):
+        least, most, rate_hz = min(found)[0], max(found)[0], found[0][1]
+        which = role if len(found) == 1 else f"{len(found)} {role.removesuffix('s')}s"
+        rate = f" ({rate_hz:.3g} Hz)" if most < 0.9 * report["samples"] and rate_hz else ""
+        yield f"{which} {least:,}{f'–{most:,}' if most > least else ''}{rate}"
+
+
+def _aligned(sequences: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """How well the clocks of devices are known, if there is one beside the recording's."""
+    every = (found for sequence in sequences for found in sequence["clocks"].values())
+    if off_ns := [each["uncertainty_ns"] for each in every if each["clock"] and each["uncertainty_ns"]]:
+        yield f"clocks aligned to ± {max(off_ns) / 1e6:.0f} ms"
+
+
+MANY_HZ = 8.0
+"""Pictures that follow one another faster are nearly the same."""
+
+
+def _advice(report: Mapping[str, Any]) -> Iterator[str]:
+    """What a detector is trained with: fewer samples than a camera sends."""
+    for sequence in report["sequences"]:
+        rates = [sequence["rates_hz"].get(topic, 0.0) for topic in sequence["references"]]
+        if report.get("labelled") and rates and rates[0] > MANY_HZ and not sequence["skipped"]:
+            yield f"every frame of {rates[0]:.0f} Hz is a sample: --rate 2 for a detector"
+            return
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
@@ -180,7 +270,11 @@ def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
         return
     print_line(console, "What became of every message")
     for topic, account in topics.items():
-        ends = [f"{count_text(account[c])} {c.replace('_', ' ')}" for c in _columns(topics)[1:] if account[c]]
+        ends = [
+            f"{count_text(account[c])} {STAGES.get(c, c).replace('_', ' ')}"
+            for c in _columns(topics)[1:]
+            if account[c]
+        ]
         off = _pairing(account)
         ends += [f"p50 / p95 / max {off} ms off"] if off else []
         print_line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
@@ -209,7 +303,7 @@ def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
     table.add_column("topic", no_wrap=True)
     names = _columns(topics)
     for name in names:
-        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+        table.add_column(STAGES.get(name, name).replace("_", "\n"), justify="right", no_wrap=True)
     table.add_column("pairing error ms\np50 / p95 / max", justify="right", no_wrap=True)
     for topic, account in topics.items():
         table.add_row(escape(topic), *(count_text(account[name]) for name in names), _pairing(account))
@@ -235,9 +329,11 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
     for topic, account in topics.items():
         for column, reasons in account["reasons"].items():
             for reason, count in reasons.items():
-                print_line(console, f"  {escape(topic)}: {count:,} {column}: {escape(reason)}")
+                print_line(
+                    console, f"  {escape(topic)}: {count:,} {STAGES.get(column, column)}: {escape(reason)}"
+                )
         for reason, count in account["refused_parts"].items():
-            print_line(console, f"  {escape(topic)}: {several(count, 'parts')} refused: {escape(reason)}")
+            print_line(console, f"  {escape(topic)}: {several(count, 'parts')} rejected: {escape(reason)}")
         for name, reasons in account.get("left_out", {}).items():
             for reason, count in reasons.items():
                 if reason not in account["reasons"].get("skipped", {}):  # another format has them
@@ -245,17 +341,28 @@ def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
-    print_line(
-        console,
-        f"{escape(sequence['name'])}: {several(sequence['sample'], 'samples')} of "
-        f"{several(sequence['reference_frames'], 'reference frames')}, {escape(_completeness(sequence))}; "
-        "clocks:",
-    )
-    for topic, found in sequence["clocks"].items():
-        print_line(console, f"  {escape(topic)}: {escape(found['finding'])}")
+    """Print how many samples are complete, and a sentence for every clock."""
+    frames = several(sequence["reference_frames"], "camera frames")
+    head = f"{several(sequence['sample'], 'samples')} of {frames}"
+    print_line(console, f"{escape(sequence['name'])}: {head}, {escape(_completeness(sequence))}")
     for each in sequence.get("cameras", {}).values():
         counts = f"{several(each['sample'], 'samples')} of {several(each['reference_frames'], 'frames')}"
         print_line(console, f"{escape(each['name'])}: {counts}, {escape(_completeness(each))}")
+    texts: dict[str, list[str]] = {}
+    for topic, found in sequence["clocks"].items():
+        texts.setdefault(_clock_text(found), []).append(topic)
+    for text, topics in texts.items():
+        print_line(console, f"  {escape(', '.join(topics))}: {escape(text)}")
+
+
+def _clock_text(found: Mapping[str, Any]) -> str:
+    """Where the times of a topic are from."""
+    if found["source"] != "stamp":
+        return "no usable time stamp: the time of arrival is used"
+    if not found["clock"]:
+        return "the recording's own clock"
+    off_ns = found["uncertainty_ns"]
+    return "device clock" + ("" if off_ns is None else f", aligned to ± {off_ns / 1e6:.0f} ms")
 
 
 def _completeness(sequence: Mapping[str, Any]) -> str:

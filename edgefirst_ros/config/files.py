@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from edgefirst_ros.config.model import NODE_PARAMETERS, Config, build_config
 from edgefirst_ros.config.yamltext import read_yaml
@@ -69,7 +68,6 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
             the configuration refuses; every fault begins with its name.
     """
     values = _own_values(path, notes)
-    _from_folder(values, path.parent, Config.model_fields)
     try:
         build_config(values)
     except ConfigError as error:
@@ -77,18 +75,20 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     return values
 
 
-def _from_folder(values: dict[str, Any], folder: Path, fields: Mapping[str, FieldInfo]) -> None:
-    """Name from anywhere the files that options of a model name from the configuration's folder."""
-    for name in values.keys() & fields.keys():
-        values[name] = _placed(values[name], fields[name].annotation, folder)
-
-
-def _placed(value: Any, kind: Any, folder: Path) -> Any:  # noqa: ANN401 - whatever a file holds, and a type
+def _understood(value: Any, kind: Any, folder: Path, *, is_ros: bool) -> Any:  # noqa: ANN401 - of any option
+    """A value of a file in this folder, from which it names others; ROS has an empty value for "not set"."""
     if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict):
-        _from_folder(value, folder, kind.model_fields)
-    elif isinstance(value, dict) and get_origin(kind) is dict:
-        return {name: _placed(each, get_args(kind)[1], folder) for name, each in value.items()}
-    elif value and isinstance(value, str) and Path in (kind, *get_args(kind)):
+        fields = kind.model_fields
+        unset = {name for name in value if is_ros and name in fields and fields[name].default is None}
+        return {
+            name: _understood(each, getattr(fields.get(name), "annotation", None), folder, is_ros=is_ros)
+            for name, each in value.items()
+            if name not in unset or (each not in ("", []) and each == each)  # noqa: PLR0124 - nan is not
+        }
+    if isinstance(value, dict) and get_origin(kind) is dict:
+        inner = get_args(kind)[1]
+        return {name: _understood(each, inner, folder, is_ros=is_ros) for name, each in value.items()}
+    if value and isinstance(value, str) and Path in (kind, *get_args(kind)):
         return str(folder / value)
     return value
 
@@ -100,7 +100,7 @@ def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
     data = read_yaml(_meant(path))
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:
-        return data
+        return dict(_understood(data, Config, path.parent, is_ros=False))
     if len(blocks) > 1:
         raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
     if not isinstance(blocks[0], dict):
@@ -111,4 +111,5 @@ def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
             for name in blocks[0]
             if name in _ELSEWHERE
         ]
-    return {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}
+    own = {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}
+    return dict(_understood(own, Config, path.parent, is_ros=True))

@@ -85,6 +85,8 @@ def absences(
     used = {topic: route for topic in there if (route := routes.route(topic)) is not None}
     counts = [(used[topic], account) for topic, account in topics.items() if topic in used]
     came = {route.name for route, account in counts if account["received"]}
+    sent = [topic for topic, account in topics.items() if account["received"]]
+    came |= {name for name, rule in config.topics.items() if any(routes.is_named(t, rule) for t in sent)}
     usable = (route for route, account in counts if account["received"] > account["refused"])
     heard = {route.name for route in usable if not route.replaced_by}
     free = [each for each in there.values() if each.topic not in used]
@@ -127,7 +129,11 @@ def _unheard(
         default = MAIVIN_TOPICS.get(name)
         if rule.names and rule.role not in roles:
             by_role.setdefault(rule.role, {})[name] = rule
-        elif name in config.named - came and (default is None or default.topic != rule.topic):
+        elif (
+            name in config.named - came
+            and rule.role is not Role.ODOMETRY  # of which one is enough
+            and (default is None or default.topic != rule.topic)
+        ):
             yield {name: rule}
     yield from by_role.values()
 

@@ -38,11 +38,7 @@ ALL = "all"
 """In ``select.require``: every sensor."""
 AUTO = "auto"
 """In ``select.require``: whatever a frame has."""
-SHORT_ROLES = {
-    "lidar": Role.LIDAR_POINTS.value,
-    "radar": Role.RADAR_TARGETS.value,
-    "cube": Role.RADAR_CUBE.value,
-}
+SHORT_ROLES = {"lidar": "lidar_points", "radar": "radar_targets", "cube": "radar_cube"}
 """In ``select.require``: what a word stands for."""
 SELECTIONS = ("rate_hz", "select.every", "select.keyframes")
 """Options that exclude one another."""
@@ -52,6 +48,9 @@ Policy = Literal["nearest", "before", "exact", "once"]
 Length = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 """Metres, or degrees: what is farther from the rig is not on it."""
 Vector = tuple[Length, Length, Length]
+Side = Annotated[float | None, Field(gt=0, le=100)]
+AtLeast0 = Annotated[float, Field(ge=0)]
+Name = Annotated[str, Field(max_length=64)]
 _MOST_OFF_UNIT = 0.01
 """Of a quaternion's length: two decimals are enough for a mounting."""
 
@@ -83,24 +82,15 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 
 
+_IN = Field(
+    "",
+    max_length=256,
+    description="The frame that the place is in, instead of the rig's. Set it for a sensor on a mast.",
+)
 if TYPE_CHECKING:
     _Inside = OptionsModel
 else:  # the word that says it best is none that Python takes for a name
-    _Inside = create_model(
-        "_Inside",
-        __base__=OptionsModel,
-        **{
-            "in": (
-                str,
-                Field(
-                    "",
-                    max_length=256,
-                    description="The frame in which the sensor is placed, in place of the rig's: one of "
-                    "transforms, or a sensor that is placed. Set it for a sensor on a mast or a bracket.",
-                ),
-            )
-        },
-    )
+    _Inside = create_model("_Inside", __base__=OptionsModel, **{"in": (str, _IN)})
 
 
 class Mount(_Inside):
@@ -151,21 +141,18 @@ class TopicRule(OptionsModel):
         "other names; empty turns the entry off.",
     )
     role: Role = Field(description="What the topic is in the dataset. Give it with every new entry.")
-    sensor: str = Field(
+    sensor: Name = Field(
         "",
-        max_length=64,
         description="The sensor that the topic is of; of a camera_info, its camera. Set it where several "
         "topics are of one sensor, or the camera is not found by its name.",
     )
-    device: str = Field(
+    device: Name = Field(
         "",
-        max_length=64,
         description="The device that the sensor is of. Set it where several devices are on a vehicle and "
         "the topics' names do not tell them apart.",
     )
-    frame_prefix: str = Field(
+    frame_prefix: Name = Field(
         "",
-        max_length=64,
         description="Put before the names of the topic's frames: base_link becomes rear/base_link. Set it "
         "where several devices call their frames alike.",
     )
@@ -246,9 +233,8 @@ class TopicRule(OptionsModel):
         description="The moving frame of odometry sent on /tf. Set it if your robot's own frame has "
         "another name.",
     )
-    expected_hz: float = Field(
+    expected_hz: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Live: diagnostics warn when the topic is slower; 0 for its usual rate. Set it to be "
         "told of a sensor that is slow from the start.",
     )
@@ -404,9 +390,8 @@ class EgoOptions(OptionsModel):
         description="The rig moves only where it points, as a car does. Set false for boats, drones and "
         "mecanum wheels.",
     )
-    wait_s: float = Field(
+    wait_s: AtLeast0 = Field(
         2.0,
-        ge=0,
         description="How long a sample waits for later navigation data. Raise it for better live poses; "
         "lower it to have samples on disk sooner.",
     )
@@ -415,19 +400,13 @@ class EgoOptions(OptionsModel):
 class VehicleOptions(OptionsModel):
     """What carries the sensors; formats that have a place for it say so."""
 
-    length_m: float | None = Field(
+    length_m: Side = Field(
         None,
-        gt=0,
-        le=100,
         description="Length of the vehicle, for NCore's vehicle-bbox. Give all three sides if a simulator "
         "is to drive it.",
     )
-    width_m: float | None = Field(
-        None, gt=0, le=100, description="Width without mirrors. Give it with the length."
-    )
-    height_m: float | None = Field(
-        None, gt=0, le=100, description="Height above the ground. Give it with the length."
-    )
+    width_m: Side = Field(None, description="Width without mirrors. Give it with the length.")
+    height_m: Side = Field(None, description="Height above the ground. Give it with the length.")
     rear_axle_m: Vector | None = Field(
         None,
         description="Middle of the rear axle on the ground, in rig_frame: the origin of NCore's rig. Set "
@@ -440,9 +419,8 @@ class VehicleOptions(OptionsModel):
         description="From the rear axle to the end of the vehicle; unset: a fifth of its length. Give "
         "what a data sheet says.",
     )
-    platform: str = Field(
+    platform: Name = Field(
         "",
-        max_length=64,
         description="Kind of the vehicle, NCore's platform_class. Set it where several kinds drive for you.",
     )
 
@@ -457,9 +435,8 @@ class VehicleOptions(OptionsModel):
 class OverloadOptions(OptionsModel):
     """What a live capture does when it cannot keep up."""
 
-    latency_s: float = Field(
+    latency_s: AtLeast0 = Field(
         3.0,
-        ge=0,
         description="Live: longest time from a stamp to the disk; what cannot keep up loses samples "
         "evenly. Raise it where short loads are to pass without loss; 0 never sheds.",
     )
@@ -474,15 +451,13 @@ class SelectOptions(OptionsModel):
         description="Keep one of every N frames. Set it in place of rate_hz for samples at equal "
         "distances in frames.",
     )
-    distance_m: float = Field(
+    distance_m: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Least distance in metres between two samples. Set it where pictures of one place are "
         "too alike.",
     )
     moving: bool = Field(
-        False,
-        description="Keep one sample of each stop. Set it for drives with long waits.",
+        False, description="Keep one sample of each stop. Set it for drives with long waits."
     )
     keyframes: bool = Field(
         False,
@@ -542,9 +517,8 @@ class Settings(OptionsModel):
         description="The vehicle's own frame, in which sensors are mounted. Set it if your robot calls it "
         "otherwise, such as chassis.",
     )
-    rate_hz: float = Field(
+    rate_hz: AtLeast0 = Field(
         0.0,
-        ge=0,
         description="Maximum samples per second; 0 keeps every frame. Set it where neighbouring frames "
         "are too alike to be worth their space.",
     )
@@ -566,10 +540,8 @@ class Settings(OptionsModel):
         description="Live: memory for waiting messages; beyond it the oldest are dropped. Lower it on a "
         "device with little memory.",
     )
-    min_free_mb: float = Field(
-        1024.0,
-        ge=0,
-        description="Live: so much of the disk stays free. Raise it if other programs need the disk.",
+    min_free_mb: AtLeast0 = Field(
+        1024.0, description="Live: so much of the disk stays free. Raise it if other programs need the disk."
     )
     sync_s: float = Field(
         1.0,
@@ -744,10 +716,6 @@ class Settings(OptionsModel):
             )
         if ALL in wanted and len(wanted) > 1:
             raise ValueError(f"select.require: {ALL} includes the others")
-        return self
-
-    @model_validator(mode="after")
-    def _known_companions(self) -> Settings:
         for name, rule in self.topics.items():
             if unknown := [each for each in rule.companion_entries if each not in self.topics]:
                 raise ValueError(f"topics.{name}.companions: no entry {', '.join(unknown)} of topics")
@@ -771,10 +739,8 @@ class Settings(OptionsModel):
 
     @model_validator(mode="after")
     def _one_selection(self) -> Settings:
-        given = dict(
-            zip(SELECTIONS, (self.rate_hz > 0, self.select.every > 1, self.select.keyframes), strict=True)
-        )
-        chosen = [name for name, is_given in given.items() if is_given]
+        given = self.rate_hz > 0, self.select.every > 1, self.select.keyframes
+        chosen = [name for name, is_given in zip(SELECTIONS, given, strict=True) if is_given]
         if len(chosen) > 1:
             raise ValueError(f"{' and '.join(chosen)} exclude one another: give one of them")
         return self
@@ -806,23 +772,16 @@ MOST_NUMBER, LEAST_NUMBER = 1e9, 1e-6
 """Of numbers without limits of their own: times and sizes overflow above, their reciprocals below."""
 
 
-def _implausible(value: Any, name: str = "", *, bounded: bool = False) -> Iterator[str]:  # noqa: ANN401 - of any field
-    """A sentence for every number with which nothing can be calculated, wherever it is in a model."""
-    if isinstance(value, CameraFile):  # coefficients may be tiny; it is judged as CameraInfo is
-        return
-    if isinstance(value, BaseModel):
-        for part, info in type(value).model_fields.items():
-            above = any(hasattr(each, "le") or hasattr(each, "lt") for each in info.metadata)
-            yield from _implausible(getattr(value, part), f"{name}.{part}".lstrip("."), bounded=above)
-    elif isinstance(value, Mapping):
+def _implausible(value: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401 - of any field
+    """A sentence for every number with which nothing can be calculated, wherever it is in plain values."""
+    if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _implausible(part, f"{name}.{key}", bounded=bounded)
+            yield from _implausible(part, f"{name}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
-        for number, part in enumerate(value):
-            yield from _implausible(part, f"{name}.{number}", bounded=bounded)
+        yield from _implausible(dict(enumerate(value)), name)
     elif isinstance(value, int | float) and (
-        0 < abs(value) < LEAST_NUMBER or (abs(value) > MOST_NUMBER and not bounded)
-    ):
+        0 < abs(value) < LEAST_NUMBER or (abs(value) > MOST_NUMBER and not name.endswith("offset_ms"))
+    ):  # a clock may begin at any time
         limits = f"{LEAST_NUMBER:g} to {MOST_NUMBER:g}"
         yield f"{name}: expected 0 or a number from {limits}, found {shown(value)}"
 
@@ -837,7 +796,8 @@ def build_config(values: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(sentences(error, Config)) from error
-    if faults := [*_implausible(config)] or [*config.vehicle.faults()]:
+    judged = config.model_dump(exclude={"topics": {"__all__": {"info_file"}}})  # coefficients may be tiny
+    if faults := [*_implausible(judged)] or [*config.vehicle.faults()]:
         raise ConfigError(faults)
     config._named = frozenset(_named(config, values.get("topics") or {}))  # noqa: SLF001 - no user gives it
     return config

@@ -213,6 +213,12 @@ class TopicMap:
         name = topic if is_pattern(rule.names[match.place]) else rule.names[match.place]
         return max(described, key=lambda each: (each[1] == is_own, *_likeness(name, each[2])))[0]
 
+    def is_named(self, topic: str, rule: TopicRule) -> bool:
+        """Whether an entry names a topic, be it another one that takes it."""
+        bare = topic.strip("/")
+        under = bare.removeprefix(f"{self.prefix}/")
+        return any(fits(name, bare if is_full(name) else under) for name in rule.plain_names)
+
     def has_chosen(self, entry: str) -> bool:
         """Whether an entry that several topics may match has taken one."""
         return entry in self._taken
@@ -248,7 +254,7 @@ class TopicMap:
             return
         self._plain[f"{self.prefix}/{bare}" if self.prefix else bare] = match
         if self.prefix == "rt":
-            self._plain.setdefault(bare, match)
+            self._plain[bare] = match
 
     def _match(self, topic: str, schema: str) -> _Match | None:
         key = (topic, schema)

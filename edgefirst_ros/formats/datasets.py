@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,7 +22,16 @@ from edgefirst_ros.formats.crashsafe.names import (
     take_name,
 )
 from edgefirst_ros.formats.crashsafe.sync import disk_errors
-from edgefirst_ros.formats.format import EVERYTHING, Check, Findings, Format, Look, concluded, reading
+from edgefirst_ros.formats.format import (
+    EVERYTHING,
+    Check,
+    Findings,
+    Format,
+    Look,
+    Target,
+    concluded,
+    reading,
+)
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound, EdgeFirstError, WriteError
 from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, REPORT, page_path, read_object
@@ -248,6 +257,14 @@ def check(path: Path, *, official_python: Path | None = None, look: Look = EVERY
             checked, findings = None, Findings()
             with reading(findings, dataset.name, "dataset"):
                 checked = each.check(dataset, official_python=official_python, look=look)
+            if stopped_at := _stopped_at(each, finished_path(dataset)):
+                what = f"the conversion was stopped at {stopped_at}, run it again"
+                findings.warning(dataset.name, what)
+                checked = checked and replace(
+                    checked,
+                    findings=(*checked.findings, *findings.kept),
+                    warnings=checked.warnings + 1,
+                )
             checked = checked or concluded(each.name, finished_path(dataset).name, findings, {})
             # What looks damaged may have begun to grow, or got its names meanwhile.
             if checked.ok or not (owner := _owner(each, dataset)):
@@ -255,6 +272,16 @@ def check(path: Path, *, official_python: Path | None = None, look: Look = EVERY
                 continue
         yield Check(each.name, finished_path(dataset).name, (), 0, 0, {}, being_written(owner))
     yield from _destroyed(path, datasets)
+
+
+def _stopped_at(each: Format[Any], dataset: Path) -> object:
+    """Where somebody stopped the conversion that made a dataset; false if nobody did."""
+    place = Target(dataset.parent, dataset.name)
+    report = each.report(place) or dataset.with_name(f"{dataset.stem}.{REPORT}")
+    try:
+        return read_object(report, MOST_REPORT_BYTES, DatasetError, follow=False).get("interrupted")
+    except (OSError, DatasetError):
+        return False
 
 
 def _destroyed(path: Path, datasets: Iterable[tuple[Format[Any], Path]]) -> Iterator[Check]:

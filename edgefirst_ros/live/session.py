@@ -41,8 +41,8 @@ from edgefirst_ros.sources.suggest import lost_sensor
 class SessionNames:
     """Names for successive sessions.
 
-    Sequences are named ``host_date_time`` and datasets ``host_date_time-dataset``, unless the user gave
-    names; those are numbered from the second session on.
+    Sequences and datasets are named ``host_date_time``, unless the user gave names; those are numbered from
+    the second session on.
 
     Args:
         host: host name of the device.
@@ -65,8 +65,7 @@ class SessionNames:
     def candidates(self, now_ns: int) -> Iterator[tuple[str, str]]:
         """Dataset and sequence names for a session that begins now, the preferred ones first."""
         sequence = self._sequence or sequence_name(self.host, now_ns)
-        # Not the sequence's name: readers take a container that holds a folder of its own name for nested.
-        dataset = self._dataset or f"{sequence}-dataset"
+        dataset = self._dataset or sequence
         for number in count(1):
             suffix = "" if number == 1 else f"_{number}"
             name = safe_name(dataset + suffix)

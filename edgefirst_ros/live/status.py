@@ -14,7 +14,7 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.topics import TopicMap
 from edgefirst_ros.live.queue import Flow, LiveQueue
-from edgefirst_ros.model.reasons import Code, Finding, Reason
+from edgefirst_ros.model.reasons import Code, Finding, Kind, Reason, code_of, kind_of
 from edgefirst_ros.model.sensors import ALIVE_S
 from edgefirst_ros.pipeline.disk import Disk
 from edgefirst_ros.pipeline.executor import worker_count
@@ -198,7 +198,8 @@ class Meter:
 
         What came meanwhile counts, as messages that are good may wait until that is known.
         """
-        refused = {topic: row["refused"] for topic, row in accounts.items()}
+        early = {topic: _without_position(row) for topic, row in accounts.items()}
+        refused = {topic: row["refused"] + sum(early[topic].values()) for topic, row in accounts.items()}
         received = {topic: row["received"] for topic, row in accounts.items()}
         now_s = time.monotonic()
         then_s, before = self._since(self._refused, now_s, refused, received)
@@ -206,11 +207,17 @@ class Meter:
         for topic in refused if now_s - then_s >= WINDOW_S else ():
             pairs = zip((refused, received), before, strict=True)
             lately, came = (now[topic] - then.get(topic, 0) for now, then in pairs)
-            reasons = accounts[topic]["reasons"].get("refused", {})
+            reasons = {**early[topic], **accounts[topic]["reasons"].get("refused", {})}
             # What is refused now may have been received before.
             for each in refused_whole(topic, lately, max(lately, came), reasons):
                 found[topic] = each
         return found
+
+
+def _without_position(row: Mapping[str, Any]) -> dict[str, int]:
+    """Why fixes before the first position were ignored: a receiver that finds none is of no use."""
+    ignored = row["reasons"].get("skipped", {}).items()
+    return {why: count for why, count in ignored if kind_of(code_of(why)) is Kind.NO_POSITION}
 
 
 def build_status(

@@ -109,7 +109,7 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     parent = ".".join(map(str, place[:-1]))
     if kind == "extra_forbidden":
         return unknown_parameter(str(place[-1]), _names(_model(root, place[:-1])), parent)
-    if kind == "missing" and place[0] == "topics":
+    if kind == "missing" and place[0] == "topics" and len(place) == 3:
         near = _nearest(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
         hint = f"; did you mean topics.{near}?" if near else ""
         return f"{name}: a new topic needs a {place[-1]}{hint}"

@@ -136,6 +136,7 @@ class Code(StrEnum):
     ZERO_POINTS = "zero_points"
     EMPTY_SECTORS = "empty_sectors"
     PUBLISHERS = "publishers"
+    INTERRUPTED = "interrupted"
     # Of topics that are configured and did not come.
     NO_REFERENCE = "no_reference"
     MISSING = "missing"

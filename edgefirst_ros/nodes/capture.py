@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from edgefirst_ros.live.capture import LiveCapture
 from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
-from edgefirst_ros.model.sample import RawMessage, Sample
+from edgefirst_ros.model.sample import Sample
 from edgefirst_ros.nodes.diagnostics import (
     UNKNOWN,
     CaptureView,
@@ -32,7 +33,7 @@ from edgefirst_ros.nodes.diagnostics import (
     diagnose,
     log,
 )
-from edgefirst_ros.nodes.discovery import SubscriptionPlan
+from edgefirst_ros.nodes.discovery import NO_PLAN
 from edgefirst_ros.nodes.graph import RosGraph
 from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
@@ -48,10 +49,17 @@ from edgefirst_ros.nodes.running import (
 )
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
-DIAGNOSE_EVERY_S = LOOK_EVERY_S = 1.0
+EVERY_S = 1.0
 ANOTHER = 15
 """So many looks find a node that was killed; another of its name is there for longer."""
 NO_STATUS = LiveStatus("", 0, 0, 0, 0, 0.0, UNKNOWN, {}, (), "")
+
+
+DONE = {
+    "split": "the next session begins, with video at the next key frame; then this one is completed",
+    "pause": "paused: messages are counted but not written",
+    "resume": "resumed: the session continues with a new sequence, with video at the next key frame",
+}
 
 
 class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rclpy has no types
@@ -62,10 +70,8 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
 
     def __init__(self) -> None:
         super().__init__("capture", automatically_declare_parameters_from_overrides=True)
-        self.done = False
-        self.exit_code = 0
-        self._phase = "unconfigured"
-        self._problem = ""
+        self.done, self.exit_code = False, 0
+        self._phase, self._problem = "unconfigured", ""
         self._settings = NodeParameters(self, CaptureOptions, self._locked)
         given = [name.split(".") for name in self._settings.given if name.startswith("topics.")]
         self._explicit = frozenset(entry for _, entry, *_ in given)
@@ -82,30 +88,20 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._latched_session = ""
         """The newest session that received the latched messages."""
         self._throttle = LogThrottle()
-        self._receive_buffer = receive_buffer(
-            rclpy.get_rmw_implementation_identifier(), granted_bytes(), allowed_bytes(), os.environ
-        )
+        middleware = rclpy.get_rmw_implementation_identifier()
+        self._receive_buffer = receive_buffer(middleware, granted_bytes(), allowed_bytes(), os.environ)
         self._status = StatusPublisher(self, socket.gethostname())
         # No rosbag2_interfaces/WriteSplitEvent, which holds one path and is not installed everywhere.
         self._splits = latched(self, DiagnosticStatus, "~/events/split", 10)
         self._paused = latched(self, Bool, "~/is_paused")
         self._looks = 0
         """In a row at which another node of this name was there."""
-        actions: dict[str, Callable[[LiveCapture], str]] = {
-            "start": self._start,
-            "stop": self._stop,
-            "split": _split,
-            "pause": _pause,
-            "resume": _resume,
-            "toggle_paused": lambda capture: (_resume if capture.paused else _pause)(capture),
-        }
-        for name, action in actions.items():
-            self.create_service(Trigger, f"~/{name}", self._service(action))
+        for name in ("start", "stop", "split", "pause", "resume", "toggle_paused"):
+            self.create_service(Trigger, f"~/{name}", partial(self._serve, name))
         answer_impossible_transitions(self)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(DIAGNOSE_EVERY_S, self._tick, clock=steady)
-        self.create_timer(LOOK_EVERY_S, self._look, clock=steady)
+        self.create_timer(EVERY_S, self._tick, clock=steady)
         self.add_post_set_parameters_callback(lambda _: self._update_preview())
         if self.get_parameter("autostart").value is True:
             self._autostart = self.create_timer(0.0, self._configure_and_activate, clock=steady)
@@ -134,11 +130,11 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         subscriptions = Subscriptions(
             self,
             self._config,
-            self._put,
+            partial(self._pass, "put"),
             simulated_ns=self._simulated_ns,
             depth=self._options.depth,
             unlisted=self._options.unlisted,
-            record=self._record if self._config.record else None,
+            record=partial(self._pass, "record") if self._config.record else None,
             replaced=self._change_over,
         )
         plan = subscriptions.update()
@@ -228,7 +224,9 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         for split in capture.splits[self._published_splits :]:
             self._published_splits += 1
             said = f"{split.closed.summary}; {split.opened} follows"
-            self._splits.publish(self._status.message(Diagnostic(Level.OK, "split", said, (*split.values,))))
+            self._splits.publish(
+                self._status.message(Diagnostic(Level.OK, "split", said, dict(split.values)))
+            )
             self._log_finished(split.closed)
             text = f"session {split.opened} follows: {split.closed.report['ended']}"
             log(self.get_logger(), Level.OK, text)
@@ -240,15 +238,14 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         logged = self._published_splits  # those that a split ended
         lines = [session.summary for session in finished[:logged]]
         for session in finished[logged:]:
-            lines += self._log_finished(session)
+            self._log_finished(session)
+            lines += [session.summary, *session.report["warnings"]]
         return "; ".join(lines)
 
-    def _log_finished(self, session: Finished) -> list[str]:
-        shown = session.report["warnings"]
+    def _log_finished(self, session: Finished) -> None:
         log(self.get_logger(), Level.OK if session.report["samples"] else Level.WARN, session.summary)
-        for warning in shown:
+        for warning in session.report["warnings"]:
             log(self.get_logger(), Level.WARN, warning)
-        return [session.summary, *shown]
 
     def _create_bond(self, period_s: float) -> None:
         """Create the bond that a lifecycle manager waits for, if its message type is installed."""
@@ -261,10 +258,9 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
     def _release(self) -> None:
         if self._bond is not None:
             self._bond.close()
-            self._bond = None
         if self._topics is not None:
             self._topics.close()
-            self._topics = None
+        self._bond = self._topics = None
         self._update_preview()
 
     def _host(self, prefix: str) -> str:
@@ -273,21 +269,26 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         return device or self.get_namespace().rpartition("/")[2] or socket.gethostname()
 
     # ------------------------------------------------------------------ services
-    def _service(self, action: Callable[[LiveCapture], str]) -> Callable[[Any, Any], Any]:
-        def answer(_: Any, response: Any) -> Any:  # noqa: ANN401 - generated messages, untyped
-            try:
-                response.message = action(self._active())
-                response.success = True
-            except EdgeFirstError as error:
-                response.message = str(error)
-            return response
-
-        return answer
-
-    def _active(self) -> LiveCapture:
-        if self._phase != "active" or self._capture is None:
-            raise EdgeFirstError(f"the node is {self._phase}; activate it first")
-        return self._capture
+    def _serve(self, name: str, _: Any, response: Any) -> Any:  # noqa: ANN401 - generated messages, untyped
+        capture = self._capture
+        try:
+            if self._phase != "active" or capture is None:
+                raise EdgeFirstError(f"the node is {self._phase}; activate it first")  # noqa: TRY301
+            if name == "toggle_paused":
+                name = "resume" if capture.paused else "pause"
+            if name == "start":
+                response.message = self._start(capture)
+            elif name == "stop":
+                if not capture.running:
+                    raise EdgeFirstError("no session is in progress")  # noqa: TRY301
+                response.message = self._finish(capture)
+            else:
+                getattr(capture, name)()
+                response.message = DONE[name]
+            response.success = True
+        except EdgeFirstError as error:
+            response.message = str(error)
+        return response
 
     def _start(self, capture: LiveCapture) -> str:
         options = self._options
@@ -295,11 +296,6 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._published_splits, self._previous = 0, NO_STATUS
         output = Path(options.output).expanduser()
         return f"session {name} begins in {output}" + (", paused" if options.start_paused else "")
-
-    def _stop(self, capture: LiveCapture) -> str:
-        if not capture.running:
-            raise EdgeFirstError("no session is in progress")
-        return self._finish(capture)
 
     # ------------------------------------------------------------------ timers and callbacks
     def _configure_and_activate(self) -> None:
@@ -322,18 +318,13 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         simulated_ns = self._simulated_ns()
         return wall_ns() if simulated_ns is None else simulated_ns
 
-    def _put(self, message: RawMessage) -> None:
+    def _pass(self, name: str, what: Any) -> None:  # noqa: ANN401 - of what the capture's method takes
         if self._capture is not None:
-            self._capture.put(message)
-
-    def _record(self, message: RawMessage) -> None:
-        if self._capture is not None:
-            self._capture.record(message)
+            getattr(self._capture, name)(what)
 
     def _change_over(self, why: str) -> None:
         log(self.get_logger(), Level.WARN, f"{why}: another sequence begins")
-        if self._capture is not None:
-            self._capture.change_over(why)
+        self._pass("change_over", why)
 
     def _show(self, sample: Sample) -> None:
         preview = self._preview
@@ -360,31 +351,23 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
             self._preview = None
 
     def _locked(self) -> str:
-        if self._phase == "active":
-            return "cannot change while the node is active; deactivate it first"
-        return ""
+        is_active = self._phase == "active"
+        return "cannot change while the node is active; deactivate it first" if is_active else ""
 
     def _tick(self) -> None:
+        self._look()
         capture, subscriptions = self._capture, self._topics
         status = NO_STATUS if capture is None else capture.status()
-        view = CaptureView(
-            self._phase,
-            status,
-            self._previous,
-            SubscriptionPlan("", frozenset(), ()) if subscriptions is None else subscriptions.plan,
-            self._config,
-            explicit=self._explicit,
-            rated=self._rated,
-            problem=self._problem,
-        )
+        plan = NO_PLAN if subscriptions is None else subscriptions.plan
+        of = self._phase, status, self._previous, plan, self._config
+        view = CaptureView(*of, self._explicit, self._rated, self._problem)
         diagnostics = [*diagnose(view), *self._receive_buffer]
         self._status.publish(diagnostics)
-        for level, line in self._throttle.lines(diagnostics, working=bool(status.session)):
+        hints = [(Level.OK, f"hint: {each.text}") for each in status.hints]
+        new = [each for each in hints if each[1] not in self._logged_hints]
+        self._logged_hints.update(text for _, text in new)
+        for level, line in [*self._throttle.lines(diagnostics, working=bool(status.session)), *new]:
             log(self.get_logger(), level, line)
-        for hint in status.hints:
-            if hint.text not in self._logged_hints:
-                self._logged_hints.add(hint.text)
-                log(self.get_logger(), Level.OK, f"hint: {hint.text}")
         if status.paused != self._previous.paused or self._previous is NO_STATUS:
             self._paused.publish(Bool(data=status.paused))
         self._previous = status
@@ -397,21 +380,6 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         if self._phase == "active" and capture is not None and capture.broken:
             self.report_problem(f"session ended: {capture.broken}")
             self.trigger_deactivate()
-
-
-def _split(capture: LiveCapture) -> str:
-    capture.split()
-    return "the next session begins, with video at the next key frame; then this one is completed"
-
-
-def _pause(capture: LiveCapture) -> str:
-    capture.pause()
-    return "paused: messages are counted but not written"
-
-
-def _resume(capture: LiveCapture) -> str:
-    capture.resume()
-    return "resumed: the session continues with a new sequence, with video at the next key frame"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ The nodes' log: lines of varying severity, and which changes in the diagnostics 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Self
 
@@ -14,7 +14,6 @@ from edgefirst_ros.config.model import MAIVIN_TOPICS, Config
 from edgefirst_ros.config.topics import CONTEXT_ROLES, EGO_ROLES
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.reasons import Code, Severity
-from edgefirst_ros.model.sample import Role
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.discovery import SubscriptionPlan, TopicMatch
 from edgefirst_ros.offline.convert import Conversion, Position
@@ -22,12 +21,11 @@ from edgefirst_ros.report.finding import Expected, flow_findings
 
 
 class Level(IntEnum):
-    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR, STALE."""
+    """diagnostic_msgs/DiagnosticStatus: OK, WARN, ERROR."""
 
     OK = 0
     WARN = 1
     ERROR = 2
-    STALE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Diagnostic:
     level: Level
     name: str
     message: str
-    values: tuple[tuple[str, str], ...] = ()
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
 UNKNOWN = -1
@@ -87,29 +85,28 @@ def summarise(view: CaptureView) -> Diagnostic:
         hints = status.hints if found.code is Code.NO_REFERENCE else ()
         meant = [each.text for each in hints if each.severity is Severity.ERROR]
         level, message = Level(found.severity), "; ".join((found.text, *meant[:1], message))
-    values = [
-        ("state", view.state),
-        ("session", status.session or "none"),
-        ("paused", "yes" if status.paused else "no"),
-        ("samples", str(status.samples)),
-        ("durable samples", str(status.durable)),
-        ("at risk at most", "unknown" if status.at_risk_s is None else f"{status.at_risk_s:.1f} s"),
-        ("received", str(status.received)),
-        ("dropped", str(status.dropped)),
-        ("shed", f"{status.shed_text} samples" if status.shed else "0"),
-        ("what would help", status.help.removeprefix("what would help: ") or "nothing needed"),
-        ("lost upstream", str(status.lost_upstream)),
-        ("queue", f"{status.queue_fill:.1%}, {status.lag_s:.1f} s behind"),
-        ("written", f"{status.bytes_written / 1e6:.1f} MB"),
-        ("rate of writing", f"{status.bytes_per_s / 1e6:.2f} MB/s"),
-        ("disk", _disk(view).message),
-        ("latency to disk", _ms(status.commit_latency_ms)),
-        ("prefix", view.plan.prefix or "none"),
-        ("not there", ", ".join(f.topic for f in _missing(view)) or "none"),
-    ]
-    values += [(f"hint {number}", hint.text) for number, hint in enumerate(status.hints, 1)]
-    values += [(f"note {number}", note) for number, note in enumerate(status.warnings[-5:], 1)]
-    return Diagnostic(level, "session", message, tuple(values))
+    missing = (f.topic for f in view.plan.matches if not f.announced and f.entry in view.explicit)
+    values = {
+        "state": view.state,
+        "session": status.session or "none",
+        "paused": "yes" if status.paused else "no",
+        "samples": status.samples,
+        "durable samples": status.durable,
+        "at risk at most": "unknown" if status.at_risk_s is None else f"{status.at_risk_s:.1f} s",
+        "received": status.received,
+        "dropped": status.dropped,
+        "shed": f"{status.shed_text} samples" if status.shed else "0",
+        "what would help": status.help.removeprefix("what would help: ") or "nothing needed",
+        "lost upstream": status.lost_upstream,
+        "queue": f"{status.queue_fill:.1%}, {status.lag_s:.1f} s behind",
+        "written": f"{status.bytes_written / 1e6:.1f} MB, {status.bytes_per_s / 1e6:.2f} MB/s",
+        "latency to disk": _ms(status.commit_latency_ms),
+        "prefix": view.plan.prefix or "none",
+        "not there": ", ".join(missing) or "none",
+        **{f"hint {number}": hint.text for number, hint in enumerate(status.hints, 1)},
+        **{f"note {number}": note for number, note in enumerate(status.warnings[-5:], 1)},
+    }
+    return Diagnostic(level, "session", message, values)
 
 
 def _headline(view: CaptureView) -> str:
@@ -124,92 +121,74 @@ def _headline(view: CaptureView) -> str:
     )
 
 
-def _missing(view: CaptureView) -> Iterator[TopicMatch]:
-    """Topics that are configured explicitly and have no publisher."""
-    return (f for f in view.plan.matches if not f.announced and f.entry in view.explicit)
-
-
 def _topics(view: CaptureView) -> Iterator[Diagnostic]:
+    status, before = view.status, view.previous
     for found in view.plan.matches:
-        canonical = found.canonical or f"/{view.config.topics[found.entry].topic.strip('/')}"
-        now = view.status.topics.get(canonical, {})
-        then = view.previous.topics.get(canonical, {}) if view.previous.session == view.status.session else {}
+        topic = found.canonical or f"/{view.config.topics[found.entry].topic.strip('/')}"
+        now = status.topics.get(topic, {})
+        then = before.topics.get(topic, {}) if before.session == status.session else {}
         expected = _expected(view, found, is_flowing=bool(now))
-        lately = [view.status.findings[canonical]] if canonical in view.status.findings else []
-        findings = flow_findings(
-            canonical, now, then, expected, elapsed_s=view.status.elapsed_s, lately=lately
-        )
+        lately = [status.findings[topic]] if topic in status.findings else []
+        findings = flow_findings(topic, now, then, expected, elapsed_s=status.elapsed_s, lately=lately)
         level = Level(max((each.severity for each in findings), default=Severity.NOTE))
-        said = [each.text for each in findings]
+        said = "; ".join(each.text for each in findings)
         if now:
-            head = [f"{now['rate_hz']:.1f} Hz", *said]
-            text = "; ".join(said) if level else ", ".join(head)
-            yield Diagnostic(level, canonical, text, _values(found, now, expected))
+            text = said if level else ", ".join(filter(None, (f"{now['rate_hz']:.1f} Hz", said)))
+            yield Diagnostic(level, topic, text, _values(found, now, expected))
         elif findings:
-            yield Diagnostic(level, canonical, "; ".join(said), (("topic", found.topic),))
-
-
-def _has_another(view: CaptureView, role: Role) -> bool:
-    """Whether another published topic serves the same purpose: of the same role, or for the rig's poses."""
-    roles = EGO_ROLES if role in EGO_ROLES else {role}
-    return any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.matches)
-
-
-def _promised_hz(view: CaptureView, entry: str) -> tuple[float, float]:
-    """The rate that was configured for a topic, and the one that the device documents; 0 if there is none."""
-    rule, default = view.config.topics[entry], MAIVIN_TOPICS.get(entry)
-    if default is None or rule.expected_hz != default.expected_hz or entry in view.rated:
-        return rule.expected_hz, 0.0
-    return 0.0, rule.expected_hz if rule.topic == default.topic else 0.0
+            yield Diagnostic(level, topic, said, {"topic": found.topic})
 
 
 def _expected(view: CaptureView, found: TopicMatch, *, is_flowing: bool) -> Expected:
-    rule = view.config.topics[found.entry]
-    promised_hz, documented_hz = _promised_hz(view, found.entry)
+    rule, default = view.config.topics[found.entry], MAIVIN_TOPICS.get(found.entry)
+    # The device documents a rate; another topic of the entry's, or one with a rate of its own, has another.
+    is_default = default is not None and rule.expected_hz == default.expected_hz
+    is_documented = is_default and found.entry not in view.rated
+    is_own = default is not None and rule.topic == default.topic
+    # Another topic serves the same purpose that is of the same role, or also for the rig's poses.
+    roles = EGO_ROLES if rule.role in EGO_ROLES else {rule.role}
     may_be_late = found.latched and is_flowing
     return Expected(
-        promised_hz,
-        documented_hz,
+        0.0 if is_documented else rule.expected_hz,
+        rule.expected_hz if is_documented and is_own else 0.0,
         is_sent_once=not rule.expected_hz and (may_be_late or rule.role in CONTEXT_ROLES),
         required=rule.required,
         is_named=found.entry in view.explicit,
-        has_another=_has_another(view, rule.role),
+        has_another=any(f.announced and view.config.topics[f.entry].role in roles for f in view.plan.matches),
         announced=found.announced,
         problem=found.problem,
     )
 
 
-def _values(found: TopicMatch, now: Mapping[str, Any], expected: Expected) -> tuple[tuple[str, str], ...]:
+def _values(found: TopicMatch, now: Mapping[str, Any], expected: Expected) -> dict[str, object]:
     expected_hz, age_s = expected.hz or now["usual_hz"], now["age_s"]
-    return (
-        ("topic", found.topic),
-        ("type", str(now.get("type", ""))),
-        ("rate", f"{now['rate_hz']:.1f} Hz"),
-        ("expected", "unknown" if not expected_hz else f"{expected_hz:.1f} Hz"),
-        ("latency", _ms(now["latency_ms"])),
-        ("age", "unknown" if age_s is None else f"{age_s:.2f} s"),
-        ("queue", f"{now['waiting_bytes'] / 1e6:.2f} MB"),
-        *((name, str(now.get(name, 0))) for name in _COUNTS),
-        ("shed", str(now.get("shed", 0))),
-        ("lost upstream", str(now.get("lost_upstream", 0))),
-    )
-
-
-_COUNTS = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written")
+    counts = ("received", "decoded", "refused", "skipped", "unpaired", "dropped", "written", "shed")
+    return {
+        "topic": found.topic,
+        "type": now.get("type", ""),
+        "rate": f"{now['rate_hz']:.1f} Hz",
+        "expected": "unknown" if not expected_hz else f"{expected_hz:.1f} Hz",
+        "latency": _ms(now["latency_ms"]),
+        "age": "unknown" if age_s is None else f"{age_s:.2f} s",
+        "queue": f"{now['waiting_bytes'] / 1e6:.2f} MB",
+        **{name: now.get(name, 0) for name in counts},
+        "lost upstream": now.get("lost_upstream", 0),
+    }
 
 
 def _writers(status: LiveStatus) -> Iterator[Diagnostic]:
     for name, output in status.outputs.items():
-        values = (
-            ("items", str(output.items)),
-            ("bytes", str(output.bytes)),
-            ("rate", f"{output.bytes_per_s / 1e6:.2f} MB/s"),
-            ("shed", "{:,} of {:,}".format(*status.shed.get(name, (0, 0)))),
-        )
-        text = f"{output.items} items, {output.bytes / 1e6:.1f} MB, {output.bytes_per_s / 1e6:.2f} MB/s"
-        level = Level.OK
-        if name in status.shedding:
-            level, text = Level.WARN, f"shedding, {status.shedding[name]:.0%} is written; {text}"
+        rate, shed = f"{output.bytes_per_s / 1e6:.2f} MB/s", status.shed.get(name, (0, 0))
+        values = {
+            "items": output.items,
+            "bytes": output.bytes,
+            "rate": rate,
+            "shed": "{:,} of {:,}".format(*shed),
+        }
+        text = f"{output.items} items, {output.bytes / 1e6:.1f} MB, {rate}"
+        level = Level.WARN if name in status.shedding else Level.OK
+        if level:
+            text = f"shedding, {status.shedding[name]:.0%} is written; {text}"
         yield Diagnostic(level, f"writer {name}", text, values)
 
 
@@ -217,15 +196,17 @@ def _disk(view: CaptureView) -> Diagnostic:
     status, left = view.status, view.status.minutes_left
     if status.free_bytes == UNKNOWN:
         return Diagnostic(Level.OK, "disk", "unknown until the node is active")
-    values = (
-        ("free", f"{status.free_bytes / 1e6:.0f} MB"),
-        ("usable", f"{max(0, status.spare_bytes) / 1e6:.0f} MB"),
-        ("kept free", f"{view.config.min_free_mb:g} MB"),
-        ("left at this rate", "unknown" if left is None else f"{left:.0f} min"),
-    )
-    for found in status.disk_findings:
-        return Diagnostic(Level(found.severity), "disk", found.text, values)
-    return Diagnostic(Level.OK, "disk", f"{status.spare_bytes / 1e9:.1f} GB left", values)
+    values = {
+        "free": f"{status.free_bytes / 1e6:.0f} MB",
+        "usable": f"{max(0, status.spare_bytes) / 1e6:.0f} MB",
+        "kept free": f"{view.config.min_free_mb:g} MB",
+        "left at this rate": "unknown" if left is None else f"{left:.0f} min",
+    }
+    found = next(iter(status.disk_findings), None)
+    level, text = (Level.OK, f"{status.spare_bytes / 1e9:.1f} GB left")
+    if found is not None:
+        level, text = Level(found.severity), found.text
+    return Diagnostic(level, "disk", text, values)
 
 
 def _ms(value: float | None) -> str:
@@ -263,18 +244,18 @@ def progress_diagnostic(position: Position | None) -> Diagnostic:
     """How far a replay has come; ``position`` is None before it has read anything."""
     if position is None:
         return Diagnostic(Level.OK, "replay", "opening")
-    share = position.bytes_read / position.bytes_total if position.bytes_total else 0.0
-    run = position.run
-    values = (
-        ("file", position.file),
-        ("read", f"{position.bytes_read / 1e6:.1f} of {position.bytes_total / 1e6:.1f} MB"),
-        ("recording", f"{run.recorded_s:.1f} s"),
-        ("received", str(run.received)),
-        ("samples", str(run.samples)),
-        ("written", f"{run.bytes_written / 1e6:.1f} MB"),
-        *((f"note {number}", note) for number, note in enumerate(position.notes[-5:], 1)),
-    )
-    return Diagnostic(Level.OK, "replay", f"{share:.0%}: {run.samples} samples", values)
+    run, read, total = position.run, position.bytes_read, position.bytes_total
+    values = {
+        "file": position.file,
+        "read": f"{read / 1e6:.1f} of {total / 1e6:.1f} MB",
+        "recording": f"{run.recorded_s:.1f} s",
+        "received": run.received,
+        "samples": run.samples,
+        "written": f"{run.bytes_written / 1e6:.1f} MB",
+        **{f"note {number}": note for number, note in enumerate(position.notes[-5:], 1)},
+    }
+    text = f"{read / total if total else 0.0:.0%}: {run.samples} samples"
+    return Diagnostic(Level.OK, "replay", text, values)
 
 
 def result_diagnostic(result: ReplayResult, position: Position | None) -> Diagnostic:
@@ -307,8 +288,8 @@ class LogThrottle:
     """Turns the diagnostics of every second into a few log lines: changes of level that persist."""
 
     def __init__(self) -> None:
-        self._logged: dict[str, Level] = {}
-        self._streaks: dict[str, tuple[Level, int]] = {}
+        self._seen: dict[str, tuple[Level, Level, int]] = {}
+        """By name the level that was logged, the newest one, and how often in a row that was seen."""
         self._quiet = 0
 
     def lines(self, diagnostics: Sequence[Diagnostic], *, working: bool) -> Iterator[tuple[Level, str]]:
@@ -320,15 +301,13 @@ class LogThrottle:
         """
         changed = False
         for each in diagnostics:
-            before = self._logged.get(each.name, Level.OK)
-            level, times = self._streaks.get(each.name, (before, 0))
+            logged, level, times = self._seen.get(each.name, (Level.OK, Level.OK, 0))
             times = times + 1 if each.level == level else 1
-            self._streaks[each.name] = (each.level, times)
-            if each.level != before and times >= PERSISTENT:
-                self._logged[each.name] = each.level
-                changed = True
+            if each.level != logged and times >= PERSISTENT:
+                logged, changed = each.level, True
                 recovered = "recovered: " if each.level == Level.OK else ""
                 yield each.level, f"{each.name}: {recovered}{each.message}"
+            self._seen[each.name] = logged, each.level, times
         self._quiet = 0 if changed or not working else self._quiet + 1
         if self._quiet >= HEARTBEAT:
             self._quiet = 0

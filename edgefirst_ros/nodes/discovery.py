@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from edgefirst_ros.config.model import Config, TopicRule
 from edgefirst_ros.config.names import fits, is_full, is_pattern
@@ -50,10 +51,11 @@ class TopicCandidate:
     rank: tuple[bool, int, int, str]
 
 
+@dataclass(slots=True)
 class CandidateFinder:
-    """Finds the topics of the graph that fit entries; queries the publishers of each topic once.
+    """Finds the topics of the graph that fit entries.
 
-    Args:
+    Attributes:
         config: the capture's configuration.
         prefix: prefix of the device's topics within the namespace.
         namespace: the node's namespace.
@@ -62,72 +64,57 @@ class CandidateFinder:
         published: names that regular expressions are matched against, in order.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        prefix: str,
-        namespace: str,
-        *,
-        offers: Callable[[str], Sequence[Offer]],
-        resolve: Callable[[str], str],
-        published: Sequence[str],
-    ) -> None:
-        self._reference = config.reference.strip("/")
-        self._prefix = prefix
-        self._namespace = namespace
-        self._offers = offers
-        self._resolve = resolve
-        self._published = published
-        self._queried: dict[str, Sequence[Offer]] = {}
-        plain = [name for rule in config.topics.values() for name in rule.plain_names]
-        self._claimed = {resolve(wire) for name in plain for wire in wire_names(name, prefix, namespace)}
-        """Topics that are configured by name; no regular expression takes them."""
-        self._full = {resolve(name) for name in plain if name.startswith("/")}
-        """Those whose name is given in full; no name that is found under a prefix takes them."""
+    config: Config
+    prefix: str
+    namespace: str
+    offers: Callable[[str], Sequence[Offer]]
+    resolve: Callable[[str], str]
+    published: Sequence[str]
+    claimed: frozenset[str] = frozenset()
+    """Topics that are configured by name; no regular expression takes them."""
+    full: frozenset[str] = frozenset()
+    """Those whose name is given in full; no name that is found under a prefix takes them."""
 
-    def offered(self, topic: str) -> Sequence[Offer]:
-        """The publishers of a topic."""
-        if topic not in self._queried:
-            self._queried[topic] = self._offers(topic)
-        return self._queried[topic]
+    def __post_init__(self) -> None:
+        plain = [name for rule in self.config.topics.values() for name in rule.plain_names]
+        wires = (wire for name in plain for wire in wire_names(name, self.prefix, self.namespace))
+        self.claimed = frozenset(map(self.resolve, wires))
+        self.full = frozenset(self.resolve(name) for name in plain if name.startswith("/"))
 
     def candidates(self, rule: TopicRule) -> list[TopicCandidate]:
         """Topics that fit an entry, each once."""
         found: dict[str, TopicCandidate] = {}
         for number, name in enumerate(rule.names):
-            wires = self._matching(name) if is_pattern(name) else self._wires(name)
-            for order, (topic, canonical) in enumerate(wires):
-                is_other = canonical.strip("/") != self._reference
+            for order, (topic, canonical) in enumerate(
+                (self._matching if is_pattern(name) else self._wires)(name)
+            ):
+                is_other = canonical.strip("/") != self.config.reference.strip("/")
                 found.setdefault(topic, TopicCandidate(topic, canonical, (is_other, number, order, topic)))
         return list(found.values())
 
     def ranked(self, rule: TopicRule, candidates: Iterable[TopicCandidate]) -> list[TopicCandidate]:
         """Those that are published, the preferred one first; if any has a usable type, only such."""
-        there = [candidate for candidate in candidates if self.offered(candidate.topic)]
+        there = [candidate for candidate in candidates if self.offers(candidate.topic)]
         kinds = TYPES[rule.role]
-        usable = [c for c in there if any(offer.type in kinds for offer in self.offered(c.topic))]
-        fits_by_name = [c for c in there if c.topic in self._claimed]
+        usable = [c for c in there if any(offer.type in kinds for offer in self.offers(c.topic))]
+        fits_by_name = [c for c in there if c.topic in self.claimed]
         return sorted(usable or fits_by_name, key=lambda candidate: candidate.rank)
 
     def _wires(self, name: str) -> list[tuple[str, str]]:
         canonical = name if name.startswith("/") else f"/{name}"
-        wires = map(self._resolve, wire_names(name, self._prefix, self._namespace))
-        return [(w, canonical) for w in wires if name.startswith("/") or w not in self._full]
+        wires = map(self.resolve, wire_names(name, self.prefix, self.namespace))
+        return [(w, canonical) for w in wires if name.startswith("/") or w not in self.full]
 
     def _matching(self, pattern: str) -> list[tuple[str, str]]:
-        inside = self._namespace.rstrip("/") + "/"
-        under = f"{inside}{self._prefix}/" if self._prefix else inside
+        inside = self.namespace.rstrip("/") + "/"
+        # Only what begins with rt may be without its prefix.
+        roots = [f"{inside}{self.prefix}/"] if self.prefix else []
+        roots = [""] if is_full(pattern) else [*roots, *[inside] * (self.prefix in {"", "rt"})]
         found: list[tuple[str, str]] = []
-        for topic in self._published:
-            if topic in self._claimed:
-                continue
-            canonical = topic
-            if not is_full(pattern):
-                start = next((each for each in (under, inside) if topic.startswith(each)), None)
-                if start is None or (start == inside and self._prefix not in {"", "rt"}):
-                    continue
-                canonical = "/" + topic.removeprefix(start)
-            if fits(pattern, canonical):
+        for topic in (each for each in self.published if each not in self.claimed):
+            root = next((each for each in roots if topic.startswith(each)), None)
+            canonical = topic if not root else f"/{topic.removeprefix(root)}"
+            if root is not None and fits(pattern, canonical):
                 found.append((topic, canonical))
         return found
 
@@ -201,6 +188,7 @@ class SubscriptionPlan:
     problem: str = ""
 
 
+NO_PLAN = SubscriptionPlan("", frozenset(), ())
 _PICTURES = frozenset({Role.CAMERA, Role.DEPTH, Role.LIDAR_DEPTH})
 
 
@@ -239,27 +227,18 @@ def choose_prefix(
     """
     if config.prefix is not None:
         return config.prefix.strip("/"), ""
-    bare = bare_names(config, namespace, resolve)
-    inside = namespace.rstrip("/") + "/"
-    votes: Counter[str] = Counter()
-    for topic in published:
-        if topic in bare:
-            votes[""] += 1
-        if topic in bare or not topic.startswith(inside):
-            continue
-        name = "/" + topic.removeprefix(inside)
-        for rule in config.topics.values():
-            for tail in ("/" + plain for plain in rule.plain_names if not plain.startswith("/")):
-                if name.endswith(tail):
-                    votes[name.removesuffix(tail).strip("/")] += 1
-    if not votes or votes[""] or votes["rt"]:
+    bare, known, inside = bare_names(config, namespace, resolve), [*published], namespace.rstrip("/") + "/"
+    plain = {n for rule in config.topics.values() for n in rule.plain_names if not n.startswith("/")}
+    names = ["/" + t.removeprefix(inside) for t in known if t not in bare and t.startswith(inside)]
+    votes = Counter(n.removesuffix(f"/{p}").strip("/") for n in names for p in plain if n.endswith(f"/{p}"))
+    if not votes or not bare.isdisjoint(known) or votes[""] or votes["rt"]:
         return "rt" if votes["rt"] else "", ""
-    ranked = votes.most_common()
-    tied = sorted(prefix for prefix, count in ranked if count == ranked[0][1])
-    if len(tied) > 1:
-        shown = ", ".join(tied)
-        return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
-    return tied[0], ""
+    most = max(votes.values())
+    first, *others = sorted(prefix for prefix, count in votes.items() if count == most)
+    if not others:
+        return first, ""
+    shown = ", ".join((first, *others))
+    return "", f"topics of more than one device: {shown}; choose one with the parameter prefix"
 
 
 def plan_subscriptions(
@@ -292,54 +271,39 @@ def plan_subscriptions(
             only once two plans agree: discovery is gradual, and the first by name is wanted, not the first
             seen.
     """
-    subscriptions: set[WantedSubscription] = set()
+    wanted: set[WantedSubscription] = set()
     found: list[TopicMatch] = []
     kept: dict[str, set[WantedSubscription]] = {}
-    for subscription in held:
-        kept.setdefault(subscription.topic, set()).add(subscription)
-    finder = CandidateFinder(
-        config, prefix, namespace, offers=offers, resolve=resolve, published=sorted(published)
-    )
+    for each in held:
+        kept.setdefault(each.topic, set()).add(each)
+    finder = CandidateFinder(config, prefix, namespace, cache(offers), resolve, sorted(published))
     for entry, rule in config.topics.items():
         if not rule.names:
             continue
         candidates = finder.candidates(rule)
         there = finder.ranked(rule, candidates)
-        if not there:
+        taken = next(
+            (c for c in there or candidates if c.topic in kept), next(iter(there or candidates), None)
+        )
+        if taken is None or not there:
             first = candidates[0] if candidates else TopicCandidate(rule.topic, rule.topic, (True, 0, 0, ""))
             found.append(TopicMatch(entry, first.topic, announced=False, canonical=first.canonical))
-            held_before = [candidate.topic for candidate in candidates if candidate.topic in kept]
-            if held_before:
-                subscriptions |= kept[held_before[0]]
-            elif unlisted and candidates and _is_device_topic(rule) and installed(expected_type(rule)):
-                kind = expected_type(rule)
-                subscriptions.add(
-                    WantedSubscription(first.topic, kind, first.canonical, depth=history_depth(rule, kind))
-                )
+            is_devices = rule.plain_names and not rule.plain_names[0].startswith("/")
+            if taken is not None and taken.topic in kept:
+                wanted |= kept[taken.topic]
+            elif unlisted and candidates and is_devices and installed(kind := expected_type(rule)):
+                depth = history_depth(rule, kind)
+                wanted.add(WantedSubscription(first.topic, kind, first.canonical, depth=depth))
             continue
-        taken = next((candidate for candidate in there if candidate.topic in kept), there[0])
         fitting = tuple(candidate.topic for candidate in there) if rule.is_choice else ()
-        wanted, problem = _match(rule, taken, finder.offered(taken.topic), installed)
+        offered = finder.offers(taken.topic)
+        usable, problem = _match(rule, taken, offered, installed)
         if not rule.is_choice or taken.topic in kept or (before or {}).get(entry) == fitting:
-            subscriptions |= wanted
-        found.append(
-            TopicMatch(
-                entry,
-                taken.topic,
-                announced=True,
-                problem=problem,
-                latched=all(offer.latched for offer in finder.offered(taken.topic)),
-                canonical=taken.canonical,
-                fitting=fitting,
-                note=explain_choice(entry, taken, there) if rule.is_choice else "",
-            )
-        )
-    return SubscriptionPlan(prefix, frozenset(subscriptions), tuple(found))
-
-
-def _is_device_topic(rule: TopicRule) -> bool:
-    """Whether a device may publish it once there is a subscriber."""
-    return bool(rule.plain_names) and not rule.plain_names[0].startswith("/")
+            wanted |= usable
+        note = explain_choice(entry, taken, there) if rule.is_choice else ""
+        latched = all(offer.latched for offer in offered)
+        found.append(TopicMatch(entry, taken.topic, True, problem, taken.canonical, latched, fitting, note))
+    return SubscriptionPlan(prefix, frozenset(wanted), tuple(found))
 
 
 def _match(
@@ -348,10 +312,8 @@ def _match(
     """Subscriptions to what is offered on a topic, and why some or all of it cannot be used."""
     subscriptions: set[WantedSubscription] = set()
     problems: list[str] = []
-    by_type: Mapping[str, list[Offer]] = {
-        kind: [o for o in offers if o.type == kind] for kind in sorted({o.type for o in offers})
-    }
-    for kind, same in by_type.items():
+    for kind in sorted({offer.type for offer in offers}):
+        same = [offer for offer in offers if offer.type == kind]
         if kind not in TYPES[rule.role]:
             problems.append(f"is {kind}, expected {' or '.join(TYPES[rule.role])}")
         elif not installed(kind):
@@ -370,37 +332,25 @@ def _match(
 
 def unused_subscriptions(
     announced: Iterable[tuple[str, Sequence[str]]],
-    *,
-    used: Collection[str],
-    own: str,
     root: str,
     wanted: Callable[[str, str], bool],
     offers: Callable[[str], Sequence[Offer]],
-    installed: Callable[[str], bool],
 ) -> set[WantedSubscription]:
     """Subscriptions for the recording alone: to published topics that the configuration does not use.
 
     Args:
-        announced: names and types of the graph.
-        used: names that are subscribed to already.
-        own: the node's own name; its own topics are not recorded.
+        announced: names and types of topics that are not used.
         root: namespace and prefix of the device's topics, which recorded names lack.
         wanted: whether to record a topic, given its recorded name and its type.
         offers: returns the publishers of a topic.
-        installed: whether a message type is available on this machine.
     """
-    inside = f"{root.rstrip('/')}/"
+    inside = f"{root}/"
     subscriptions: set[WantedSubscription] = set()
-    for topic, kinds in announced:
-        if topic in used or topic.startswith(f"{own}/") or not topic.startswith(inside):
-            continue
+    for topic, kind in ((topic, kind) for topic, kinds in announced for kind in kinds):
         canonical = f"/{topic.removeprefix(inside)}"
-        for kind in kinds:
-            if not wanted(canonical, kind) or not installed(kind):
-                continue
+        if topic.startswith(inside) and wanted(canonical, kind):
             same = [offer for offer in offers(topic) if offer.type == kind]
-            if same:
-                # Who requests latched or reliable messages receives nothing from publishers without.
-                asked = all(offer.latched for offer in same), all(offer.reliable for offer in same)
-                subscriptions.add(WantedSubscription(topic, kind, canonical, *asked))
+            # Who requests latched or reliable messages receives nothing from publishers without.
+            asked = all(offer.latched for offer in same), all(offer.reliable for offer in same)
+            subscriptions |= {WantedSubscription(topic, kind, canonical, *asked)} if same else set()
     return subscriptions

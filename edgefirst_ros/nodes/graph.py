@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,10 @@ class RosGraph:
         return topic.startswith(f"{self._node.get_fully_qualified_name()}/")
 
     def published(self, names: Iterable[str], *, patterns: bool) -> list[str]:
-        """Published topics whose name ends in one of ``names``; with ``patterns`` all but this node's own."""
+        """Published topics whose name ends in one of ``names``, with ``patterns`` all; none is a preview."""
         tails = tuple(f"/{name.strip('/')}" for name in names)
-        found = (
-            name for name, _ in self.topics() if name.endswith(tails) or (patterns and not self.is_own(name))
-        )
-        return [name for name in found if self.offers(name)]
+        found = (t for t, _ in self.topics() if patterns or t.endswith(tails))
+        return [t for t in found if "/preview/" not in t and not self.is_own(t) and self.offers(t)]
 
     def offered_qos(self, topic: str) -> str:
         """The QoS of a topic's publishers as a recording stores it; empty if there is no publisher."""
@@ -110,39 +109,26 @@ def _stored_qos(offered: QoSProfile) -> str:
 @cache
 def definition_of(kind: str) -> str:
     """The definition of ``pkg/msg/Type`` with all types it uses, as in MCAP; empty if one is missing."""
-    try:
+    with suppress(KeyError):
         return definition(kind)
-    except KeyError:
-        pass
-    found = {kind: _text(kind)}
+    found: dict[str, str] = {}
     waiting = [kind]
     while waiting:
-        for used in _used(waiting[0].partition("/")[0], found[waiting.pop(0)]):
-            if used not in found:
-                found[used] = _text(used)
-                waiting.append(used)
-    if not all(found.values()):
-        return ""
-    others = (f"{_SEPARATOR}\nMSG: {short_name(name)}\n{text}" for name, text in list(found.items())[1:])
-    return "".join([found[kind], *others])
-
-
-def _text(kind: str) -> str:
-    try:
-        path = Path(get_interface_path(kind))
-        return f"{path.read_text(encoding='utf-8').rstrip()}\n" if path.suffix == ".msg" else ""
-    except (LookupError, ValueError, OSError):
-        return ""
-
-
-def _used(package: str, text: str) -> list[str]:
-    """Message types of a definition's fields."""
-    found = []
-    for line in text.splitlines():
-        field = line.partition("#")[0].split()
-        if len(field) < 2 or _BUILT_IN.match(field[0]):
+        name = waiting.pop(0)
+        if name in found:
             continue
-        name = field[0].partition("[")[0]
-        parts = name.split("/")
-        found.append(f"{parts[0] if len(parts) > 1 else package}/msg/{parts[-1]}")
-    return found
+        try:
+            path = Path(get_interface_path(name))
+            text = path.read_text(encoding="utf-8").rstrip() if path.suffix == ".msg" else ""
+        except (LookupError, ValueError, OSError):
+            text = ""
+        if not text:
+            return ""
+        found[name] = f"{_SEPARATOR}\nMSG: {short_name(name)}\n" * bool(found) + f"{text}\n"
+        fields = (line.partition("#")[0].split() for line in text.splitlines())
+        used = [
+            each[0].partition("[")[0] for each in fields if len(each) > 1 and not _BUILT_IN.match(each[0])
+        ]
+        full = (each if "/" in each else f"{name.partition('/')[0]}/{each}" for each in used)
+        waiting += [f"{each.partition('/')[0]}/msg/{each.rpartition('/')[2]}" for each in full]
+    return "".join(found.values())

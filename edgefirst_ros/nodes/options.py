@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,10 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, specify
 
-STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-Preview = Annotated[bool, Field(description="Publish each sample on ~/preview/... for RViz and Foxglove.")]
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
 
 def _named(output: str) -> str:
@@ -30,50 +28,45 @@ Folder = Annotated[str, AfterValidator(_named)]
 
 
 class CaptureOptions(BaseModel):
-    """Parameters of the capture node besides the pipeline configuration."""
+    """Lifecycle node that captures datasets live from a ROS graph and accounts for every message.
+
+    Nothing is captured until the node is active:
+      ros2 lifecycle set /capture configure      checks the whole configuration and lists every fault
+      ros2 lifecycle set /capture activate       begins a session
+      ros2 lifecycle set /capture deactivate     completes the session, as Ctrl-C does
+    To do this at start, set the parameter autostart, or use capture.launch.py.
+
+    Services while active: ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused (std_srvs/Trigger).
+    Topics: ~/status, ~/is_paused, ~/events/split (one message for each session that a split ended),
+    /diagnostics, and with the parameter preview ~/preview/...
+    """
 
     model_config = STRICT
 
-    output: Folder = Field("", description="Output folder; sessions are written below it. Required.")
-    name: str = Field(
-        "",
-        description="Dataset name; empty: hostname_date_time-dataset. A name can be used only once.",
-    )
-    session: str = Field("", description="Session and sequence name; empty: hostname_date_time.")
-    depth: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="QoS history depth of every subscription. 0: two seconds of messages at the topic's "
-        "expected_hz, and at least 60; 120 for compressed pictures; 1000 for IMU, GPS and tf.",
-    )
-    unlisted: bool = Field(
-        True,
-        description="Subscribe to the device's topics before they are announced: a bridge to a Maivin "
-        "creates a route only when there is a subscriber.",
-    )
-    stop_within_s: float = Field(
-        2.5,
-        ge=0.1,
-        le=60.0,
-        description="Time to write what is queued and to complete the files at the end of a session; "
-        "messages that are left are dropped and counted.",
-    )
-    preview: Preview = False
-    start_paused: bool = Field(
-        False, description="Begin sessions paused: nothing is written until the service ~/resume is called."
-    )
-    bond_heartbeat_period: float = Field(
-        0.1,
-        ge=0.0,
-        le=2.0,
-        description="Seconds between the heartbeats that an active node sends to a nav2_lifecycle_manager; "
-        "0: no bond. Needs the package bond; without it set bond_timeout: 0.0 in the manager.",
-    )
-    autostart: bool = Field(
-        False,
-        description="Configure and activate at start; if that fails, the node ends with exit code 2.",
-    )
+    output: Folder = ""
+    """Output folder; sessions are written below it. Required."""
+    name: str = ""
+    """Dataset name; empty: hostname_date_time. A name can be used only once."""
+    session: str = ""
+    """Session and sequence name; empty: hostname_date_time."""
+    depth: int = Field(0, ge=0, le=10_000)
+    """QoS history depth of every subscription. 0: two seconds of messages at the topic's expected_hz, and
+    at least 60; 120 for compressed pictures; 1000 for IMU, GPS and tf."""
+    unlisted: bool = True
+    """Subscribe to the device's topics before they are announced: a bridge to a Maivin creates a route
+    only when there is a subscriber."""
+    stop_within_s: float = Field(2.5, ge=0.1, le=60.0)
+    """Time to write what is queued and to complete the files at the end of a session; messages that are
+    left are dropped and counted."""
+    preview: bool = False
+    """Publish each sample on ~/preview/... for RViz and Foxglove."""
+    start_paused: bool = False
+    """Begin sessions paused: nothing is written until the service ~/resume is called."""
+    bond_heartbeat_period: float = Field(0.1, ge=0.0, le=2.0)
+    """Seconds between the heartbeats that an active node sends to a nav2_lifecycle_manager; 0: no bond.
+    Needs the package bond; without it set bond_timeout: 0.0 in the manager."""
+    autostart: bool = False
+    """Configure and activate at start; if that fails, the node ends with exit code 2."""
 
 
 def output_faults(folder: str) -> list[str]:
@@ -90,20 +83,29 @@ def output_faults(folder: str) -> list[str]:
 
 
 class ReplayOptions(BaseModel):
-    """Parameters of the replay node besides the pipeline configuration."""
+    """Convert MCAP recordings into a dataset, as `edgefirst-ros convert` does, and end.
+
+    Progress is published on ~/status; with the parameter preview the samples are published on ~/preview/...,
+    which is useful with rate:=1.0.
+    With launch: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR
+
+    Exit codes: 0 done, 1 no samples, 2 wrong usage or input, 130 interrupted (what was read is complete).
+    """
 
     model_config = STRICT
 
-    bag: list[str] = Field([], description="Recordings: MCAP files, or folders of them. Required.")
-    output: Folder = Field("", description="Output folder; the dataset is written below it. Required.")
-    name: str = Field("", description="Dataset name; empty: the first recording's.")
-    overwrite: bool = Field(
-        False, description="Replace an existing dataset of that name once the new one is complete."
-    )
-    rate: float = Field(
-        0.0, ge=0.0, description="Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."
-    )
-    preview: Preview = False
+    bag: list[str] = []
+    """Recordings: MCAP files, or folders of them. Required."""
+    output: Folder = ""
+    """Output folder; the dataset is written below it. Required."""
+    name: str = ""
+    """Dataset name; empty: the first recording's."""
+    overwrite: bool = False
+    """Replace an existing dataset of that name once the new one is complete."""
+    rate: float = Field(0.0, ge=0.0)
+    """Speed: 1 is the recording's own, 2 twice that, 0 as fast as possible."""
+    preview: bool = False
+    """Publish each sample on ~/preview/... for RViz and Foxglove."""
 
     @field_validator("bag")
     @classmethod
@@ -131,12 +133,10 @@ a parameter file for this node. The options are listed in config/maivin.yaml, ra
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The --help of an executable: a description, its own parameters, and ``more`` hints."""
+    """The --help of an executable, made of the model of its own parameters."""
 
     executable: str
-    description: str
     options: type[BaseModel]
-    more: str
 
     def check(self, arguments: Sequence[str]) -> None:
         """Answer --help and reject all other arguments; ``arguments`` are those left after ROS took its own.
@@ -144,8 +144,7 @@ class Usage:
         Raises:
             SystemExit: with the exit code of the process.
         """
-        parser = self._parser()
-        _, unknown = parser.parse_known_args(list(arguments))
+        _, unknown = self._parser().parse_known_args(list(arguments))
         if unknown:
             self.refuse(f"{' '.join(unknown)}: unknown; parameters are given as --ros-args -p NAME:=VALUE")
 
@@ -158,47 +157,21 @@ class Usage:
         self._parser().error(visible(why))
 
     def _parser(self) -> argparse.ArgumentParser:
+        head, _, more = (getdoc(self.options) or "").partition("\n\n")
+        own = ["the node's own parameters:"]
+        for spec in specify(self.options):
+            default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
+            own.append(f"  {spec.name} ({spec.kind}{default})")
+            own += textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
         return argparse.ArgumentParser(
             prog=f"ros2 run edgefirst_ros {self.executable}",
             usage="%(prog)s [--help] [--ros-args [-p NAME:=VALUE]... [--params-file FILE] ...]",
-            description=self.description,
-            epilog="\n".join(
-                ["the node's own parameters:", *self._parameters(), "", CONFIGURATION, "", self.more]
-            ),
+            description=head,
+            epilog="\n".join([*own, "", CONFIGURATION, "", more]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
 
-    def _parameters(self) -> Iterator[str]:
-        for spec in specify(self.options):
-            default = "" if spec.default in ("", []) else f", default {str(spec.default).lower()}"
-            yield f"  {spec.name} ({spec.kind}{default})"
-            yield from textwrap.wrap(spec.description, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
-
-CAPTURE = Usage(
-    "capture",
-    "Lifecycle node that captures datasets live from a ROS graph and accounts for every message.",
-    CaptureOptions,
-    """\
-Nothing is captured until the node is active:
-  ros2 lifecycle set /capture configure      checks the whole configuration and lists every fault
-  ros2 lifecycle set /capture activate       begins a session
-  ros2 lifecycle set /capture deactivate     completes the session, as Ctrl-C does
-To do this at start, set the parameter autostart, or ros2 launch edgefirst_ros capture.launch.py output:=DIR
-
-Services while active: ~/start, ~/stop, ~/split, ~/pause, ~/resume, ~/toggle_paused (std_srvs/Trigger).
-Topics: ~/status, ~/is_paused, ~/events/split (one message for each session that a split ended), /diagnostics,
-and with the parameter preview ~/preview/...""",
-)
-REPLAY = Usage(
-    "replay",
-    "Convert MCAP recordings into a dataset, as `edgefirst-ros convert` does, and end.",
-    ReplayOptions,
-    """\
-Progress is published on ~/status; with the parameter preview the samples are published on ~/preview/...,
-which is useful with rate:=1.0.
-With launch: ros2 launch edgefirst_ros replay.launch.py bag:=FILE output:=DIR
-
-Exit codes: 0 done, 1 no samples, 2 wrong usage or input, 130 interrupted (what was read is complete).""",
-)
+CAPTURE = Usage("capture", CaptureOptions)
+REPLAY = Usage("replay", ReplayOptions)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,16 +135,17 @@ def qos_faults(given: Mapping[str, object]) -> Iterator[str]:
     """
     for name, value in sorted(given.items()):
         found = _OVERRIDE.fullmatch(name)
-        values = _QOS.get(found[1]) if found is not None else None
-        if ".publisher." in name:
-            continue
+        values = None if found is None else _QOS.get(found[1])
+        fault = ""
         if values is None:
             expected = f"{QOS_OVERRIDE}/FULL/TOPIC.subscription.POLICY, one of {', '.join(_QOS)}"
-            yield f"{name}: means nothing; expected {expected}"
+            fault = f"means nothing; expected {expected}"
         elif values and value not in values:
-            yield f"{name}: {value!r}; expected one of {', '.join(values)}"
+            fault = f"{value!r}; expected one of {', '.join(values)}"
         elif not values and (type(value) is not int or value < 1):
-            yield f"{name}: {value!r}; expected a number from 1"
+            fault = f"{value!r}; expected a number from 1"
+        if fault and ".publisher." not in name:
+            yield f"{name}: {fault}"
 
 
 def _spec(
@@ -182,39 +184,17 @@ def check_parameter_files(arguments: Sequence[str], node: str) -> None:
     Raises:
         ConfigError: a file is missing, is not YAML, or holds nothing for this node.
     """
-    space = ""
-    files: list[str] = []
-    for option, value in _options(arguments):
-        if option == "--params-file":
-            files.append(value)
-            continue
-        rule, _, name = value.partition(":=")
-        target, _, what = rule.rpartition(":")
-        if target not in ("", node):
-            continue
-        if what == "__ns":
-            space = name.strip("/")
-        elif what in ("__node", "__name"):
-            node = name
-    own = f"/{space}/{node}" if space else f"/{node}"
-    faults = [fault for file in files for fault in _faults(Path(file), own)]
-    if faults:
+    ours, space, name, files = False, "", node, list[Path]()
+    for option, value in pairwise([*arguments, ""]):
+        ours = option == "--ros-args" or (ours and option != "--")
+        remap = re.fullmatch(rf"(?:{re.escape(node)}:)?__(ns|node|name):=(.*)", value)
+        if ours and option == "--params-file":
+            files.append(Path(value))
+        elif ours and option in {"-r", "--remap"} and remap is not None:
+            space, name = (remap[2].strip("/"), name) if remap[1] == "ns" else (space, remap[2])
+    own = f"/{space}/{name}" if space else f"/{name}"
+    if faults := [fault for file in files for fault in _faults(file, own)]:
         raise ConfigError(faults)
-
-
-def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The ROS options of interest, each with its value."""
-    ours, waiting = False, ""
-    for argument in arguments:
-        if not ours:
-            ours = argument == "--ros-args"
-        elif argument == "--":
-            ours, waiting = False, ""
-        elif waiting:
-            yield {"-r": "--remap"}.get(waiting, waiting), argument
-            waiting = ""
-        elif argument in ("--params-file", "--remap", "-r"):
-            waiting = argument
 
 
 def _faults(path: Path, node: str) -> list[str]:

@@ -17,7 +17,6 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Quaternion, TransformStamped, Vector3
 from geometry_msgs.msg import Transform as Pose
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage, PointCloud2, PointField
 from sensor_msgs_py import point_cloud2
 from std_msgs.msg import Header
@@ -41,47 +40,38 @@ class Preview:
 
     ``show`` may be called from any thread and never blocks. Messages are built only while there are
     subscribers.
-
-    Args:
-        node: the publishing node.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        qos = QoSProfile(depth=5)
-        self._image = node.create_publisher(CompressedImage, "~/preview/image/compressed", qos)
-        self._clouds = {name: node.create_publisher(PointCloud2, f"~/preview/{name}", qos) for name in CLOUDS}
-        self._samples: queue.Queue[Sample | None] = queue.Queue(5)
+        self._image = node.create_publisher(CompressedImage, "~/preview/image/compressed", 5)
+        self._clouds = {name: node.create_publisher(PointCloud2, f"~/preview/{name}", 5) for name in CLOUDS}
         self._transforms = latched(node, TFMessage, "~/preview/tf_static")
+        self._samples: queue.Queue[Sample] = queue.Queue(5)
         self._shown: Mapping[str, Transform] = {}
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         self._thread.start()
 
     def show(self, sample: Sample) -> None:
         """Queue a sample for publishing; drop it if the queue is full."""
-        try:
+        with suppress(queue.Full):
             self._samples.put_nowait(sample)
-        except queue.Full:
-            return
 
     def close(self) -> None:
         """Stop publishing."""
-        while True:
-            try:
-                self._samples.put_nowait(None)
-                break
-            except queue.Full:
-                with suppress(queue.Empty):
-                    self._samples.get_nowait()
+        self._ended.set()
         self._thread.join(1.0)
         for publisher in (self._image, self._transforms, *self._clouds.values()):
             self._node.destroy_publisher(publisher)
 
     def _run(self) -> None:
         has_complained = False
-        while (sample := self._samples.get()) is not None:
+        while not self._ended.is_set():
             try:
-                self._publish(sample)
+                self._publish(self._samples.get(timeout=0.2))
+            except queue.Empty:
+                continue
             except Exception as error:  # noqa: BLE001 - a preview that fails must not disturb the capture
                 if not has_complained:
                     log(self._node.get_logger(), Level.WARN, f"cannot publish the preview: {error}")
@@ -99,24 +89,22 @@ class Preview:
             data = array("B", sample.image.data)
             self._image.publish(CompressedImage(header=header, format=sample.image.format, data=data))
         for name, publisher in self._clouds.items():
-            if publisher.get_subscription_count():
-                found = next((sample.companions[r] for r in CLOUDS[name] if r in sample.companions), None)
-                if found is not None and isinstance(found.datum, PointCloud):
-                    header = Header(stamp=stamp, frame_id=bare(found.frame_id))
-                    publisher.publish(cloud_message(header, found.datum))
+            of = CLOUDS[name] if publisher.get_subscription_count() else ()
+            found = next((sample.companions[role] for role in of if role in sample.companions), None)
+            if found is not None and isinstance(found.datum, PointCloud):
+                header = Header(stamp=stamp, frame_id=bare(found.frame_id))
+                publisher.publish(cloud_message(header, found.datum))
 
 
 def cloud_message(header: Header, cloud: PointCloud) -> Any:  # noqa: ANN401 - sensor_msgs/PointCloud2, untyped
     """A cloud as sensor_msgs/PointCloud2: its scalar fields unchanged, array fields left out."""
     points = cloud.points
-    kinds = {name: points.dtype[name].newbyteorder("=") for name in points.dtype.names or ()}
-    kinds = {name: kind for name, kind in kinds.items() if kind.str[1:] in _FIELDS}
-    packed = np.empty(len(points), list(kinds.items()))
-    fields, offset = [], 0
-    for name, kind in kinds.items():
+    kinds = [(name, points.dtype[name].newbyteorder("=")) for name in points.dtype.names or ()]
+    packed = np.empty(len(points), [(name, kind) for name, kind in kinds if kind.str[1:] in _FIELDS])
+    fields = []
+    for name, (kind, offset, *_) in (packed.dtype.fields or {}).items():
         packed[name] = points[name]
         fields.append(PointField(name=name, offset=offset, datatype=_FIELDS[kind.str[1:]], count=1))
-        offset += kind.itemsize
     if not packed.size:
         return PointCloud2(header=header, height=1, fields=fields, point_step=packed.dtype.itemsize)
     return point_cloud2.create_cloud(header, fields, packed)
@@ -124,17 +112,10 @@ def cloud_message(header: Header, cloud: PointCloud) -> Any:  # noqa: ANN401 - s
 
 def tf_message(transforms: Iterable[Transform]) -> Any:  # noqa: ANN401 - tf2_msgs/TFMessage, untyped
     """Static transforms as tf2_msgs/TFMessage, without those whose parent has no name, which tf2 refuses."""
-    return TFMessage(
-        transforms=[
-            TransformStamped(
-                header=Header(frame_id=bare(each.parent)),
-                child_frame_id=bare(each.child),
-                transform=Pose(
-                    translation=Vector3(**dict(zip("xyz", each.translation_m, strict=True))),
-                    rotation=Quaternion(**dict(zip("xyzw", each.rotation_xyzw, strict=True))),
-                ),
-            )
-            for each in transforms
-            if bare(each.parent)
-        ]
-    )
+    found = []
+    for each in transforms:
+        place = Vector3(**dict(zip("xyz", each.translation_m, strict=True)))
+        turn = Quaternion(**dict(zip("xyzw", each.rotation_xyzw, strict=True)))
+        made, head = Pose(translation=place, rotation=turn), Header(frame_id=bare(each.parent))
+        found += [TransformStamped(header=head, child_frame_id=bare(each.child), transform=made)]
+    return TFMessage(transforms=[each for each in found if each.header.frame_id])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -55,10 +56,11 @@ class StatusPublisher:
             name=visible(f"{self._name}: {diagnostic.name}"),
             message=visible(diagnostic.message),
             hardware_id=self._hardware_id,
-            values=[KeyValue(key=visible(key), value=visible(value)) for key, value in diagnostic.values],
+            values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in diagnostic.values.items()],
         )
 
 
+@dataclass(eq=False)
 class Bond:
     """A bond with a lifecycle manager (nav2_lifecycle_manager): heartbeats while the node is active.
 
@@ -66,38 +68,38 @@ class Bond:
     side that hears nothing for ``heartbeat_timeout``, or hears that the other is not active, takes the bond
     for broken. The node's own executor sends the heartbeats, so a node that hangs stops sending them.
 
-    Args:
+    Attributes:
         node: the node that the bond is named after.
         status: ``bond/msg/Status``.
         period_s: time between heartbeats.
     """
 
-    def __init__(self, node: Node, status: Any, period_s: float) -> None:  # noqa: ANN401 - generated
-        self._node = node
-        self._status = status
-        self._period_s = period_s
-        self._instance = str(uuid.uuid4())
-        self._is_whole = True
+    node: Node
+    status: Any
+    period_s: float
+
+    def __post_init__(self) -> None:
+        self._instance, self._is_whole = str(uuid.uuid4()), True
         qos = QoSProfile(depth=100)
-        self._publisher = node.create_publisher(status, BOND_TOPIC, qos)
-        self._subscription = node.create_subscription(status, BOND_TOPIC, self._on_status, qos)
+        self._publisher = self.node.create_publisher(self.status, BOND_TOPIC, qos)
+        self._subscription = self.node.create_subscription(self.status, BOND_TOPIC, self._on_status, qos)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = node.create_timer(period_s, self._send_heartbeat, clock=steady)
+        self._timer = self.node.create_timer(self.period_s, self._send_heartbeat, clock=steady)
 
     def close(self) -> None:
         """Break the bond if it still holds, and stop listening."""
         self._break()
-        self._node.destroy_timer(self._timer)
-        self._node.destroy_subscription(self._subscription)
-        self._node.destroy_publisher(self._publisher)
+        self.node.destroy_timer(self._timer)
+        self.node.destroy_subscription(self._subscription)
+        self.node.destroy_publisher(self._publisher)
 
     def _send_heartbeat(self) -> None:
         if self._is_whole:
             self._publish(active=True)
 
     def _on_status(self, message: Any) -> None:  # noqa: ANN401 - generated
-        is_other = message.id == self._node.get_name() and message.instance_id != self._instance
+        is_other = message.id == self.node.get_name() and message.instance_id != self._instance
         if is_other and not message.active:
             self._break()
 
@@ -108,12 +110,12 @@ class Bond:
 
     def _publish(self, *, active: bool) -> None:
         self._publisher.publish(
-            self._status(
-                header=Header(stamp=self._node.get_clock().now().to_msg()),
-                id=self._node.get_name(),
+            self.status(
+                header=Header(stamp=self.node.get_clock().now().to_msg()),
+                id=self.node.get_name(),
                 instance_id=self._instance,
                 active=active,
                 heartbeat_timeout=BOND_TIMEOUT_S,
-                heartbeat_period=self._period_s,
+                heartbeat_period=self.period_s,
             )
         )

@@ -8,6 +8,8 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +92,7 @@ TOO_EARLY = "came before /clock began (use_sim_time)"
 Put = Callable[[RawMessage], None]
 
 
+@dataclass(eq=False)
 class ReceiveClock:
     """Gives messages their receive and publish times, and delivers them in order.
 
@@ -98,41 +101,34 @@ class ReceiveClock:
     sends its description once, at the start; if there are too many, the oldest are delivered with a fault, so
     that the ledger counts them as refused.
 
-    Args:
+    Attributes:
         simulated_ns: returns the time on ``/clock``, 0 before the first, None if time is not simulated.
         wall_ns: returns the wall clock's time.
     """
 
-    def __init__(
-        self, simulated_ns: Callable[[], int | None], wall_ns: Callable[[], int] = time.time_ns
-    ) -> None:
-        self._simulated_ns = simulated_ns
-        self._wall_ns = wall_ns
+    simulated_ns: Callable[[], int | None]
+    wall_ns: Callable[[], int] = time.time_ns
+
+    def __post_init__(self) -> None:
         self._waiting: deque[tuple[RawMessage, Put]] = deque()
         self._bytes = 0
-
-    @property
-    def waiting(self) -> int:
-        """Number of messages that wait for a simulation to begin."""
-        return len(self._waiting)
 
     def deliver(self, message: RawMessage, put: Put) -> None:
         """Pass a message to ``put``, now or once the simulation begins.
 
         The message has the middleware's own times, 0 where it has none.
         """
-        simulated_ns = self._simulated_ns()
-        if simulated_ns is None:
-            now_ns = self._wall_ns()
-            receive_ns = message.receive_ns if 0 <= now_ns - message.receive_ns < SANE_NS else now_ns
-            self.deliver_waiting(receive_ns)
-            put(_at(message, receive_ns, message.publish_ns or receive_ns))
+        now_ns = self.simulated_ns()
+        publish_ns = now_ns
+        if now_ns is None:
+            wall_ns = self.wall_ns()
+            now_ns = message.receive_ns if 0 <= wall_ns - message.receive_ns < SANE_NS else wall_ns
+            publish_ns = message.publish_ns
+        if now_ns > 0:
+            self.deliver_waiting(now_ns)
+            put(message._replace(receive_ns=now_ns, publish_ns=publish_ns or now_ns))
             return
-        if simulated_ns > 0:
-            self.deliver_waiting(simulated_ns)
-            put(_at(message, simulated_ns, simulated_ns))
-            return
-        self._waiting.append((_at(message, 0, 0), put))
+        self._waiting.append((message._replace(receive_ns=0, publish_ns=0), put))
         self._bytes += len(message.data)
         while len(self._waiting) > WAITING_MESSAGES or self._bytes > WAITING_BYTES:
             self._refuse()
@@ -141,7 +137,7 @@ class ReceiveClock:
         """Deliver what waited for the simulation, as received at ``now_ns``."""
         while self._waiting:
             message, put = self._waiting.popleft()
-            put(_at(message, now_ns, now_ns))
+            put(message._replace(receive_ns=now_ns, publish_ns=now_ns))
         self._bytes = 0
 
     def close(self) -> None:
@@ -153,10 +149,6 @@ class ReceiveClock:
         message, put = self._waiting.popleft()
         self._bytes -= len(message.data)
         put(message._replace(fault=TOO_EARLY))
-
-
-def _at(message: RawMessage, receive_ns: int, publish_ns: int) -> RawMessage:
-    return message._replace(receive_ns=receive_ns, publish_ns=publish_ns)
 
 
 WANTED_BYTES = 8 * 1024 * 1024
@@ -180,19 +172,12 @@ def granted_bytes() -> int | None:
     This is what the middleware requested as far as the kernel granted it.
     """
     sizes = []
-    try:
-        entries = list(_OPEN.iterdir())
-    except OSError:
-        return None
-    for entry in entries:
-        try:
-            if not str(entry.readlink()).startswith("socket:"):
-                continue
-            with socket.socket(fileno=os.dup(int(entry.name))) as one:
-                if one.type == socket.SOCK_DGRAM and one.family in {socket.AF_INET, socket.AF_INET6}:
-                    sizes.append(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
-        except OSError:
-            continue  # closed meanwhile
+    for entry in list(_OPEN.iterdir()) if _OPEN.is_dir() else []:
+        with suppress(OSError):  # closed meanwhile
+            if str(entry.readlink()).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(entry.name))) as one:
+                    if one.type == socket.SOCK_DGRAM and one.family in {socket.AF_INET, socket.AF_INET6}:
+                        sizes.append(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
     return max(sizes, default=None)
 
 
@@ -218,16 +203,12 @@ def receive_buffer(
     name = _DATAGRAMS.get(middleware)
     if name is None or granted is None:
         return []
-    values = (
-        ("granted", _mb(granted)),
-        ("wanted", _mb(WANTED_BYTES)),
-        ("net.core.rmem_max", "unknown" if allowed is None else _mb(allowed)),
-        ("middleware", middleware),
-    )
+    limit = "unknown" if allowed is None else _mb(allowed)
+    values = {"granted": _mb(granted), "wanted": _mb(WANTED_BYTES), "net.core.rmem_max": limit}
     if granted >= WANTED_BYTES:
         return [Diagnostic(Level.OK, NAME, _mb(granted), values)]
-    short = allowed is None or allowed < WANTED_BYTES
-    cure = _cure(name, environment.get("CYCLONEDDS_URI", ""), short=short)
+    is_short = allowed is None or allowed < WANTED_BYTES
+    cure = _cure(name, environment.get("CYCLONEDDS_URI", ""), is_short=is_short)
     text = f"{_mb(granted)}; bursts of large messages may be lost below {_mb(WANTED_BYTES)}: {cure}"
     return [Diagnostic(Level.WARN, NAME, text, values)]
 
@@ -244,12 +225,12 @@ def start_failure_help(middleware: str, allowed: int | None, environment: Mappin
     )
 
 
-def _cure(name: str, uri: str, *, short: bool) -> str:
-    """What to do; ``uri`` is CYCLONEDDS_URI, ``short`` whether the kernel's limit is too low."""
+def _cure(name: str, uri: str, *, is_short: bool) -> str:
+    """What to do; ``uri`` is CYCLONEDDS_URI, ``is_short`` whether the kernel's limit is too low."""
     if name == "Fast DDS":
         # It requests no size by itself, so it gets the kernel's default.
         return f"{ALLOW} net.core.rmem_default=16777216, or give its UDP transport a receiveBufferSize"
-    steps = [ALLOW] if short else []
+    steps = [ALLOW] * is_short
     if name == "Connext DDS":
         steps.append("set dds.transport.UDPv4.builtin.recv_socket_buffer_size")
     elif "SocketReceiveBufferSize" not in uri:

@@ -7,6 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rclpy.clock import Clock, ClockType
@@ -38,17 +39,14 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         self._result: ReplayResult | None = None
         self._preview: Preview | None = None
         self._worker: threading.Thread | None = None
-        self._settings = NodeParameters(
-            self, ReplayOptions, lambda: "cannot change while the replay is running"
-        )
+        self._settings = NodeParameters(self, ReplayOptions, lambda: "cannot change while it is running")
         self._status = StatusPublisher(self, socket.gethostname())
         try:
             options, config = self._settings.build()
         except ConfigError as error:
             self._end(ReplayResult(2, "\n  ".join(["the configuration is invalid", *error.faults])))
             return
-        if options.preview:
-            self._preview = Preview(self)
+        self._preview = Preview(self) if options.preview else None
         self.create_timer(STATUS_EVERY_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._worker = threading.Thread(target=self._work, args=(options, config), name="replay", daemon=True)
         self._worker.start()
@@ -89,7 +87,7 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
             dataset=options.name,
             overwrite=options.overwrite,
             stop=self._stopping,
-            on_progress=self._remember,
+            on_progress=partial(setattr, self, "_position"),
             pace=Pacer(options.rate, self._stopping) if options.rate else None,
             committed=None if self._preview is None else self._preview.show,
             unusable=suggestion.unusable if suggestion else {},
@@ -97,9 +95,6 @@ class ReplayNode(WithoutEmptyLists, Node):  # type: ignore[misc] # rclpy has no 
         if suggestion:
             suggestion.keep(output, str(done.report["dataset"]))
         return done
-
-    def _remember(self, position: Position) -> None:
-        self._position = position
 
     def _tick(self) -> None:
         if self._result is None:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Generic, Protocol, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
 import rclpy
 from lifecycle_msgs.srv import ChangeState
@@ -34,9 +34,7 @@ from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
 from edgefirst_ros.nodes.parameters import (
     QOS_OVERRIDE,
-    Kind,
     ParameterSpec,
-    Value,
     check_parameter_files,
     converted,
     nest,
@@ -56,29 +54,12 @@ CALLBACKS_EVERY_S = 0.02
 """How often the executor runs timers and services meanwhile; each time it prepares to wait for everything."""
 
 
-class Runnable(Protocol):
-    """A node that knows when it is done, and with which exit code."""
-
-    done: bool
-    exit_code: int
-
-    def receive(self) -> bool:
-        """Take messages that have arrived; return whether more may come soon, else the executor waits."""
-
-    def finish(self) -> None:
-        """Complete the work in progress."""
-
-    def get_logger(self) -> Any:  # noqa: ANN401 - rclpy's logger, untyped
-        """As in rclpy."""
-
-    def destroy_node(self) -> None:
-        """As in rclpy."""
-
-
-def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | None) -> int:
+def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) -> int:
     """Create a node, spin it until it is done or a signal asks it to finish, and return its exit code.
 
-    Work in progress is completed even when a callback fails.
+    Besides what rclpy's have, the node has ``done`` and ``exit_code``, ``receive``, which takes messages that
+    have arrived and says whether more may come soon, else the executor waits, and ``finish``, which completes
+    the work in progress, even when a callback fails.
     """
     keep_freed_memory()  # before the middleware has threads
     given = sys.argv if arguments is None else arguments
@@ -91,8 +72,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
         sys.stderr.write("".join(f"{usage.executable}: {visible(fault)}\n" for fault in error.faults))
         return USAGE
     except RuntimeError as error:
-        # What follows the first comma are lines of the source code of rcl.
-        usage.refuse(str(error).partition(", at ")[0].strip())
+        usage.refuse(_without_source(error))
     stop = threading.Event()
     try:
         with finishing(stop, lambda text: print(text, file=sys.stderr)):  # noqa: T201 - nothing else is safe
@@ -103,8 +83,7 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
                     raise
                 middleware = rclpy.get_rmw_implementation_identifier()
                 why = start_failure_help(middleware, allowed_bytes(), os.environ)
-                what = str(error).partition(", at ")[0]
-                sys.stderr.write(f"{usage.executable}: {visible(what)}; {why}\n")
+                sys.stderr.write(f"{usage.executable}: {visible(_without_source(error))}; {why}\n")
                 return USAGE
             executor = SingleThreadedExecutor()
             executor.add_node(node)
@@ -112,12 +91,17 @@ def run(make: Callable[[], Runnable], usage: Usage, arguments: Sequence[str] | N
             node.finish()
             executor.shutdown()
             node.destroy_node()
-        return node.exit_code
+        return int(node.exit_code)
     finally:
         rclpy.try_shutdown()
 
 
-def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+def _without_source(error: RuntimeError) -> str:
+    """What follows the first comma are lines of the source code of rcl."""
+    return str(error).partition(", at ")[0].strip()
+
+
+def _spin(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
     callbacks_due_s = 0.0
     while not stop.is_set() and not node.done:
         try:
@@ -137,7 +121,7 @@ def _spin(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa
             return
 
 
-def _run_callbacks(node: Runnable, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
+def _run_callbacks(node: Any, executor: Any, stop: threading.Event) -> None:  # noqa: ANN401 - rclpy's, untyped
     """Run the callbacks that are ready, without waiting for others."""
     with suppress(TimeoutException):
         while not stop.is_set() and not node.done:
@@ -190,8 +174,6 @@ def answer_impossible_transitions(node: Any) -> None:  # noqa: ANN401 - rclpy's 
             service.callback = partial(answering, service.callback)
 
 
-_TYPES = {kind: Parameter.Type[kind.replace(" ", "_").upper()] for kind in get_args(Kind)}
-
 Options = TypeVar("Options", bound=BaseModel)
 
 
@@ -225,15 +207,15 @@ class NodeParameters(Generic[Options]):
         self._locked = locked
         own = specify(options)
         self._own = {spec.name for spec in own}
-        given = sorted(p for p in node.get_parameters_by_prefix("") if not p.startswith(OTHERS))
+        given = sorted(node.get_parameters_by_prefix(""))
+        self._qos = [name for name in given if name.startswith(QOS_OVERRIDE)]
         foreign = [name for name in given if name in NAMES - self._own]
         for name in foreign:
             node.undeclare_parameter(name)
         if foreign:
             node.get_logger().info(f"ignored, another node's parameters: {', '.join(foreign)}")
-        self.given = [name for name in given if name not in foreign]
+        self.given = [name for name in given if name not in foreign and not name.startswith(OTHERS)]
         """Names of the parameters that were given at start, without another node's."""
-        self._qos = [name for name in node.get_parameters_by_prefix("") if name.startswith(QOS_OVERRIDE)]
         self._specs = [*own, *specify(Config, self.given)]
         for spec in self._specs:
             self._declare(spec)
@@ -252,25 +234,28 @@ class NodeParameters(Generic[Options]):
         return options, config
 
     def _declare(self, spec: ParameterSpec) -> None:
-        node = self._node
-        value: Value | None = spec.default
+        node, value = self._node, spec.default
         if node.has_parameter(spec.name):
-            given = node.get_parameter(spec.name).value
-            value = converted(spec, given)
-            if value is None:
+            given = converted(spec, node.get_parameter(spec.name).value)
+            if given is None:
                 # It stays as given; build() reports it with all other faults.
-                node.set_descriptor(spec.name, _descriptor(spec, dynamic=True))
+                node.set_descriptor(spec.name, _descriptor(spec, dynamic_typing=True))
                 return
+            value = given
             node.undeclare_parameter(spec.name)
-        limited = spec.limits is not None and isinstance(value, (int, float))
-        inside = not limited or _inside(spec, value)
-        descriptor = _descriptor(spec, limits=inside)
-        if value != []:
-            node.declare_parameter(spec.name, value, descriptor, ignore_override=True)
-            return
+        descriptor = _descriptor(spec)
+        if spec.limits is not None and isinstance(value, (int, float)):
+            low, high = spec.limits
+            if spec.kind == "integer" and low <= value <= high:
+                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+            elif low <= value <= high:
+                limits = FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
+                descriptor.floating_point_range = [limits]
         # rclpy takes an empty list for a byte array, so the type is declared first.
-        node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor, ignore_override=True)
-        node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
+        kind = Parameter.Type[spec.kind.replace(" ", "_").upper()]
+        node.declare_parameter(spec.name, kind if value == [] else value, descriptor, ignore_override=True)
+        if value == []:
+            node.set_parameters([Parameter(spec.name, kind, [])])
 
     def _values(self) -> dict[str, Any]:
         names = {spec.name for spec in self._specs} | set(self.given)
@@ -281,12 +266,10 @@ class NodeParameters(Generic[Options]):
     ) -> tuple[list[str], Options | None, Config | None]:
         options = config = None
         own = {name: value for name, value in values.items() if name in self._own}
-        others = {name: value for name, value in values.items() if _head(name) in Config.model_fields}
+        others = {n: value for n, value in values.items() if n.partition(".")[0] in Config.model_fields}
         # Checked here, since neither model knows the other's names.
-        known = [*NAMES, *Config.model_fields]
-        faults = [
-            unknown_parameter(name, known) for name in sorted(values.keys() - own.keys() - others.keys())
-        ]
+        unknown = sorted(values.keys() - own.keys() - others.keys())
+        faults = [unknown_parameter(name, [*NAMES, *Config.model_fields]) for name in unknown]
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:
@@ -301,42 +284,22 @@ class NodeParameters(Generic[Options]):
         return faults, options, config
 
     def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
-        ours = [p for p in changes if not p.name.startswith(OTHERS)]
-        reason = self._locked()
-        fixed = [p.name for p in ours if p.name not in LIVE]
-        if reason and fixed:
-            return SetParametersResult(successful=False, reason=f"{', '.join(fixed)}: {reason}")
+        ours = {p.name: p.value for p in changes if not p.name.startswith(OTHERS)}
+        fixed = ", ".join(name for name in ours if name not in LIVE)
+        if fixed and (reason := self._locked()):
+            return SetParametersResult(successful=False, reason=f"{fixed}: {reason}")
         # Faults that other parameters already had are no reason to reject this change.
-        before = self._values()
-        known = set(self._validate(before)[0])
-        faults, _, _ = self._validate({**before, **{p.name: p.value for p in ours}})
-        own = tuple(f"{p.name}: " for p in ours)
+        known = self._validate(self._values())[0]
+        faults, _, _ = self._validate({**self._values(), **ours})
+        own = tuple(f"{name}: " for name in ours)
         new = [fault for fault in faults if fault not in known or fault.startswith(own)]
         return SetParametersResult(successful=not new, reason="; ".join(new))
 
 
-def _head(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _inside(spec: ParameterSpec, value: object) -> bool:
-    low, high = spec.limits or (0, 0)
-    return isinstance(value, (int, float)) and low <= value <= high
-
-
-def _descriptor(spec: ParameterSpec, *, dynamic: bool = False, limits: bool = False) -> ParameterDescriptor:
-    descriptor = ParameterDescriptor(
+def _descriptor(spec: ParameterSpec, **more: bool) -> ParameterDescriptor:
+    return ParameterDescriptor(
         description=spec.description,
         additional_constraints=spec.constraints,
         read_only=spec.name in READ_ONLY,
-        dynamic_typing=dynamic,
+        **more,
     )
-    if limits and spec.limits is not None:
-        low, high = spec.limits
-        if spec.kind == "integer":
-            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
-        elif spec.kind == "double":
-            descriptor.floating_point_range = [
-                FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
-            ]
-    return descriptor

@@ -39,24 +39,21 @@ class Listener:
         self._root = f"{root.rstrip('/')}/"
         self._node = node
         self._graph = RosGraph(node)
-        self._heard: set[str] = set()
 
     def subscribe(self) -> None:
         """To what is there now; topics that cannot be used are noted with their type."""
         for topic, kinds in self._graph.topics():
             is_ours = topic.startswith(self._root) or topic in SHARED
-            offers = self._graph.offers(topic) if is_ours and topic not in self._heard else ()
-            if not offers or len(self._heard) >= MOST_TOPICS:
+            offers = self._graph.offers(topic) if is_ours and topic not in self.look.topics else ()
+            if not offers or len(self.look.topics) >= MOST_TOPICS:
                 continue
-            self._heard.add(topic)
             kind = full_type(kinds[0])
             self.look.expect(topic, kind)
             message_class = self._graph.message_class(kind)
-            if message_class is None or not self.look.topics[topic].can_be_decoded:
-                continue
-            latched, reliable = (any(o.latched for o in offers), all(o.reliable for o in offers))
-            qos = receiving_qos(DEPTH, latched=latched, reliable=latched or reliable)
-            self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
+            if message_class is not None and self.look.topics[topic].can_be_decoded:
+                latched, reliable = any(o.latched for o in offers), all(o.reliable for o in offers)
+                qos = receiving_qos(DEPTH, latched=latched, reliable=latched or reliable)
+                self._node.create_subscription(message_class, topic, self._taking(topic, kind), qos, raw=True)
 
     def _taking(self, topic: str, kind: str) -> Callable[[bytes, Mapping[str, int]], None]:
         # rclpy counts the parameters of a function to know whether it wants the times.
@@ -73,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Listen, and print; 2 if there is nothing that samples could begin with."""
     given = list(sys.argv if arguments is None else arguments)
     parser = argparse.ArgumentParser(
-        prog="suggest", description="Print a configuration for what is published."
+        prog="suggest", description="Print a configuration of what is published."
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to listen (default: 5)")
     parser.add_argument("--prefix", default="", help="of the robot's topics, in the node's namespace")
@@ -83,18 +80,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     node = Node("suggest")
     try:
         listener = Listener(node, f"{node.get_namespace().rstrip('/')}/{asked.prefix}")
-        end_s = time.monotonic() + asked.seconds
-        look_s = 0.0
-        while time.monotonic() < end_s:
-            if time.monotonic() >= look_s:
+        end_s, look_s = time.monotonic() + asked.seconds, 0.0
+        while (now_s := time.monotonic()) < end_s:
+            if now_s >= look_s:
                 listener.subscribe()
-                look_s = time.monotonic() + LOOK_EVERY_S
+                look_s = now_s + LOOK_EVERY_S
                 there = [(seen.topic, seen.type) for seen in listener.look.topics.values()]
                 if asked.if_needed and not is_foreign(there, Config()):
                     return 0
             rclpy.spin_once(node, timeout_sec=0.05)
         found = listener.look.suggestion("the ROS graph")
-        sys.stdout.write(found.text)
+        sys.stdout.write(found.parameters)
+        sys.stderr.write("".join(f"warning: {topic}: {why}\n" for topic, why in found.unusable.items()))
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -45,7 +45,7 @@ def convert(
             ``capture --record``, else the defaults.
         start: begin here: seconds from the recording's start, or a time in UTC.
         end: end before this; as ``start``.
-        name: name of the dataset; default: RECORDING-dataset.
+        name: name of the dataset; default: that of the recording.
         for_: a program with settings of its own, ``studio``, as ``--for``; those that are given win.
         overwrite: replace an existing dataset once the new one is complete.
         page: also write capture_report.html; a warning if that cannot be done.

@@ -6,10 +6,10 @@ The calibration in force at the beginning of an excerpt, from messages before it
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from edgefirst_ros.model.errors import DecodeError
 from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.model.sample import Calibration, Measurement, RawMessage, Sample
 from edgefirst_ros.model.untrusted import readable, renaming
-from edgefirst_ros.offline.drives import RecordedDrive
+from edgefirst_ros.offline.drives import ADJOINING_NS, RecordedDrive, extent_ns
 from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.offline.sessions import ChainReplay, find_chain, is_as_captured
 from edgefirst_ros.offline.survey import MotionSurvey, wants_survey
@@ -38,9 +38,10 @@ from edgefirst_ros.pipeline.context import SampleContext
 from edgefirst_ros.pipeline.envelope import decoded_for, unwanted
 from edgefirst_ros.pipeline.executor import worker_count
 from edgefirst_ros.pipeline.intake import is_batch
-from edgefirst_ros.pipeline.job import Job
+from edgefirst_ros.pipeline.job import Job, was_interrupted
 from edgefirst_ros.pipeline.processes import are_worth_it
 from edgefirst_ros.pipeline.sequence import reorder_window_ns
+from edgefirst_ros.report.drives import clock
 from edgefirst_ros.sources.recording import Excerpt, InFull, Recording, TopicInfo
 from edgefirst_ros.sources.session import RESUMED, resumed_of
 
@@ -75,7 +76,8 @@ def calibration_before(
     return context.calibration
 
 
-PROGRESS_EVERY_S = 0.1
+Sources = Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]]
+PROGRESS_EVERY_S = 0.2
 SURVEYED_ONLY = (
     "not converted: interrupted in the first of two passes, which estimates the rig's motion; run it again, "
     "or set ego.smoothing: lag to convert in a single pass"
@@ -102,13 +104,21 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Progress of a conversion: bytes of input read, and what has been written."""
+    """Progress of a conversion: bytes of input read, and what has been written.
+
+    ``share`` is how much of the work is done, None while the recordings are read for the motion; ``expected``
+    is how many samples there will be, 0 while that is not known; ``size`` and ``whole_s`` are of the input.
+    """
 
     file: str
     bytes_read: int
     bytes_total: int
     run: Progress
     notes: Sequence[str]
+    share: float | None = 0.0
+    expected: int = 0
+    size: int = 0
+    whole_s: float = 0.0
 
 
 def convert(
@@ -142,7 +152,7 @@ def convert(
         overwrite: replace an existing dataset once the new one is complete.
         stop: when set, what has been read is completed, and the result is marked as interrupted unless that
             is everything.
-        on_progress: called several times a second.
+        on_progress: called several times a second, from another thread, until the output is complete.
         pace: called before each message; may wait.
         committed: called with every sample that any format has, from a writing thread.
         notes: go into the report before its own.
@@ -163,40 +173,55 @@ def convert(
     drives = [drive for drive, _ in inputs.drives]
     stop = stop or threading.Event()
     sequences = [named for drive in drives if (named := _sequence_name(drive)) is not None]
-    # Not a sequence's name: readers take a container that holds one folder of its own name for nested.
     session = drives[0].parts[0].session
-    name = dataset or (f"{drives[0].path.stem}-dataset" if session is None else session.dataset)
+    name = dataset or (drives[0].path.stem if session is None else session.dataset)
+    whole_s = sum(last_ns - first_ns for first_ns, last_ns in map(span_ns, drives)) / 1e9
     if processes is None:
-        size, recorded_s = sum(drive.size for drive in drives), sum(drive.length_s for drive in drives)
-        processes = are_worth_it(worker_count(config.workers), size, recorded_s if config.selects else None)
+        size = sum(drive.size for drive in drives)
+        processes = are_worth_it(worker_count(config.workers), size, whole_s if config.selects else None)
     job = Job(
         config,
         output,
         name,
-        overwrite=overwrite,
+        overwrite=overwrite or was_interrupted(config, output, name),
         sequences=sequences,
         committed=committed,
         processes=processes,
     )
     job.pipeline.tell_unusable(unusable)
     job.pipeline.notes += [*notes, *inputs.notes, *renaming("name", dataset)]
+    reading = Reading(job.pipeline, inputs.drives, stop, streams=pace is not None)
     try:
-        interrupted = None if pace is not None else _replay(job.pipeline, inputs.drives, stop, on_progress)
-        if interrupted is None:
-            interrupted = feed_drives(job.pipeline, inputs.drives, stop, on_progress, pace)
-        paths_written, report = job.finish(
-            {
-                "recordings": [described(part, drive) for drive in drives for part in drive.parts],
-                "left_out": [asdict(left_out) for left_out in inputs.left_out],
-                "interrupted": interrupted,
-            },
-            warnings=[*(left_out.text for left_out in inputs.left_out), *drive_warnings(drives, config)],
-        )
+        with reading.watched(on_progress):
+            interrupted = None if pace is not None else _replay(reading, inputs.drives)
+            if interrupted is None:
+                interrupted = feed_drives(reading, inputs.drives, pace)
+            recorded_s = job.pipeline.progress.recorded_s
+            stopped_at = f"{_clock(recorded_s)} of {_clock(max(recorded_s, whole_s))}"
+            paths_written, report = job.finish(
+                {
+                    "recordings": [described(part, drive) for drive in drives for part in drive.parts],
+                    "left_out": [asdict(left_out) for left_out in inputs.left_out],
+                    "interrupted": interrupted and stopped_at,
+                },
+                warnings=[*(left_out.text for left_out in inputs.left_out), *drive_warnings(drives, config)],
+            )
     except BaseException:
         job.abort()
         raise
-    recorded_s = job.pipeline.progress.recorded_s
     return Conversion(tuple(paths_written), report, interrupted, recorded_s)
+
+
+def span_ns(drive: RecordedDrive) -> tuple[int, int]:
+    """When a drive begins and ends, or what is read of it."""
+    (first_ns, last_ns), window = extent_ns(drive.parts), drive.window
+    if window is not None:
+        first_ns, last_ns = max(first_ns, window.begin_ns), min(last_ns, window.end_ns)
+    return first_ns, max(first_ns, last_ns)
+
+
+def _clock(seconds: float) -> str:
+    return clock(seconds).removeprefix("0")
 
 
 def _sequence_name(drive: RecordedDrive) -> str | None:
@@ -204,55 +229,100 @@ def _sequence_name(drive: RecordedDrive) -> str | None:
     return None if drive.is_excerpt else drive.parts[0].sequence_name
 
 
-class _Reading:
-    """Reads drives, reports progress, and ends when ``stop`` is set."""
+class Reading:
+    """Reads drives, ends when ``stop`` is set, and says how far that is, from any thread.
+
+    Args:
+        pipeline: what is read goes to.
+        sources: the drives with their topics.
+        stop: may be set by any thread.
+        streams: they are read in real time, as if they were live.
+    """
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        total: int,
-        stop: threading.Event,
-        on_progress: Callable[[Position], None] | None,
+        self, pipeline: Pipeline, sources: Sources, stop: threading.Event, *, streams: bool = False
     ) -> None:
-        self._pipeline = pipeline
-        self._total, self._before, self._shown_s = total, 0, 0.0
-        self._stop = stop
-        self._on_progress = on_progress
+        self.pipeline, self.stop = pipeline, stop
+        self.twice = [wants_survey(pipeline.config, known, streams=streams) for _, known in sources]
+        sizes = [drive.size for drive, _ in sources]
+        self._size, self._total = sum(sizes), sum(n * (1 + t) for n, t in zip(sizes, self.twice, strict=True))
+        self._spans = [span_ns(drive) for drive, _ in sources]
+        self._whole_ns = sum(last_ns - first_ns for first_ns, last_ns in self._spans)
+        self._drive, self._is_reading, self._is_survey = sources[0][0], False, any(self.twice)
+        self._read = {True: 0, False: 0}
+        """Bytes of the drives before this one that were read: for their motion, and to be converted."""
 
     def read(
         self, drive: RecordedDrive, put: Callable[[RawMessage], None], in_full: InFull | None = None
     ) -> bool:
         """Pass every message to ``put``; returns whether the end was reached."""
+        self._drive, self._is_reading, self._is_survey = drive, True, in_full is not None
         for message in drive.messages(in_full):
             put(message)
-            self._show(drive)
-            if self._stop.is_set():
+            if self.stop.is_set():
                 return False
-        self._before += drive.size
+        self._is_reading = False
+        self._read[self._is_survey] += drive.size
         return True
 
-    def _show(self, drive: RecordedDrive) -> None:
-        if self._on_progress is None or time.monotonic() - self._shown_s < PROGRESS_EVERY_S:
+    def position(self) -> Position:
+        """How far it is."""
+        drive, run, begun = self._drive, self.pipeline.progress, dict(self._read)
+        begun[self._is_survey] += drive.position * self._is_reading
+        share, written = min(1.0, begun[False] / max(1, self._size)), self._written(run.written_ns)
+        expected = max(run.samples, round(run.samples / written)) if written else 0
+        if written or not run.samples:
+            # Samples are decoded and written behind what is read, which takes as long again.
+            share = (share + written) / 2
+        return Position(
+            readable(drive.parts[drive.reading].path.name),
+            min(self._total, sum(begun.values())),
+            self._total,
+            run,
+            self.pipeline.notes,
+            None if self._is_survey and not run.samples else share,
+            expected,
+            self._size,
+            self._whole_ns / 1e9,
+        )
+
+    def _written(self, time_ns: int) -> float:
+        """The share of the recordings that is written, by the newest sample; 0 if that is not known."""
+        before_ns = 0
+        for first_ns, last_ns in self._spans:
+            if first_ns < time_ns <= last_ns + ADJOINING_NS:
+                return min(1.0, (before_ns + time_ns - first_ns) / max(1, self._whole_ns))
+            before_ns += last_ns - first_ns
+        return 0.0
+
+    @contextmanager
+    def watched(self, on_progress: Callable[[Position], None] | None) -> Iterator[None]:
+        """Call it several times a second, from a thread of its own, until all is written."""
+        if on_progress is None:
+            yield
             return
-        self._shown_s = time.monotonic()
-        name = readable(drive.parts[drive.reading].path.name)
-        read = self._before + drive.position
-        self._on_progress(Position(name, read, self._total, self._pipeline.progress, self._pipeline.notes))
+        ended = threading.Event()
+
+        def watch() -> None:
+            on_progress(self.position())
+            while not ended.wait(PROGRESS_EVERY_S):
+                on_progress(self.position())
+
+        thread = threading.Thread(target=watch, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        last = self.position()
+        on_progress(replace(last, share=1.0, expected=last.run.samples))
 
 
-def feed_drives(
-    pipeline: Pipeline,
-    sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
-    stop: threading.Event,
-    on_progress: Callable[[Position], None] | None,
-    pace: Callable[[RawMessage], None] | None,
-) -> bool:
-    """Feed every drive, until ``stop`` is set; returns whether that was before the end; see ``convert``."""
-    surveyed = [wants_survey(pipeline.config, known, streams=pace is not None) for _, known in sources]
-    total = sum(drive.size * (1 + twice) for (drive, _), twice in zip(sources, surveyed, strict=True))
-    reading = _Reading(pipeline, total, stop, on_progress)
-
-    for number, ((drive, known), twice) in enumerate(zip(sources, surveyed, strict=True)):
+def feed_drives(reading: Reading, sources: Sources, pace: Callable[[RawMessage], None] | None = None) -> bool:
+    """Feed every drive, until it is to stop; returns whether that was before the end; see ``convert``."""
+    pipeline, stop = reading.pipeline, reading.stop
+    for number, ((drive, known), twice) in enumerate(zip(sources, reading.twice, strict=True)):
         found: Sequence[Sequence[Motion]] = ()
         whole = False
         if twice:
@@ -288,19 +358,14 @@ def _notes(drive: RecordedDrive) -> Iterator[str]:
             yield f"{name}: {_displaced(part)}; read in order of receipt"
 
 
-def _replay(
-    pipeline: Pipeline,
-    sources: Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]],
-    stop: threading.Event,
-    on_progress: Callable[[Position], None] | None,
-) -> bool | None:
+def _replay(reading: Reading, sources: Sources) -> bool | None:
     """Feed a session that continues another one, or is continued; None if it is no such session.
 
     Returns whether ``stop`` was set before the end. With whole-drive smoothing the poses are not the
     session's anyway, so it is converted like any recording.
     """
-    (drive, known), config = sources[0], pipeline.config
-    first = drive.parts[0]
+    (drive, known), pipeline = sources[0], reading.pipeline
+    first, config = drive.parts[0], pipeline.config
     if len(sources) > 1 or first.session is None or not is_as_captured(first.session, config):
         return None
     if drive.window is not None or wants_survey(config, known, streams=False):
@@ -310,13 +375,12 @@ def _replay(
     if len(chain.drive.parts) == 1 and chain.following is None:
         return None
     replay = ChainReplay(chain, pipeline)
-    reading = _Reading(pipeline, chain.drive.size, stop, on_progress)
     try:
         if reading.read(chain.drive, replay.feed):
-            replay.finish(lambda: not stop.is_set())
+            replay.finish(lambda: not reading.stop.is_set())
     finally:
         replay.close()
-    interrupted = stop.is_set()
+    interrupted = reading.stop.is_set()
     pipeline.cut_short |= interrupted
     pipeline.end_source(*(("interrupted",) if interrupted else ()))
     pipeline.notes += _notes(drive)

@@ -11,7 +11,7 @@ from typing import Any
 from edgefirst_ros.config.model import Config
 from edgefirst_ros.formats.format import SampleWriter
 from edgefirst_ros.model.untrusted import readable
-from edgefirst_ros.offline.convert import Position, described, drive_warnings, feed_drives
+from edgefirst_ros.offline.convert import Position, Reading, described, drive_warnings, feed_drives
 from edgefirst_ros.offline.drives import RecordedDrive, extent_ns
 from edgefirst_ros.offline.inputs import Places, open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
@@ -70,10 +70,12 @@ def outline(
     pipeline = Pipeline(config, [] if writer is None else [writer], shown=is_shown)
     pipeline.tell_unusable(unusable)
     pipeline.notes += inputs.notes
+    reading = Reading(pipeline, inputs.drives, stop)
     try:
-        interrupted = feed_drives(pipeline, inputs.drives, stop, on_progress, None)
-        pipeline.complete()
-        pipeline.close()
+        with reading.watched(on_progress):
+            interrupted = feed_drives(reading, inputs.drives)
+            pipeline.complete()
+            pipeline.close()
     except BaseException:
         pipeline.abort()
         raise

@@ -17,9 +17,9 @@ from edgefirst_ros.formats.crashsafe.sync import AppendFile, disk_errors, make_f
 from edgefirst_ros.formats.datasets import recover
 from edgefirst_ros.formats.format import Target, Writer
 from edgefirst_ros.formats.registry import FORMATS
-from edgefirst_ros.model.errors import WriteError
+from edgefirst_ros.model.errors import DatasetError, WriteError
 from edgefirst_ros.model.sample import Role, Sample
-from edgefirst_ros.model.untrusted import PAGE, REPORT, page_path, safe_name
+from edgefirst_ros.model.untrusted import MOST_REPORT_BYTES, PAGE, REPORT, page_path, read_object, safe_name
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.pipeline.disk import Disk, Mark
 from edgefirst_ros.pipeline.overload import Overload
@@ -191,6 +191,15 @@ def report_path(config: Config, output: Path, dataset: str) -> Path:
         if found := each.report(Target(output / each.name, dataset)):
             return found
     return _loose_report(config, output, dataset)
+
+
+def was_interrupted(config: Config, output: Path, dataset: str) -> bool:
+    """Whether what is there was left by somebody who stopped its conversion."""
+    try:
+        report = read_object(report_path(config, output, safe_name(dataset)), MOST_REPORT_BYTES, DatasetError)
+    except (OSError, DatasetError):
+        return False
+    return bool(report.get("interrupted"))
 
 
 def _loose_report(config: Config, output: Path, dataset: str) -> Path:

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from edgefirst_ros.config.topics import MAX_UNUSED, OTHER_TOPICS
-from edgefirst_ros.model.reasons import Reason
+from edgefirst_ros.model.reasons import Kind, Reason
 from edgefirst_ros.timing.gaps import quantile
 
 MOST_BINS = 600
@@ -85,11 +85,12 @@ class Stage(IntEnum):
     """How far a message came; of several formats' answers the furthest counts."""
 
     REFUSED = 0
-    """It cannot be decoded, has the wrong type, or makes no sense (a fix at 0,0)."""
+    """It cannot be decoded, has the wrong type, or makes no sense."""
     DECODED = 1
     """Used for what it says about other messages (calibration, poses, settings); stored nowhere itself."""
     SKIPPED = 2
-    """Left out by the selection, or of a topic that the configuration does not use."""
+    """Left out by the selection, of a topic that the configuration does not use, or normal for its device: a
+    message that came before, and what a receiver sends before its first fix."""
     UNPAIRED = 3
     """Sound, but no reference frame took it, or its frame became no sample."""
     DROPPED = 4
@@ -322,6 +323,9 @@ class Ledger:
             if ticket.holds:
                 return
             final = Stage.UNPAIRED if ticket.stage is None else ticket.stage
+            if final is Stage.REFUSED and isinstance(ticket.reason, Reason):
+                is_early = ticket.reason.kind is Kind.NO_POSITION and not account.stages[Stage.DECODED]
+                final = Stage.SKIPPED if is_early or ticket.reason.kind is Kind.REPEATED else final
             account.stages[final] += 1
             if ticket.reason:
                 if final not in account.reasons:

@@ -48,6 +48,8 @@ class Verdict:
     grade: Grade
     sentence: str
     findings: tuple[Finding, ...]
+    short: tuple[str, ...] = ()
+    """What it says but for how many samples there are, unless these are few."""
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -59,11 +61,12 @@ def judge(report: Report) -> Verdict:
     """Judge a report: everything that is worth saying of a drive is found here, and graded."""
     silent = silences(report)
     found = [
-        *_silences(report, silent), *shortfalls(report), *unreadable(report), *sequence_findings(report),
+        *_interruption(report), *_silences(report, silent), *shortfalls(report), *unreadable(report),
+        *sequence_findings(report),
         *content_findings(report), *misplaced(report), *assumed(report),
         *(each for recording in report.recordings for each in damage_of(recording)), *_unchecked(report),
     ]  # fmt: skip
-    ranked = sorted(found, key=lambda each: (each.is_part, -each.share))
+    ranked = sorted(found, key=lambda e: (e.is_part, e.code is not Code.INTERRUPTED, -e.share))
     grade, told = _grade(report, silent, ranked), [each for each in ranked if not each.is_part]
     alone = f"{report.sequences[0].name}: " if len(report.sequences) == 1 else ""
     said = [each.text.removeprefix(alone) for each in told[:SAID]]
@@ -71,10 +74,11 @@ def judge(report: Report) -> Verdict:
         said.append(f"{len(told) - SAID} more below")
     if not said and not _few(report):
         if report.topics and not {"streams", "topics"} & report.lacking.keys():
-            said = ["nothing was lost"]
+            said = ["nothing lost"]
         elif grade == "unknown":
             said = [report.lacking.get("topics") or "the report does not say what was lost"]
-    return Verdict(grade, "; ".join((f"{grade}: {_head(report)}", *said)), tuple(ranked))
+    few = [_head(report)] if _few(report) or not report.samples else []
+    return Verdict(grade, "; ".join((f"{grade}: {_head(report)}", *said)), tuple(ranked), (*few, *said))
 
 
 def warnings_of(report: Report) -> list[Finding]:
@@ -93,6 +97,12 @@ def _emptiness(report: Report) -> Iterator[Finding]:
     if report.samples == 0:
         why = "" if _chosen(report)[0] > 0 else ": no camera frame arrived, or none was selected"
         yield Finding(Code.NO_SAMPLES, f"the dataset is empty{why}", share=1.0, severity=Severity.ERROR)
+
+
+def _interruption(report: Report) -> Iterator[Finding]:
+    if report.interrupted:
+        where = f" at {report.interrupted}" if isinstance(report.interrupted, str) else ""
+        yield Finding(Code.INTERRUPTED, f"stopped by you{where}", share=DAMAGED)
 
 
 def damage_of(recording: Recording) -> Iterator[Finding]:

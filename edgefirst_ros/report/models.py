@@ -309,7 +309,8 @@ class Report:
     recordings: list[Recording] = field(default_factory=list)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    interrupted: bool = False
+    interrupted: bool | str = False
+    """Of a conversion, where it was stopped, and how long the recordings are."""
     lacking: dict[str, str] = field(default_factory=dict)
     purpose: Literal["dataset", "recording"] = "dataset"
     """Whether it is of a dataset, or of a recording that was only looked at."""
@@ -369,7 +370,7 @@ _PARTS: Mapping[str, TypeAdapter[Any]] = {
     "recordings": TypeAdapter(Annotated[list[Recording], Field(max_length=100_000)]),
     "configuration": TypeAdapter(dict[Name, Any]),
     "versions": TypeAdapter(dict[Name, Name]),
-    "interrupted": TypeAdapter(bool),
+    "interrupted": TypeAdapter(bool | Name),
 }
 
 

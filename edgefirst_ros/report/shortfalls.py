@@ -17,7 +17,7 @@ from edgefirst_ros.model.reasons import Code, Finding, Kind, Severity
 from edgefirst_ros.model.sensors import Role
 from edgefirst_ros.report.content import is_frozen
 from edgefirst_ros.report.drives import NOT_JUDGED
-from edgefirst_ros.report.models import Account, Companion, Frames, Mount, Report, Sequence, Stream
+from edgefirst_ros.report.models import Companion, Frames, Mount, Report, Sequence, Stream
 
 SENT_ONCE = ("/CameraInfo", "/RadarInfo", "/ModelInfo", "/TransformStamped", "/TFMessage", "/String")
 TOLD_BELOW = 0.9
@@ -36,11 +36,6 @@ def shortfalls(report: Report) -> list[Finding]:
     return sorted(found, key=lambda each: (-each.share, each.text))
 
 
-def is_repeated(report: Report, account: Account) -> bool:
-    """Whether most of what was refused came twice."""
-    return report.by_kind(account, "refused")[Kind.REPEATED] > 0.5 * account.refused
-
-
 def _lost(report: Report) -> Iterator[tuple[str, int, dict[str, int]]]:
     """Each topic's messages, and how many of them were lost, by how; not what came twice or nobody needs."""
     in_pauses: dict[str, float] = {}
@@ -49,17 +44,19 @@ def _lost(report: Report) -> Iterator[tuple[str, int, dict[str, int]]]:
             missed = stream.pauses.total_s * (stream.rate_hz or 0.0)
             in_pauses[topic] = in_pauses.get(topic, 0.0) + missed
     for topic, account in report.topics.items():
-        repeats = report.by_kind(account, "refused")[Kind.REPEATED]
-        early = _before_first_fix(report, topic, account)
-        counts = {"refused": max(0, account.refused - repeats - early), "dropped": 0}
+        ignored = report.by_kind(account, "skipped")
+        # A receiver has no position for some time after its start; one that has none for long is of no use.
+        never = ignored[Kind.NO_POSITION] if 2 * ignored[Kind.NO_POSITION] > account.received else 0
+        normal = ignored[Kind.REPEATED] + ignored[Kind.NO_POSITION] - never
+        counts = {"refused": account.refused + never, "dropped": 0}
         # An excerpt and a capture that goes on after a pause begin between two key frames.
-        unwanted = report.by_kind(account, "skipped")[Kind.UNWANTED]
+        unwanted = ignored[Kind.UNWANTED]
         cut = report.by_kind(account, "dropped")[Kind.UNDECODABLE_START] if unwanted else 0
         if report.purpose == "dataset":  # of a recording that is only looked at, nothing is written
             counts["dropped"] = max(0, account.dropped - cut)
         upstream = max(0, account.lost_upstream - round(in_pauses.get(topic, 0.0)))
         counts["never arrived"] = upstream
-        yield topic, account.received - repeats - early - unwanted - cut + upstream, counts
+        yield topic, account.received - normal - unwanted - cut + upstream, counts
 
 
 def losses(report: Report) -> dict[str, int]:
@@ -88,7 +85,8 @@ def _messages(report: Report) -> Iterator[Finding]:
             (count, what), *others = words
             text = f"{count:,} of {whole:,} messages of {name} {what}"
             if what == "refused" and count == whole:
-                reasons = report.topics[topic].reasons.get("refused", {})
+                of = report.topics[topic].reasons
+                reasons = {**of.get("skipped", {}), **of.get("refused", {})}
                 text += f": {max(reasons, key=reasons.__getitem__, default='for no known reason')}"
             said = ", ".join((text, *(f"{n:,} {more}" for n, more in others)))
             yield Finding(Code.MESSAGES_LOST, said, (topic,), share, _severity(graded=graded))
@@ -116,18 +114,6 @@ def unreadable(report: Report) -> Iterator[Finding]:
     """Sensors of which nothing is received, as nothing reads their type."""
     for topic, why in report.unreadable.items():
         yield Finding(Code.UNUSABLE, f"{topic.strip('/')} is not in the dataset: {why}", (topic,), 1.0)
-
-
-def _before_first_fix(report: Report, topic: str, account: Account) -> int:
-    """Fixes refused before there was a position, which is normal for some time after the start."""
-    count = report.by_kind(account, "refused")[Kind.NO_POSITION]
-    if not account.type.endswith("/NavSatFix") or not count or 2 * count > account.received:
-        return 0
-    counts = {} if report.timeline is None else report.timeline.topics.get(topic, {})
-    used = [n for stage in ("decoded", "written") for n, value in enumerate(counts.get(stage, [])) if value]
-    if not used:
-        return count if account.refused < account.received else 0
-    return min(count, sum(counts.get("refused", [])[: min(used) + 1]))
 
 
 def formats_lacking(report: Report) -> Iterator[Finding]:

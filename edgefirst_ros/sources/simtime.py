@@ -39,8 +39,7 @@ class SimulatedTime:
 
     def tick(self, receive_ns: int, shown_ns: int) -> None:
         """The clock was received."""
-        self._step_ns = max(0, shown_ns - self._shown_ns)
-        self._at_ns, self._shown_ns = receive_ns, shown_ns
+        self._step_ns, self._at_ns, self._shown_ns = max(0, shown_ns - self._shown_ns), receive_ns, shown_ns
 
     def time_ns(self, receive_ns: int) -> int:
         """When a recorder with ``use_sim_time`` had received, had it begun at the same moment."""

@@ -101,13 +101,17 @@ class Suggestion:
 
     @property
     def text(self) -> str:
-        """The values as a file of ROS parameters, with a comment on each choice."""
+        """The values as a file, with a comment on each choice."""
         reasons = [f"{topic}: {why}" for topic, why in sorted(self.left_out.items())]
         lines = [*self.said, *["left out:"] * bool(reasons), *reasons]
-        values = {"/**": {"ros__parameters": dict(self.values)}}
         return "".join(f"# {visible(line)}\n" for line in lines) + yaml.safe_dump(
-            values, default_flow_style=None, sort_keys=False, width=1 << 20
+            dict(self.values), default_flow_style=None, sort_keys=False, width=1 << 20
         )
+
+    @property
+    def parameters(self) -> str:
+        """The same as a parameter file of ROS."""
+        return replace(self, values={"/**": {"ros__parameters": dict(self.values)}}).text
 
     @property
     def summary(self) -> str:
@@ -152,10 +156,9 @@ class Look:
 
     def feed(self, message: RawMessage) -> None:
         """Take a message, in order of receipt."""
-        seen = self.topics.get(message.topic)
-        if seen is None:
-            seen = self.topics[message.topic] = SeenTopic(message.topic, full_type(message.schema))
-        seen.add(message)
+        if message.topic not in self.topics:
+            self.expect(message.topic, message.schema)
+        self.topics[message.topic].add(message)
 
     def expect(self, topic: str, kind: str) -> None:
         """A topic of this type exists."""
@@ -460,8 +463,7 @@ class _Chooser:
             return None
         best, *others = sorted(topics, key=lambda seen: (*rank(seen), seen.topic))
         self._add(entry, best, role)
-        for other in others:
-            self._left_out[other.topic] = f"{entry} is taken from {best.topic}"
+        self._left_out |= {other.topic: f"{entry} is taken from {best.topic}" for other in others}
         return best
 
     def _odometry(self, topics: Sequence[SeenTopic], imu: SeenTopic | None, fix: SeenTopic | None) -> None:
@@ -560,7 +562,7 @@ class _Chooser:
         topics |= {name: {"topic": ""} for name in self._turned_off(topics)}
         values = self._settings() | {"topics": topics}
         build_config(values)
-        said = [f"suggested of {self._source}; change what is wrong, then use it as config"]
+        said = [f"made of {self._source}: correct what is wrong"]
         said += [f"{entry.name}: {entry.comment}" for entry in self._entries]
         if unplaced := [*self._unplaced()]:
             said += [f"no transform leads to {self._rig}, so it is assumed of:", *unplaced]

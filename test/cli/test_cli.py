@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,15 +18,17 @@ from drives import simulate
 from written import Written
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.formats.datasets import check
 from edgefirst_ros.simulation import DriveOptions
 
 COMMAND = [sys.executable, "-m", "edgefirst_ros.cli.app"]
 
 
-def run(*arguments: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
-    )
+def run(
+    *arguments: str | Path, check: int | None = 0, columns: str = "80"
+) -> subprocess.CompletedProcess[str]:
+    command, more = [*COMMAND, *map(str, arguments)], {**os.environ, "COLUMNS": columns}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=more)
     if check is not None:
         assert done.returncode == check, done.stdout + done.stderr
     return done
@@ -62,20 +66,28 @@ def test_help_teaches() -> None:
     for command in ("convert", "info", "simulate", "recover", "report"):
         assert command in top
     text = call("convert", "--help").stdout
-    for word in ("--output", "--rate", "--keyframes", "--require", "Ctrl-C", "edgefirst-ros convert"):
+    for word in ("--output", "--rate", "--keyframes", "--require", "Many drives:", "edgefirst-ros convert"):
         assert word in text
-    assert "--incomplete" not in text
+    assert len(run("convert", "--help", columns="100").stdout.splitlines()) <= 60
 
 
 def test_convert_prints_where_things_are_and_what_became_of_every_message(
     short: Path, tmp_path: Path
 ) -> None:
-    done = call("convert", short, "-o", tmp_path, "--name", "mine")
-    paths = [Path(line) for line in done.stdout.splitlines()]
-    assert {p.name for p in paths} == {"mine.arrow", "mine.zip", "capture_report.json", "capture_report.html"}
-    assert all(p.exists() for p in paths)
-    assert "What became of every message" in done.stderr
-    assert "/lidar/points: stamp of another clock" in done.stderr
+    done = subprocess.run([*COMMAND, "convert", str(short)], cwd=tmp_path, capture_output=True, text=True)  # noqa: PLW1510
+    said = done.stderr + done.stdout
+    assert [line.split()[0] for line in said.splitlines()] == [
+        short.stem, "done", "lidar", "good", "note", "next", "dataset", "report"
+    ]  # fmt: skip
+    places = [tmp_path / line.split()[1] for line in done.stdout.splitlines()]
+    assert [place.name for place in places] == [short.stem, "capture_report.html"]
+    assert all(place.exists() for place in places)
+    assert "nothing lost, clocks aligned to ± 2 ms" in said
+    more = call("convert", short, "-o", tmp_path / "out", "--overwrite", "-v").stderr
+    assert "What became of every message" in more
+    assert "/lidar/points, /radar/cube, /radar/targets: device clock, aligned to ± 2 ms" in more
+    assert re.search(r"/gps: \d+ ignored: duplicate epoch", more)
+    assert "rejected:" not in more
 
 
 def test_json_is_one_object_and_nothing_else(short: Path, tmp_path: Path) -> None:
@@ -164,12 +176,15 @@ def start(
 
 def test_an_interrupted_conversion_is_complete_up_to_there(long: Path, tmp_path: Path) -> None:
     process, folder = start(long, tmp_path)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "interrupted" in said
     written = Written(folder)
-    assert written.report["interrupted"]
+    assert re.fullmatch(r"0:\d\d of 0:40", written.report["interrupted"])
+    assert f"stopped    by you at {written.report['interrupted']}" in said
+    (checked,) = check(folder)
+    assert checked.ok
+    assert f"the conversion was stopped at {written.report['interrupted']}, run it again" in checked.text
     assert written.report["sequences"][0]["ended"] == "interrupted"
     assert written.table["frame"].n_unique() == written.report["samples"] > 0
     for account in written.report["topics"].values():
@@ -177,6 +192,10 @@ def test_an_interrupted_conversion_is_complete_up_to_there(long: Path, tmp_path:
             account[c] for c in ("decoded", "refused", "skipped", "unpaired", "dropped", "written")
         )
     assert not list(folder.glob("*.part"))
+    call("convert", long, "-o", tmp_path, "--name", "d")
+    assert Written(folder).report["interrupted"] is False
+    assert not any("stopped" in each.text for each in check(folder))
+    call("convert", long, "-o", tmp_path, "--name", "d", check=2)
 
 
 def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(

@@ -46,10 +46,11 @@ def test_json_that_was_asked_for_comes_in_failure_too(tmp_path: Path, command: s
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["convert", "x.mcap"], "missing option -o FOLDER|URL"),
+        (["simulate"], "missing option -o FOLDER"),
+        (["convert", "x.mcap", "--fps", "2"], "no such option: --fps"),
         (["convert", "x.mcap", "-o", "o", "--rate", "abc"], "--rate: expected a number, found 'abc'"),
-        (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat "),
-        (["check"], "missing PATH"),
+        (["convert", "x.mcap", "-o", "o", "--fromat", "l5kit"], "no such option: --fromat"),
+        (["check"], "missing argument PATH"),
         (["info", "a", "--json=1"], "option '--json' does not take a value"),
         (["capture", "-o", "o", "--duration", "-1"], "--duration: "),
         (["capture", "-o", "o", "--schema", "1"], "--schema: '1' is not one of '2025.01', '2026.10'"),
@@ -62,9 +63,18 @@ def test_wrong_usage_is_a_sentence_and_json_where_it_was_asked_for(arguments: li
     assert code == 2
     (found,) = json.loads(out)["faults"]
     assert found.startswith(fault)
-    assert said.startswith(f"error: {found}\nhint: edgefirst-ros ")
+    assert said.startswith(f"error: {found}\nhint: ")
+    assert len(said.splitlines()) == 2
     code, out, plain = run(*arguments)
     assert (code, out, plain) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("--fps", "--rate"), ("--hz", "--rate"), ("--over", "--overwrite"), ("--fromat", "--format")],
+)
+def test_a_wrong_guess_is_answered(given: str, meant: str) -> None:
+    assert run("convert", "x.mcap", given, "2")[2].endswith(f"\nhint: did you mean {meant}?\n")
 
 
 def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) -> None:
@@ -143,7 +153,7 @@ def test_an_output_folder_with_an_odd_name_is_printed_escaped_and_is_exact_in_js
             assert os.fsencode(json.loads(done.stdout)["paths"][0]).startswith(odd + number)
             assert done.stdout.isascii()
         else:
-            assert done.stdout.startswith(bytes(tmp_path) + rb"/o\x1b[2J\u202e\u200b\udcff1")
+            assert done.stdout.startswith(b"dataset    " + bytes(tmp_path) + rb"/o\x1b[2J\u202e\u200b\udcff1")
 
 
 @pytest.mark.parametrize("name", ["edgefirst", "ncore", "l5kit"])
@@ -228,9 +238,8 @@ def test_what_nurec_asks_is_checked_of_ncore_alone(drive: Path, tmp_path: Path) 
     assert code == 1
     assert "\nNO      ego_masks: camera_optical none (give ncore.ego_masks" in told
     assert re.search(r"^NuRec: not ready, \d+ of \d+$", told, re.MULTILINE)
-    (found,) = (
-        each for each in json.loads(run("check", tmp_path, "--for", "nurec", "--json")[1]) if each["points"]
-    )
+    made = json.loads(run("check", tmp_path, "--for", "nurec", "--json")[1])
+    (found,) = (each for each in made if each["points"])
     assert (found["ok"], found["errors"], found["points"][0]["verdict"]) == (False, 0, "not fulfilled")
     code, told, said = run("check", tmp_path)
     assert code == 0

@@ -57,4 +57,4 @@ def test_the_short_option_helps_everywhere(words: str) -> None:
 def test_without_a_command_the_commands_are_shown() -> None:
     done = CliRunner().invoke(app, [])
     assert done.exit_code == 2
-    assert "Commands:\n" in done.stdout
+    assert "Everyday:\n" in done.stdout

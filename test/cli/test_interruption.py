@@ -62,4 +62,4 @@ def test_an_exception_that_is_lost_does_not_keep_the_process() -> None:
         out, err = child.communicate(timeout=LIMIT_S)
     assert "lost" in out
     assert child.returncode == 130
-    assert "interrupted at once; edgefirst-ros recover out finishes what was committed" in err
+    assert "interrupted at once\nhint: edgefirst-ros recover out finishes what was written" in err

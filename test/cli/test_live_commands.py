@@ -96,7 +96,7 @@ def test_a_time_in_which_nothing_came_ends_with_exit_1_and_says_what_is_missing(
     assert report["ended"] == live.STOPPED
     assert report["silent"]["camera"][:2] == ["camera/h264", "camera/h265"]
     assert report["warnings"] == ["the dataset is empty: no camera frame arrived, or none was selected"]
-    assert re.fullmatch(r"maivin-9_\d{4}(_\d\d){5}-dataset", report["dataset"])
+    assert re.fullmatch(r"maivin-9_\d{4}(_\d\d){5}", report["dataset"])
     assert [Path(path).name for path in report["paths"] if Path(path).exists()] == [
         "capture_report.json",
         "capture_report.html",
@@ -111,6 +111,6 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
     code, out, said = run("capture", "-o", tmp_path / "out", "--zenoh", free_endpoint(), "--host", "car")
     assert code == 1, said
     assert "ended because the disk has 5 MB left, less than min_free_mb 1,024" in said
-    assert "nothing was received: is the endpoint right" in said
+    assert "nothing was received, is the device on" in said
     assert "nothing was received for camera (camera/h264" in said
-    assert Path(out.split()[0]).parent.name.startswith("car")
+    assert Path(out.split()[1]).name.startswith("car")

@@ -66,8 +66,8 @@ def test_a_line_says_all_that_matters() -> None:
         "3 lost upstream",
     ):
         assert words in text
-    assert "queue 25%, 0.0 s behind; disk 64.0 GB free (5.0 h left)" in text
-    assert "Hz: camera/h264 30; 1 connected" in text
+    assert "queue 25%, 0.0 s behind, disk 64.0 GB free (5.0 h left)" in text
+    assert "Hz: camera/h264 30, 1 connected" in text
     assert "not connected" in line(status(bytes_per_s=0.0), 0)
     assert "h left" not in line(status(bytes_per_s=0.0), 0)
     assert "nothing is received" in line(status(topics={}), 0)

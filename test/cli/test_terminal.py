@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 from drives import simulate
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from edgefirst_ros.cli.shared import print_error
-from edgefirst_ros.cli.terminal import PlainConsole, print_info, print_report
+from edgefirst_ros.cli.terminal import PlainConsole, TimeLeft, print_info, print_report
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.offline.convert import convert
 from edgefirst_ros.simulation import DriveOptions
@@ -31,11 +33,36 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
 def shown(width: int, *, report: dict[str, Any] | None = None, info: dict[str, Any] | None = None) -> str:
     console = Console(file=io.StringIO(), width=width)
     if report is not None:
-        print_report(console, report)
+        print_report(console, report, verbose=True)
     if info is not None:
         print_info(console, info)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+@given(
+    wait_s=st.floats(0, 100),
+    rate=st.floats(1e-4, 1.0),
+    slower=st.floats(0.2, 5),
+    burst=st.floats(0, 0.02),
+    every_s=st.floats(0.1, 1),
+)
+def test_what_is_said_to_be_left_is_true_within_half_of_it(
+    wait_s: float, rate: float, slower: float, burst: float, every_s: float
+) -> None:
+    """After a tenth that goes at another speed, and whatever comes in bursts."""
+    left, begun_s, now_s = TimeLeft(), wait_s + 0.1 / (rate * slower), 0.0
+    end_s = begun_s + 0.9 / rate
+    every_s = max(every_s, end_s / 2000)
+    while now_s < end_s:
+        share = max(0.0, (now_s - wait_s) * rate * slower)
+        share = share if now_s < begun_s else 0.1 + (now_s - begun_s) * rate
+        share -= share % burst if burst > 0.001 else 0.0
+        said = left.after(now_s, share)
+        if share >= 0.2 and end_s - now_s > 3 * every_s + 3 * burst / rate:
+            assert said is not None
+            assert 1 / 1.5 <= said / (end_s - now_s) <= 1.5
+        now_s += every_s
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 140])
@@ -67,7 +94,7 @@ def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, A
     }
     for width in (60, 200):
         console = PlainConsole(file=io.StringIO(), width=width)
-        print_report(console, report)
+        print_report(console, report, verbose=True)
         print_info(console, info)
         print_error(console, hostile)
         assert isinstance(console.file, io.StringIO)

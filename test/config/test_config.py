@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from edgefirst_ros.cli.shared import make_config
 from edgefirst_ros.config.files import load_values
-from edgefirst_ros.config.model import MAIVIN_TOPICS, SelectOptions, build_config, chosen_config
+from edgefirst_ros.config.model import MAIVIN_TOPICS, Config, SelectOptions, build_config, chosen_config
 from edgefirst_ros.model.errors import ConfigError
+from edgefirst_ros.nodes.parameters import specify
 
 NO_FORMAT = (
     "is not a format; available: edgefirst, ncore, l5kit; installed packages can add others "
@@ -49,6 +51,19 @@ def test_parameter_files_and_plain_files_say_the_same(tmp_path: Path) -> None:
     ros.write_text("/**:\n  ros__parameters:\n    rate_hz: 2.0\n    ego: {wait_s: 1.0}\n")
     assert build_config(load_values(plain)) == build_config(load_values(ros))
     assert build_config(load_values(plain)).ego.wait_s == 1.0
+
+
+def test_what_ros2_param_dump_writes_converts(tmp_path: Path) -> None:
+    """ROS has an empty text or list, or nan, for "not set"."""
+    values: dict[str, Any] = {}
+    for spec in specify(Config):
+        inner = values
+        for part in spec.path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[spec.path[-1]] = spec.default
+    path = tmp_path / "dump.yaml"
+    path.write_text(yaml.safe_dump({"/capture": {"ros__parameters": values}}))
+    assert build_config(load_values(path)) == build_config({})
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,18 @@ def test_two_devices_are_ambiguous_until_one_is_chosen() -> None:
     assert routes.route("maivin-2/imu") is not None
 
 
+@pytest.mark.parametrize("prefix", ["", "rt", "maivin-1"])
+@pytest.mark.parametrize("name", ["camera/jpeg", "/camera/jpeg"])
+def test_an_entry_of_the_users_comes_before_a_default_one_of_the_same_topic(prefix: str, name: str) -> None:
+    """``camera_jpeg`` names it by default."""
+    config = build_config({"prefix": prefix, "topics": {"camera": {"topic": name}}})
+    topics = ["/camera/jpeg"] if name.startswith("/") else [f"{prefix}/camera/jpeg".strip("/")]
+    for topic in [*topics, "/camera/jpeg"] if prefix == "rt" else topics:
+        route = TopicMap(config, prefix).route(topic)
+        assert route is not None
+        assert route.name == "camera"
+
+
 def test_another_robots_topics_are_taken_by_their_full_names() -> None:
     config = build_config(
         {

@@ -36,6 +36,7 @@ class TestReference:
     def test_the_committed_page_is_what_the_models_say(self) -> None:
         reference = tool("reference")
         assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run: make reference"
+        assert reference.SIMULATOR.read_text(encoding="utf-8") == reference.simulator(), "run: make reference"
 
     def test_it_has_every_option(self) -> None:
         text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -56,8 +57,8 @@ class TestReference:
             assert f"| `{flag}` |" in lines[name]
 
     def test_it_has_every_option_of_a_simulated_drive(self) -> None:
-        text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
-        shown = re.findall(r"^\| `([\w.]+)` \| .+ \| (.+) \|$", text.split("## Simulated drives")[1], re.M)
+        text = (REPOSITORY / "docs" / "simulator.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^\| `([\w.]+)` \| .+ \| (.+) \|$", text, re.M)
         assert {name for name, _ in shown} == {each.name for each in fields(DriveOptions)}
         assert all(meaning.strip() for _, meaning in shown)
 

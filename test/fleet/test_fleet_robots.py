@@ -34,15 +34,15 @@ def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path:
         assert run("convert", folder / f"{name}.mcap", "-o", alone, *OPTIONS)[0] == 0
         (line,) = (each for each in said.splitlines() if each.startswith(f"{name}: "))
         assert "; no configuration was given, and the names are not those of one device; used: camera" in line
-        kept = yaml.safe_load((tmp_path / "fleet" / name / f"{name}-dataset.yaml").read_text())
-        assert kept == yaml.safe_load((alone / f"{name}-dataset.yaml").read_text())
+        kept = yaml.safe_load((tmp_path / "fleet" / name / f"{name}.yaml").read_text())
+        assert kept == yaml.safe_load((alone / f"{name}.yaml").read_text())
     assert datasets(tmp_path / "fleet") == datasets(tmp_path / "alone")
     # Of what a drive was before, only what it still is stays.
     again = run("convert", folder, "-o", tmp_path / "fleet", "--format", "edgefirst", "--jobs", "1")
     assert again[0] == 0
     assert {path.name for path in (tmp_path / "fleet" / "drone").iterdir()} == {
         "edgefirst",
-        "drone-dataset.yaml",
+        "drone.yaml",
     }
 
 

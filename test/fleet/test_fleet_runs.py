@@ -160,8 +160,8 @@ class TestKills:
         _, err = process.communicate(timeout=60)
         if how == signal.SIGINT:
             assert process.returncode == 130, err
-            assert "stopping; what is complete stays" in err
-            assert "drives are left; the same command does them" in err
+            assert "stopping, what is complete stays" in err
+            assert "drives are left, run the same command again to resume" in err
         before = Fleet(tmp_path).times()
         done = done_in(sets)
         assert 0 < len(done) < 3
@@ -338,7 +338,7 @@ def test_what_is_left_to_do_is_said_while_it_runs(tmp_path: Path) -> None:
     assert code == 0, err
     lines = [line for line in err.splitlines() if " samples, " in line]
     assert len(lines) == 4
-    assert [", 25%, " in lines[0], lines[1].endswith("to go)"), "100%)" in lines[3]] == [True] * 3
-    minutes, seconds = lines[1].rpartition(", ")[2].removesuffix(" to go)").split(":")
+    assert [", 25%, " in lines[0], lines[1].endswith("left)"), "100%)" in lines[3]] == [True] * 3
+    minutes, seconds = lines[1].rpartition(", ")[2].removesuffix(" left)").split(":")
     assert int(minutes) * 60 + int(seconds) <= time.monotonic() - begin_s
     assert CUT not in err

@@ -18,7 +18,7 @@ from edgefirst_ros.formats.format import CrashSafe, Format, MeasurementWriter, T
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.errors import OutputExists, WriteError
 from edgefirst_ros.model.sample import EgoPose, Observation, Sample, SequenceInfo
-from edgefirst_ros.offline.convert import feed_drives
+from edgefirst_ros.offline.convert import Reading, feed_drives
 from edgefirst_ros.offline.inputs import open_recordings
 from edgefirst_ros.pipeline.assembly import Pipeline
 from edgefirst_ros.simulation import DriveOptions
@@ -86,7 +86,7 @@ def drive() -> dict[bool, Taken]:
     for taken in found.values():
         pipeline = Pipeline(config, [taken])  # type: ignore[list-item]
         drives = open_recordings([simulated(DRIVE).mcap], config, None).drives
-        feed_drives(pipeline, drives, threading.Event(), None, None)
+        feed_drives(Reading(pipeline, drives, threading.Event()), drives)
         pipeline.complete()
         pipeline.close()
     assert all(isinstance(each, Sample) for each in found[False].items)

@@ -143,7 +143,7 @@ def test_interrupting_the_launch_finishes_the_session(
     graph: Graph, tmp_path: Path, recorded_drive: Path
 ) -> None:
     given = tmp_path / "given.yaml"
-    given.write_text(f"/**:\n  ros__parameters: {{{PROMPT}}}\n")
+    given.write_text(f"# plain, as suggest prints it\n{{{PROMPT}}}\n")
     launched = launch(graph, "capture", f"output:={tmp_path / 'out'}", f"config:={given}", "name:=monday")
     graph.wait("an active node", lambda: "capture is active" in launched.text, alive=[launched])
     status = graph.status()

@@ -171,16 +171,16 @@ def test_sessions_split_by_what_is_written(tmp_path: Path) -> None:
 
 def test_sessions_name_themselves_by_host_and_time_and_never_alike(tmp_path: Path) -> None:
     one = capture(tmp_path)
-    assert one.start() == f"{HOST}_2026_05_01_12_00_00-dataset"
+    assert one.start() == f"{HOST}_2026_05_01_12_00_00"
     one.split()
     put_all(one, messages())
     names = [done.name for done in one.stop(60)]
-    assert names == [f"{HOST}_2026_05_01_12_00_00-dataset", f"{HOST}_2026_05_01_12_00_00-dataset_2"]
+    assert names == [f"{HOST}_2026_05_01_12_00_00", f"{HOST}_2026_05_01_12_00_00_2"]
     assert Written(tmp_path / "edgefirst" / names[1]).report["sequences"][0]["name"] == (
         f"{HOST}_2026_05_01_12_00_00_2"
     )
     another = capture(tmp_path)
-    assert another.start() == f"{HOST}_2026_05_01_12_00_00-dataset_3"  # the first left its report
+    assert another.start() == f"{HOST}_2026_05_01_12_00_00_3"  # the first left its report
     another.stop()
     with pytest.raises(OutputExists, match="_2"):
         capture(tmp_path).start(names[1])

@@ -92,9 +92,9 @@ def test_all_is_well() -> None:
     assert values["latency"] == "24.0 ms"
     assert values["age"] == "0.03 s"
     assert values["queue"] == "1.50 MB"
-    assert values["written"] == "90"
-    assert values["lost upstream"] == "0"
-    writer = {"items": "90", "bytes": "40000000", "rate": "2.00 MB/s", "shed": "0 of 0"}
+    assert values["written"] == 90
+    assert values["lost upstream"] == 0
+    writer = {"items": 90, "bytes": 40000000, "rate": "2.00 MB/s", "shed": "0 of 0"}
     assert dict(entries[2].values) == writer
     disk = dict(entries[3].values)
     assert disk["usable"] == "100000 MB"

@@ -29,7 +29,7 @@ def test_exit_codes_are_those_of_the_command(samples: int, interrupted: bool, co
     assert outcome.lines == ("warning: poor", "out/x.zip")
     entry = result_diagnostic(outcome, POSITION)
     assert entry.level is (Level.ERROR if code else Level.OK)
-    assert dict(entry.values)["samples"] == "40"
+    assert dict(entry.values)["samples"] == 40
 
 
 def test_progress_is_said_in_shares_and_numbers() -> None:

@@ -28,7 +28,7 @@ def converted(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         config = build_config({"select": {"require": "all"}, "edgefirst": options})
         done = convert([recording], out, config)
         assert isinstance(done, Conversion)
-        made[version, container] = Written(out / "edgefirst" / f"{recording.stem}-dataset")
+        made[version, container] = Written(out / "edgefirst" / recording.stem)
     return made
 
 
@@ -42,7 +42,7 @@ def every_frame(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Wr
     """Every camera frame, whatever it lacks."""
     out = tmp_path_factory.mktemp("all")
     convert([recording], out, build_config({}))
-    return Written(out / "edgefirst" / f"{recording.stem}-dataset")
+    return Written(out / "edgefirst" / recording.stem)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
@@ -147,11 +147,11 @@ def test_one_worker_and_four_write_the_same_bytes(
     for workers in (1, 4):
         out = tmp_path / str(workers)
         convert([recording], out, build_config({"select": {"require": "all"}, "workers": workers}))
-        hashes.append(_hashes(out / "edgefirst" / f"{recording.stem}-dataset"))
+        hashes.append(_hashes(out / "edgefirst" / recording.stem))
     assert hashes[0] == hashes[1]
     assert hashes[0] == _hashes(converted["2025.01", "zip"].folder)
     assert set(hashes[0]) == {
-        *(f"{recording.stem}-dataset.{end}" for end in ("arrow", "manifest", "zip")),
+        *(f"{recording.stem}.{end}" for end in ("arrow", "manifest", "zip")),
         "capture_report.json",
         "quality.parquet",
     }

@@ -327,7 +327,7 @@ def test_what_all_cameras_saw_at_one_time_is_in_one_group(rig: tuple[Path, dict[
     """Else validation sees what training has seen, from a metre beside."""
     found = samples(rig[0])
     group = {each["time_ns"] // 50_000_000: each["group"] for each in found[SEQUENCE]}
-    assert {*group.values()} == {"train", "val"}
+    assert {*group.values()} == {"train", "val", "test"}
     shared = [s for name in (LEFT, REAR) for s in found[name] if s["time_ns"] // 50_000_000 in group]
     changes = sum(each["group"] != group[each["time_ns"] // 50_000_000] for each in shared)
     assert len(shared) > 60

@@ -76,7 +76,7 @@ def test_a_recording_with_every_measurement_twice_gives_the_same_datasets(
     for topic in (f"/{name}" for name in SENSORS):
         before, after = once["topics"][topic], twice["topics"][topic]
         assert after["written"] == before["written"], topic
-        assert after["reasons"]["refused"][Reason.SAME_MESSAGE] == before["received"], topic
+        assert after["reasons"]["skipped"][Reason.SAME_MESSAGE] == before["received"], topic
         assert after["pairing_error_ms"] == before["pairing_error_ms"], topic
     assert twice["samples"] == once["samples"] == 20
 
@@ -89,7 +89,7 @@ def test_frames_with_the_stamp_of_the_one_before_cost_themselves_alone(tmp_path:
     report, files = converted(tmp_path / "c", content)
     account = report["topics"][CAMERA]
     assert len(truth) > 2
-    assert account["reasons"]["refused"] == {Reason.SAME_STAMP: len(truth)}
+    assert account["reasons"]["skipped"] == {Reason.SAME_STAMP: len(truth)}
     assert account["written"] == report["samples"] == pictures_in(files) == 30 - len(truth)
     assert sorted(numbers(files)) == [n for n in range(30) if n not in truth]
 
@@ -105,7 +105,7 @@ def test_a_duplicate_of_a_tile_spoils_no_picture(tmp_path: Path) -> None:
     tile = "/camera/h264/bl"
     again = [m._replace(receive_ns=m.receive_ns + 5_000_000) for m in content if m.topic == tile]
     report, files = converted(tmp_path / "c", in_order([*content, *again]))
-    assert report["topics"][tile]["reasons"]["refused"] == {Reason.SAME_MESSAGE: 20}
+    assert report["topics"][tile]["reasons"]["skipped"] == {Reason.SAME_MESSAGE: 20}
     assert report["samples"] == pictures_in(files) == 20
 
 
@@ -137,7 +137,7 @@ def test_segments_of_a_scan_are_one_sweep(tmp_path: Path) -> None:
     assert {name for name, data in same.items() if data != files.get(name)} == set()
     before, after = (each["topics"]["/lidar/points"] for each in (whole, report))
     assert after["written"] == 4 * before["written"]
-    assert after["reasons"].get("refused") is None
+    assert after["reasons"].get("skipped") is None
 
 
 @pytest.mark.long(cases=2)
@@ -149,7 +149,7 @@ def test_other_content_with_the_stamp_of_the_one_before_is_refused(tmp_path: Pat
     content[content.index(third)] = restamped(third, stamp_ns(second))
     report, files = converted(tmp_path / "c", content)
     account = report["topics"][topic]
-    assert account["reasons"]["refused"] == {Reason.SAME_STAMP: 1}
+    assert account["reasons"]["skipped"] == {Reason.SAME_STAMP: 1}
     assert account["written"] <= len(of_topic) - 1
     assert report["samples"] == pictures_in(files) >= 18
 
@@ -167,7 +167,7 @@ def test_live_refuses_duplicates_as_well(tmp_path: Path) -> None:
     for name in SENSORS:
         account = done.report["topics"][f"/{name}"]
         assert (
-            account["reasons"]["refused"][Reason.SAME_MESSAGE] == expected["topics"][f"/{name}"]["received"]
+            account["reasons"]["skipped"][Reason.SAME_MESSAGE] == expected["topics"][f"/{name}"]["received"]
         ), name
     assert done.report["samples"] == expected["samples"] == 20
     assert done.report["formats"] == expected["formats"]

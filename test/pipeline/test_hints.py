@@ -70,6 +70,29 @@ def test_what_a_role_may_be_called_instead(
 
 
 @pytest.mark.parametrize(
+    ("topics", "came", "missing"),
+    [
+        ({"camera": {"topic": "camera/jpeg"}}, "/camera/jpeg", False),
+        ({"camera": {"topic": "/front"}, "again": {"role": "camera", "topic": "/front"}}, "/front", False),
+        ({"camera": {"topic": "/front"}, "rear": {"role": "camera", "topic": "/rear"}}, "/front", True),
+        (
+            {"odometry": {"topic": "/odom"}, "tf_odometry": {"role": "odometry", "topic": "/tf"}},
+            "/odom",
+            False,
+        ),
+    ],
+)
+def test_an_entry_whose_topic_came_or_is_replaced_is_never_one_of_which_nothing_came(
+    topics: dict[str, Any], came: str, missing: bool
+) -> None:
+    config = build_config({"topics": topics})
+    kind = "nav_msgs/msg/Odometry" if came == "/odom" else JPEG
+    routes = TopicMap(config, "", [(came, kind)])
+    found = absences(config, routes, {came: {"type": kind, "received": 5, "refused": 0}})
+    assert (Code.MISSING in {each.code for each in found}) is missing
+
+
+@pytest.mark.parametrize(
     ("reference", "is_lost"),
     [("camera", True), ("lidar/points", False), ("lidar_points", False), ("radar_targets", True)],
 )

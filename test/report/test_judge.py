@@ -19,12 +19,11 @@ def judged(**topics: dict[str, object]) -> Verdict:
     return judge(parsed(report({**CAMERA, **{f"/{name}": each for name, each in topics.items()}})))
 
 
-def fixes(received: int, refused: dict[str, int]) -> dict[str, object]:
-    return account(received, "sensor_msgs/msg/NavSatFix") | {
-        "refused": sum(refused.values()),
-        "written": received - sum(refused.values()),
-        "reasons": {"refused": refused},
-    }
+def fixes(received: int, ignored: dict[str, int], refused: dict[str, int] | None = None) -> dict[str, object]:
+    stages = {"skipped": ignored, "refused": refused or {}}
+    counts = {stage: sum(reasons.values()) for stage, reasons in stages.items()}
+    written = received - sum(counts.values())
+    return account(received, "sensor_msgs/msg/NavSatFix") | counts | {"written": written, "reasons": stages}
 
 
 def lost(**more: object) -> Verdict:
@@ -55,7 +54,7 @@ def in_sequences(*parts: tuple[float, float, dict[str, dict[str, object]], str])
 
 
 def test_a_drive_without_loss_is_good() -> None:
-    assert judged(lidar=stream("lidar_points", 0, 180, 10)).sentence == "good: 540 samples; nothing was lost"
+    assert judged(lidar=stream("lidar_points", 0, 180, 10)).sentence == "good: 540 samples; nothing lost"
 
 
 def test_a_short_pause_is_said_with_its_time() -> None:
@@ -106,7 +105,7 @@ def test_samples_that_lack_a_slow_sensor_are_no_loss() -> None:
     values = report(CAMERA) | {"complete": 36}
     slow = {"paired": 36, "missing": 504, "promised": 0.067}
     values["sequences"][0]["companions"] = {"/radar/cube": slow}
-    assert judge(parsed(values)).sentence == "good: 540 samples; nothing was lost"
+    assert judge(parsed(values)).sentence == "good: 540 samples; nothing lost"
 
 
 def test_fewer_companions_than_the_rate_promises_are_said_and_graded() -> None:
@@ -136,7 +135,7 @@ def test_losses_in_all_are_without_what_came_twice_and_without_refused_fixes() -
     """A receiver has no fix in a tunnel, and no drive fails for that."""
     values = report({**CAMERA, "/gps": stream("gps", 0, 180, 10)})
     values["topics"]["/gps"] |= fixes(
-        1800, {Reason.SAME_EPOCH: 900, Reason.NO_FIX: 200, Reason.OUTLYING_FIX: 2}
+        1800, {Reason.SAME_EPOCH: 900, Reason.NO_FIX: 200}, {Reason.OUTLYING_FIX: 2}
     )
     values["topics"]["/gps"]["lost_upstream"] = 3
     values["topics"]["/radar"] = account(100) | {"refused": 2}
@@ -249,7 +248,7 @@ class TestOfMessages:
         assert brief(judge(parsed(values))) == ("good", [(Code.PAUSE, "/lidar", 2.2)])
 
     def test_what_came_twice_is_no_loss(self) -> None:
-        found = lost(refused=600, reasons={"refused": {Reason.SAME_MESSAGE: 600}})
+        found = lost(skipped=600, reasons={"skipped": {Reason.SAME_MESSAGE: 600}})
         assert brief(found) == ("good", [])
 
     def test_calibration_is_said_and_not_graded(self) -> None:
@@ -264,19 +263,21 @@ class TestOfMessages:
         assert brief(judge(parsed(values))) == ("poor", [(Code.MESSAGES_LOST, "/gps", 100.0)])
 
     def test_the_first_fixes_may_be_none_but_not_later_ones(self) -> None:
-        def of(refused: list[int], decoded: list[int]) -> Verdict:
+        def of(early: int, later: int) -> Verdict:
             values = report({**CAMERA, "/gps": stream("gps", 0, 180, 20)})
-            none = sum(refused) - 500
-            values["topics"]["/gps"] = fixes(1200, {Reason.ZERO_FIX: none, Reason.SAME_EPOCH: 500})
-            values["timeline"] |= {
-                "bins": [0, 1, 2],
-                "topics": {"/gps": {"refused": refused, "decoded": decoded}},
-            }
+            ignored = {Reason.ZERO_FIX: early, Reason.SAME_EPOCH: 500}
+            values["topics"]["/gps"] = fixes(1200, ignored, {Reason.ZERO_FIX: later})
             return judge(parsed(values))
 
-        assert brief(of([200, 250, 250], [0, 250, 250])) == ("good", [])
-        later = of([0, 250, 450], [250, 250, 0])
-        assert brief(later) == ("fair", [(Code.MESSAGES_LOST, "/gps", 28.6)])
+        assert brief(of(200, 0)) == ("good", [])
+        assert brief(of(0, 200)) == ("fair", [(Code.MESSAGES_LOST, "/gps", 28.6)])
+
+
+def test_who_stopped_a_conversion_is_told_so_first() -> None:
+    values = report(CAMERA) | {"interrupted": "0:17 of 0:20"}
+    found = judge(parsed(values))
+    assert (found.grade, found.findings[0].code) == ("fair", Code.INTERRUPTED)
+    assert found.sentence == "fair: 540 samples; stopped by you at 0:17 of 0:20"
 
 
 class TestOfFormats:
@@ -381,12 +382,12 @@ class TestHealthyDrives:
     def test_a_rare_topic_may_send_once_in_a_short_sequence(self) -> None:
         end = "end of the recording"
         once = stream("gps", 3, 4, 1) | {"messages": 1, "last_ns": ns(3), "usual_interval_ms": None}
-        assert in_sequences((0, 20, {"/gps": once}, end)).sentence.endswith("nothing was lost")
+        assert in_sequences((0, 20, {"/gps": once}, end)).sentence.endswith("nothing lost")
         assert "gps stopped" in in_sequences((0, 120, {"/gps": once}, end)).sentence
 
     def test_devices_that_recorded_at_the_same_time_are_no_one_drive(self) -> None:
         lidar, end = {"/lidar": stream("lidar_points", 0, 30, 10)}, "end of the recording"
-        assert in_sequences((0, 30, lidar, end), (0, 30, {}, end)).sentence.endswith("nothing was lost")
+        assert in_sequences((0, 30, lidar, end), (0, 30, {}, end)).sentence.endswith("nothing lost")
 
     def test_frames_that_became_no_samples_are_something(self) -> None:
         values = report(CAMERA, samples=12)

@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats" / "ncore"
 from ncoreread import Sequence
 
 from edgefirst_ros.cli.app import app
+from edgefirst_ros.config.files import load_values
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.config.topics import full_type
 from edgefirst_ros.model.errors import ConfigError
@@ -84,6 +85,18 @@ def test_every_usable_topic_is_used_and_none_is_mistaken(name: str) -> None:
     assert config.ego.non_holonomic is not robot.moves_sideways
 
 
+def test_a_plain_file_and_one_of_ros_say_the_same(
+    recordings: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = []
+    for number, form in enumerate([(), ("--ros",)]):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(command(capsys, "suggest", *form, recordings["turtlebot"])[1])
+        assert ("ros__parameters:" in path.read_text()) == bool(form)
+        values.append(load_values(path))
+    assert values[0] == {"prefix": "", **values[1]}  # which has no empty value in ROS
+
+
 @pytest.mark.long(cases=2)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_it_converts_without_an_edit_and_without_being_asked_for(
@@ -108,9 +121,9 @@ def test_it_converts_without_an_edit_and_without_being_asked_for(
     assert (given[0], alone[0]) == (0, 0)
     without = ("capture_report.json", "capture_report.html", ".yaml")
     assert contents(tmp_path / "alone", *without) == contents(tmp_path / "given", *without)
-    kept = (tmp_path / "alone" / f"{name}-dataset.yaml").read_text()
+    kept = (tmp_path / "alone" / f"{name}.yaml").read_text()
     assert yaml.safe_load(kept) == yaml.safe_load(text)
-    assert f"{name}-dataset.yaml" in alone[1]
+    assert f"{name}.yaml" in alone[1]
     assert made(name).reference in alone[2]
     (folder,) = (tmp_path / "alone" / "ncore").iterdir()
     stored = Sequence(folder)
@@ -358,7 +371,8 @@ def test_names_that_lie_neither_end_a_comment_nor_reach_the_terminal() -> None:
     content = [*made("turtlebot").content, *(m._replace(topic=evil) for m in raw)]
     content.append(RawMessage("/left\nout: 1", "some_msgs/msg/Thing", b"", 1, 1, 0))
     found = looked(content).suggestion("evil\nhost: x")
-    assert yaml.safe_load(found.text) == {"/**": {"ros__parameters": dict(found.values)}}
+    assert yaml.safe_load(found.text) == dict(found.values)
+    assert yaml.safe_load(found.parameters) == {"/**": {"ros__parameters": dict(found.values)}}
     assert found.left_out[evil] == "no name that ROS allows"
     assert not {"\x1b", "\u202e"} & {*found.text, *found.summary}
 

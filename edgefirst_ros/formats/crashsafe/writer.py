@@ -124,12 +124,11 @@ class DatasetWriter(ABC, Generic[Grown]):
             return
         for path in self._finished:
             if path.exists():
-                raise OutputExists(f"{path} exists: choose another name or allow overwriting")
+                raise OutputExists(f"dataset {self._place} already exists")
         for path in self._unfinished:
             if path.exists():
                 raise OutputExists(
-                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._place}, "
-                    "choose another name, or allow overwriting"
+                    f"{path} was left by an unfinished run: edgefirst-ros recover {self._place} finishes it"
                 )
 
     @contextmanager

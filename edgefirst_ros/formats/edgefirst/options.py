@@ -36,44 +36,39 @@ class EdgeFirstOptions(OptionsModel):
 
     schema_version: SchemaVersion = Field(
         default="2025.01",
-        description="Columns and types of the Arrow file: 2025.01 is the published article, 2026.10 is what "
-        "the vendor's client writes today. 2026.10 has no lidar.png and lidar.jpeg. Choose 2026.10 to use "
-        "the dataset with that client.",
+        description="Columns and types of the Arrow file: the published article's (2025.01), or today's "
+        "of the vendor's client. Choose 2026.10 to use the dataset with that client.",
     )
     container: Container = Field(
         default="zip",
-        description="Sensor files in one uncompressed ZIP, or as plain files in a folder. Choose folder for "
-        "tools that cannot read a ZIP, and for cloud storage that is read file by file.",
+        description="Sensor files in one uncompressed ZIP, or as plain files. Choose folder for tools "
+        "that cannot read a ZIP, and for cloud storage.",
     )
     split: Split = Field(
         default="time",
-        description="What is in one group, train or val: blocks of time, a whole drive, or a place, by cells "
-        "of about 550 m. Set drive or place to test on what was not seen: neighbours in time are alike.",
+        description="What goes to train or val as a whole: blocks of time with 5 s of test between them, "
+        "drives, or places of 550 m. Set drive or place to test on what was not seen.",
     )
     val_ratio: float = Field(
         default=0.2,
         ge=0.0,
         le=1.0,
-        description="Share of each sequence's time in the group val, or of drives or cells. Set 0 or 1 if "
-        "whole drives are for one or the other.",
+        description="Share of the group val. Set 0 or 1 if whole drives are for one or the other.",
     )
     lidar_image_size: tuple[Rows, Columns] = Field(
         default=(128, 1024),
-        description="Rows and columns of lidar.png and lidar.jpeg (schema 2025.01 only) where they are "
-        "projected from the points, over 360° with straight ahead in the centre; lidar/depth and "
-        "lidar/reflect of a device that sends them keep their size. Rows span elevations from -45 "
-        "to 45°. Set it to the lidar's beams and to its points a turn, or to 0, 0 to write neither.",
+        description="Rows and columns of lidar.png and lidar.jpeg, in schema 2025.01 only. Set it to the "
+        "lidar's beams and points a turn, or to 0, 0 for none.",
     )
     degradation: Degradation | None = Field(
         default=None,
-        description="How much weather, light or dirt impaired what the drive's cameras saw, for the column "
-        "of that name (schema 2025.01 only). Set it by drive to train or test on bad conditions.",
+        description="How much weather, light or dirt impaired the pictures of the drive, in schema "
+        "2025.01 only. Set it to train or test on bad conditions.",
     )
     exif_camera: tuple[Tag, Tag] = Field(
         default=(AUTO, AUTO),
-        description="EXIF Make and Model of the camera. auto is the vendor of the device for its own topics "
-        "(camera/h264, ...) and none for others; an empty one omits the tag. Name your camera if a tool that "
-        "reads the pictures asks for it.",
+        description="EXIF Make and Model of the camera; auto knows the device's own. Name yours if a tool "
+        "that reads the pictures asks for it.",
     )
 
     @property
@@ -88,11 +83,11 @@ class EdgeFirstOptions(OptionsModel):
         return f"{value:.2f}" if isinstance(value, float) else value
 
 
-GROUPS = ("train", "val")
-
-
-BLOCK_S = 10.0
-"""Intended length of a block: scenes that are alike are in one group."""
+TRAIN, VAL, BETWEEN = GROUPS = ("train", "val", "test")
+"""The third is of samples between blocks of the others: they are too much like both for either."""
+BLOCK_S, GAP_S = 30.0, 5.0
+"""Intended length of a block, and of the time that it keeps from one of the other group: what a vehicle sees
+within 5 s is much the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +100,8 @@ class BlockSplit:
     on every machine but differs between sequences.
 
     In short sequences the blocks are shorter, so that at least one of them is of the smaller group: 6 s at a
-    ratio of 0.2 make five blocks of 1.2 s, one of which is val.
+    ratio of 0.2 make five blocks of 1.2 s, one of which is val. Of the larger group, samples that are nearer
+    to the other one than GAP_S, or than a sixth of the sequence, belong to neither.
 
     Args:
         sequence: name of the sequence.
@@ -122,9 +118,19 @@ class BlockSplit:
     block_s: float = BLOCK_S
 
     def group(self, time_ns: int) -> str:
-        """The group of the sample at a time: train or val."""
+        """The group of the sample at a time: train or val, or test if it is between them."""
         blocks = self._blocks()
-        block = (time_ns - self.first_ns) * blocks // (self.last_ns - self.first_ns + 1)
+        gap_ns = min(round(GAP_S * 1e9), (self.last_ns - self.first_ns) // 6)
+        begin, own, end = (self._block(time_ns + off_ns, blocks) for off_ns in (-gap_ns, 0, gap_ns))
+        group, larger = self._group_of(own, blocks), GROUPS[self.val_ratio > 0.5]
+        is_between = group == larger and {self._group_of(n, blocks) for n in range(begin, end + 1)} != {group}
+        return BETWEEN if is_between else group
+
+    def _block(self, time_ns: int, blocks: int) -> int:
+        inside_ns = min(max(time_ns, self.first_ns), self.last_ns) - self.first_ns
+        return inside_ns * blocks // (self.last_ns - self.first_ns + 1)
+
+    def _group_of(self, block: int, blocks: int) -> str:
         val = round(blocks * self.val_ratio)
         # a block can be in two strata at most, those of its two ends
         strata = {block * val // blocks, ((block + 1) * val - 1) // blocks}

@@ -84,22 +84,18 @@ class L5KitOptions(OptionsModel):
         default=10.0,
         ge=0.0,
         le=1000.0,
-        description="Frames per second, evenly spaced from the first sample of a scene on; ego and agents "
-        "are interpolated to these times. 0: one frame per sample, at its time. Where samples are more than "
-        "0.3 s apart, only the times next to a sample get a frame. Set it to what your model expects; those "
-        "trained on L5Kit's own data expect 10.",
+        description="Frames per second, to which ego and agents are interpolated; 0: one per sample. Set "
+        "it to what your model expects: L5Kit's own have 10.",
     )
     sources: tuple[Source, ...] = Field(
         default=("boxes3d", "model"),
-        description="Sources of agents, best first: an object seen by several is taken from the first. "
-        "boxes3d: fusion/boxes3d; model: 2-D boxes with a distance. Take out the one whose positions are too "
-        "poor for you.",
+        description="Sources of agents, best first: 3-D boxes, or 2-D boxes with a distance. Take out the "
+        "one whose positions are too poor for you.",
     )
     labels: dict[str, AgentLabel] = Field(
         default_factory=dict,
-        description="L5Kit labels by class name, without their prefix, e.g. {forklift: OTHER_VEHICLE}; added "
-        "to the built-in names (COCO and common road classes). Case, blanks, - and _ are ignored. Other "
-        "classes become UNKNOWN, which L5Kit leaves out. Add your detector's own classes.",
+        description="L5Kit labels by class name, such as {forklift: OTHER_VEHICLE}; the usual names are "
+        "known. Add your detector's own classes.",
     )
 
     @field_validator("labels")

@@ -42,48 +42,44 @@ class NCoreOptions(OptionsModel):
 
     store: StoreType = Field(
         default="itar",
-        description="One indexed tar file (itar) per component group, or a directory with one file per "
-        "record. Choose directory to look at single records with other tools.",
+        description="One indexed tar file (itar) per component group, or a directory. Choose directory to "
+        "look at single records with other tools.",
     )
     profile: Profile = Field(
         default="separate-sensors",
-        description="separate-sensors: a component group for each sensor, point cloud and label, and one for "
-        "poses, calibration and cuboids; otherwise everything in a single group. Choose single to have one "
+        description="A component group for each sensor, or one for everything. Choose single to have one "
         "file to move.",
     )
     ego_masks: dict[str, dict[str, Path]] = Field(
         default_factory=dict,
-        description="PNG masks of the vehicle's own body in the picture: by camera id, then by name of the "
-        "mask; files are named from the configuration's folder. Give one if the bonnet is in view, so that "
-        "nobody trains on it.",
+        description="PNG masks of the vehicle's own body in the picture: by camera, then by name. Give "
+        "one called ego if the bonnet is in view.",
     )
     camera_readout_ms: dict[str, Readout] = Field(
         default_factory=dict,
-        description="Rolling-shutter readout time, from the first row of the picture to the last, by camera "
-        "id, or one number for all. A frame ends this long after its stamp; 0: global shutter. Set it from "
-        "the sensor's data sheet where reconstructions must be sharp in motion.",
+        description="Time from a picture's first row to its last, by camera or one number for all; 0: "
+        "global shutter. Set it from the data sheet where reconstructions must be sharp in "
+        "motion.",
     )
     radar_speed_receding_positive: bool = Field(
         default=True,
-        description="Whether the radar's speed field is positive for receding targets, as in NCore. Set "
-        "false if the driver's is positive for approaching ones; the sign is then inverted.",
+        description="Whether the radar's speed is positive for what moves away. Set false if it is "
+        "positive for what comes closer.",
     )
     radar_cube: bool = Field(
         default=False,
-        description="Store each radar cube with the radar scan nearest in time: 0.8 to 1.6 MB per cube. Turn "
-        "it on if you train on raw radar.",
+        description="Store each radar cube with the scan nearest in time, at about 1 MB. Turn it on if "
+        "you train on raw radar.",
     )
     cuboids_of_boxes2d: bool = Field(
         default=False,
-        description="Where there are no 3-D boxes, make cuboids of the model's 2-D boxes that have a track "
-        "and a distance. Headings of what stands are guesses then. Turn it on if such cuboids are better for "
-        "you than none.",
+        description="Make cuboids of tracked 2-D boxes with a distance, where there are no 3-D boxes. "
+        "Turn it on if guessed headings are better for you than none.",
     )
     unknown_pose: Literal["mark", "cut"] = Field(
         default="mark",
-        description="Measurements taken while the rig's position or rotation is unknown: mark keeps them, "
-        "with placeholder poses marked as assumed; cut leaves them out and counts them as skipped. Choose "
-        "cut if your reader does not look at the marks.",
+        description="Measurements at an unknown place are kept and marked, or cut. Choose cut if your "
+        "reader does not look at the marks.",
     )
 
     @field_validator("camera_readout_ms", mode="before")

@@ -15,7 +15,6 @@ from typing import Any
 
 from edgefirst_ros.report.drives import NOT_JUDGED, silences
 from edgefirst_ros.report.models import Report, Timeline, end_of
-from edgefirst_ros.report.shortfalls import is_repeated
 
 LONGEST_PAUSE_S = 60.0
 PAUSE_SHARE = 0.25
@@ -147,8 +146,6 @@ def lanes(report: Report, axis: TimeAxis) -> list[Lane]:
         if values > MOST_VALUES:
             break
         counts = timeline.topics[topic]
-        if _repeats(report, topic):
-            counts = _moved(counts, "refused", "skipped")
         if report.purpose == "recording":  # which writes nothing, so this says nothing
             counts = _moved(counts, "unpaired", "written")
         plot = _plot(timeline, counts, axis)
@@ -213,12 +210,6 @@ def _moved(counts: Mapping[str, list[int]], stage: str, other: str) -> dict[str,
     size = max(len(more), len(found.get(other, [])))
     pairs = zip(_padded(more, size), _padded(found.get(other, []), size), strict=True)
     return {**found, other: [sum(pair) for pair in pairs]} if size else found
-
-
-def _repeats(report: Report, topic: str) -> bool:
-    """Whether what it lacks came twice, which is not worth a warning colour."""
-    account = report.topics.get(topic)
-    return account is not None and account.refused > 0 and is_repeated(report, account)
 
 
 def _sum(counts: Mapping[str, list[int]]) -> int:

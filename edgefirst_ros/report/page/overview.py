@@ -34,14 +34,12 @@ def header(report: Report, verdict: Verdict, title: str) -> Html:
     """Title, verdict and the figures that one wants first."""
     grade, _, sentence = verdict.sentence.partition(": ")
     said = joined(tag("strong", f"{grade}:", class_="grade"), " ", sentence)
-    cut = tag("p", "interrupted: what follows had not been read", class_="note")
     facts = (tag("div", tag("dt", name), tag("dd", value)) for name, value in _facts(report))
     return tag(
         "header",
         tag("p", "recording" if report.purpose == "recording" else "dataset", class_="kicker"),
         tag("h1", title),
         tag("p", said, id="verdict", class_=f"verdict {verdict.grade}"),
-        cut if report.interrupted else None,
         tag("dl", *facts, class_="facts"),
     )
 

@@ -441,7 +441,7 @@ def test_a_cameras_sequence_goes_on_beside_that_of_the_rig(tmp_path: Path) -> No
     assert len(groups) == 60
     own = [groups[SEQUENCE.name, frame] for frame in range(30)]
     assert own == [groups["other", frame] for frame in range(30)]
-    assert {*own} == {"train", "val"}
+    assert {*own} == {"train", "val", "test"}
 
 
 def test_samples_must_come_in_order_and_of_the_sequence_begun(tmp_path: Path) -> None:

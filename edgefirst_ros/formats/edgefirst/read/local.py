@@ -6,6 +6,7 @@ A lock for what threads share that can be pickled and does not stay locked in a 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -121,9 +122,11 @@ class _Opened:
         self.process = os.getpid()
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def __del__(self) -> None:
-        if hasattr(self, "descriptor") and self.process == os.getpid():
-            os.close(self.descriptor)
+    def __del__(
+        self, close: Callable[[int], None] = os.close, process: Callable[[], int] = os.getpid
+    ) -> None:  # at the interpreter's end modules have nothing left
+        if hasattr(self, "descriptor") and self.process == process():
+            close(self.descriptor)
 
 
 class SharedFile:

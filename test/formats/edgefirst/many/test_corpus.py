@@ -142,10 +142,10 @@ def test_groups_are_those_of_all(tmp_path: Path, opened: Corpus) -> None:
     train = edgefirst_ros.open(tmp_path_of(opened), group="train", keys=[])
     one = edgefirst_ros.open(dataset(), group="train", keys=[])
     assert len(train) == 3 * len(one) > 0
-    assert opened.groups == ("train", "val")
+    assert opened.groups == ("test", "train", "val")
     assert {each["group"] for each in train} == {"train"}
-    with pytest.raises(ConfigError, match="no dataset has a group test; there are train, val"):
-        edgefirst_ros.open(tmp_path_of(opened), group="test")
+    with pytest.raises(ConfigError, match="no dataset has a group other; there are test, train, val"):
+        edgefirst_ros.open(tmp_path_of(opened), group="other")
     assert len(opened[:20].to_polars()) > 0
 
 

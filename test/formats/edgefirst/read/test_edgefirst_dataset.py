@@ -231,17 +231,17 @@ def test_groups_are_disjoint_and_together_everything() -> None:
     whole = edgefirst_ros.open(dataset(), keys=[])
     names = {
         group: {s["name"] for s in edgefirst_ros.open(dataset(), keys=[], group=group)}
-        for group in ("train", "val")
+        for group in ("train", "val", "test")
     }
     assert names["train"]
     assert names["val"]
     assert not names["train"] & names["val"]
-    assert names["train"] | names["val"] == {s["name"] for s in whole}
+    assert names["train"] | names["val"] | names["test"] == {s["name"] for s in whole}
     assert all(s["group"] == "val" for s in edgefirst_ros.open(dataset(), keys=[], group="val"))
     table = edgefirst_ros.open(dataset(), group="val").to_polars()
     assert set(table["group"].cast(pl.String)) == {"val"}
-    with pytest.raises(ConfigError, match="has no group test; it has train, val"):
-        edgefirst_ros.open(dataset(), group="test")
+    with pytest.raises(ConfigError, match="has no group other; it has test, train, val"):
+        edgefirst_ros.open(dataset(), group="other")
 
 
 def test_the_table_is_there_as_it_is_stored(opened: edgefirst_ros.EdgeFirstDataset) -> None:

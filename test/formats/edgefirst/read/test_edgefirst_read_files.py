@@ -35,6 +35,22 @@ def is_open(path: Path) -> bool:
     return identity(path) in opened_files()
 
 
+LAST = """
+import posix, sys
+import edgefirst_ros
+
+posix.kept = edgefirst_ros.open(sys.argv[1])
+posix.kept[0]
+"""
+
+
+def test_an_interpreter_ends_quietly_while_files_are_open() -> None:
+    """As torch keeps its datasets: until modules have nothing left."""
+    command = [sys.executable, "-c", LAST, dataset()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_it_is_pickled_without_what_is_open(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     opened = edgefirst_ros.open(folder)

@@ -31,6 +31,7 @@ def test_workers_give_the_batches_of_one_process(start: str) -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     assert done.stdout == "15 samples\n"
 
 
@@ -121,4 +122,5 @@ def run(*command: Any) -> str:  # noqa: ANN401 - paths and texts
         [sys.executable, *map(str, command)], capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     return done.stdout
