@@ -143,6 +143,7 @@ def play(
     names: Annotated[
         NamesChoice, opt("--names rt|bare|host", "Topics as rt/camera/h264, camera/h264 or HOST/camera/h264.")
     ] = NamesChoice.RT,
+    prefix: options.Prefix = None,
     wait: Annotated[
         float, opt("--wait SECONDS", "Give up without a subscriber after this; 0: do not wait.", min=0)
     ] = WAIT_S,
@@ -171,7 +172,7 @@ def play(
         if speed <= 0:
             raise ConfigError([f"--speed {speed:g}: expected more than 0"])
         drive = _one(recording, excerpt_of(start, end))
-        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, None)
+        keys = keys_of(drive.topics(), Names(names.value), drive.parts[0].host, prefix)
         if not (connect or listen or zenoh_config):
             listen = [ENDPOINT]
         opening = linked(connect or [], listen or [], zenoh_config)
