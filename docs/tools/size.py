@@ -32,7 +32,7 @@ CEILINGS: Mapping[str, int] = {
     "video": 2220,
     "sources": 3810,
     "report": 2550,
-    "cli": 2450,
+    "cli": 2340,
     "model": 2720,
     "nodes": 2060,
     "ego": 2490,
@@ -44,7 +44,7 @@ CEILINGS: Mapping[str, int] = {
     "config": 1500,
     PLAIN: 90,
 }
-MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 961, "options": 50}
+MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 958, "options": 50}
 
 
 def code_lines(path: Path) -> int:

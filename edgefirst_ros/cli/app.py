@@ -144,9 +144,9 @@ class Commands(Group):
 def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
     return typer.Typer(
         add_completion=add_completion,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **options,
     )
 

@@ -55,7 +55,7 @@ def convert(
     recordings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RECORDING]...",
+            metavar="RECORDING...",
             help="Files (MCAP, rosbag2, ROS 1), folders, patterns, or URLs.",
         ),
     ] = None,

@@ -124,7 +124,7 @@ def _known(user: str) -> str:
     """A program as its format calls it."""
     known = {name.lower(): name for each in FORMATS.values() for name in each.users}
     if user and user.lower() not in known:
-        raise ConfigError([f"--for: {user!r} is not known, there are {', '.join(sorted(known))}"])
+        raise ConfigError([f"--for: {user!r} is not known; there are {', '.join(sorted(known))}"])
     return known.get(user.lower(), "")
 
 

@@ -137,8 +137,11 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
 
 def print_error(console: Console, text: str) -> None:
-    """Print one line that says what is wrong and what to do."""
-    print_line(console, f"[bold red]error[/]: {escape(text)}")
+    """Print a line that says what is wrong, and another one for what follows a semicolon: what to do."""
+    what, _, action = text.partition("; ")
+    print_line(console, f"[bold red]error[/]: {escape(what)}")
+    if action:
+        print_line(console, f"hint: {escape(action)}")
 
 
 def print_interruption(console: Console, text: str, *, as_json: bool) -> None:

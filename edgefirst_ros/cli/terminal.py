@@ -58,7 +58,7 @@ def print_line(console: Console, text: str) -> None:
 
 def print_row(console: Console, label: str, text: str) -> None:
     """Print one line of a summary; the caller has escaped nothing."""
-    print_line(console, f"[bold]{label:<10}[/] {escape(text)}")
+    print_line(console, f"[bold]{label:<10}[/] {escape(text.replace('; ', ', '))}")
 
 
 def progress_bar(console: Console) -> Progress:
@@ -262,52 +262,22 @@ def _advice(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a table if it fits without cutting numbers, else one line per topic."""
-    if not topics:
-        return
-    if fits(console, table := _account(topics)):
-        console.print(table)
-        return
+    """Print what became of the messages of each topic, and how far off samples they are."""
+    from edgefirst_ros.pipeline.ledger import COLUMNS
+
     print_line(console, "What became of every message")
     for topic, account in topics.items():
-        ends = [
-            f"{count_text(account[c])} {STAGES.get(c, c).replace('_', ' ')}"
-            for c in _columns(topics)[1:]
-            if account[c]
-        ]
-        off = _pairing(account)
-        ends += [f"p50 / p95 / max {off} ms off"] if off else []
-        print_line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
+        ends = [f"{account[c]:,} {STAGES.get(c, c)}" for c in COLUMNS if account[c]]
+        ends += [f"{account['lost_upstream']:,} lost upstream"] if account["lost_upstream"] else []
+        if off := account["pairing_error_ms"]:
+            ends.append(f"{off['p50']:.1f} ms off (p95 {off['p95']:.1f}, at most {off['max']:.1f})")
+        print_line(console, f"  {escape(topic)}: {account['received']:,} received, {', '.join(ends)}")
 
 
 def fits(console: Console, table: Table) -> bool:
     """Whether the table fits the console's width without cutting a cell."""
     wide = console.options.update(max_width=10 * PLAIN_WIDTH)
     return Measurement.get(console, wide, table).maximum <= console.width
-
-
-def _pairing(account: Mapping[str, Any]) -> str:
-    found = account["pairing_error_ms"]
-    return " / ".join(f"{found[k]:.1f}" for k in ("p50", "p95", "max")) if found else ""
-
-
-def _columns(topics: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    from edgefirst_ros.pipeline.ledger import COLUMNS
-
-    lossy = any(account["lost_upstream"] for account in topics.values())
-    return ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
-
-
-def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(title="What became of every message", title_justify="left")
-    table.add_column("topic", no_wrap=True)
-    names = _columns(topics)
-    for name in names:
-        table.add_column(STAGES.get(name, name).replace("_", "\n"), justify="right", no_wrap=True)
-    table.add_column("pairing error ms\np50 / p95 / max", justify="right", no_wrap=True)
-    for topic, account in topics.items():
-        table.add_row(escape(topic), *(count_text(account[name]) for name in names), _pairing(account))
-    return table
 
 
 def several(count: int, things: str) -> str:

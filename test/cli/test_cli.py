@@ -180,7 +180,7 @@ def test_an_interrupted_conversion_is_complete_up_to_there(long: Path, tmp_path:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     written = Written(folder)
-    assert re.fullmatch(r"0:\d\d of 0:40", written.report["interrupted"])
+    assert re.fullmatch(r"0:\d\d of 0:20", written.report["interrupted"])
     assert f"stopped    by you at {written.report['interrupted']}" in said
     (checked,) = check(folder)
     assert checked.ok

@@ -10,7 +10,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
-from edgefirst_ros.cli.help import help_text
 
 
 def contexts() -> Iterator[tuple[str, Any, Any]]:
@@ -33,7 +32,7 @@ ALL = {words: (command, ctx) for words, command, ctx in contexts()}
 @pytest.mark.parametrize("words", ALL)
 def test_every_option_says_what_it_takes_and_what_it_does(words: str) -> None:
     command, ctx = ALL[words]
-    text = " ".join(help_text(command, ctx, columns=200).split())
+    text = " ".join(command.get_help(ctx).split())
     for parameter in command.get_params(ctx):
         if getattr(parameter, "hidden", False):
             continue

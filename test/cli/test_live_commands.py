@@ -113,4 +113,4 @@ def test_a_disk_that_fills_ends_with_exit_1_and_the_reason(
     assert "ended because the disk has 5 MB left, less than min_free_mb 1,024" in said
     assert "nothing was received, is the device on" in said
     assert "nothing was received for camera (camera/h264" in said
-    assert Path(out.split()[1]).name.startswith("car")
+    assert Path(out.split()[1]).parent.name.startswith("car")

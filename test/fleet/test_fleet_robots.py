@@ -33,7 +33,7 @@ def test_each_drive_gets_its_suggestion_and_becomes_what_it_does_alone(tmp_path:
         alone = tmp_path / "alone" / name
         assert run("convert", folder / f"{name}.mcap", "-o", alone, *OPTIONS)[0] == 0
         (line,) = (each for each in said.splitlines() if each.startswith(f"{name}: "))
-        assert "; no configuration was given, and the names are not those of one device; used: camera" in line
+        assert ", no --config, and topics are not named as a Maivin's" in line
         kept = yaml.safe_load((tmp_path / "fleet" / name / f"{name}.yaml").read_text())
         assert kept == yaml.safe_load((alone / f"{name}.yaml").read_text())
     assert datasets(tmp_path / "fleet") == datasets(tmp_path / "alone")
