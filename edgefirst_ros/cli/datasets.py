@@ -132,9 +132,10 @@ class _Passed:
     """Adds up what was looked at, of all bytes in a place."""
 
     def __init__(self, view: Progress, place: Path) -> None:
-        files = (Path(top, name) for top, _, names in os.walk(place) for name in names)
+        top = place if place.is_dir() else place.parent
+        files = (Path(folder, name) for folder, _, names in os.walk(top) for name in names)
         self._view, self._done = view, 0
-        self._total = sum(each.lstat().st_size for each in files) or place.stat().st_size
+        self._total = sum(each.lstat().st_size for each in files)
 
     def __call__(self, passed: int) -> None:
         """So many more bytes."""

@@ -24,15 +24,15 @@ from edgefirst_ros.sources.mcap import McapRecording
 SEQUENCE = "rig_2026_05_01_09_00_00"
 # Pictures span 74 degrees, so those of the two overlap by 29.
 RIGHT = MoreSensor(
-    *("camera", "right/image", "right_optical", (1.0, -0.5, 1.6), (0.0, 0.0, -45.0), 10.0, 60.0, 640, 360),
+    *("camera", "right/image", "right_optical", (1.0, -0.5, 1.6), (0.0, 0.0, -45.0), 10.0, 60.0, 320, 180),
     info="right/info",
     boxes="right/model",
 )
 OPTIONS = FaultyOptions(
     seconds=6.0,
     fps=10,
-    width=640,
-    height=360,
+    width=320,
+    height=180,
     model_hz=10,
     boxes=BoxErrors(center_m=0.2, size=0.02),
     more=(RIGHT,),
