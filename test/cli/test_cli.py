@@ -214,6 +214,7 @@ def test_a_killed_conversion_is_recovered_and_recovering_twice_does_no_harm(
     assert written.files() == first
 
 
+@pytest.mark.long
 def test_a_full_disk_is_said_and_what_was_committed_can_be_recovered(long: Path, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
