@@ -69,8 +69,8 @@ def valued(args: list[str]) -> Iterator[str]:
             yield given
         else:
             default, looks = LEFT_OUT[given]
-            follows = following and looks.fullmatch(following[0])
-            follows = follows and not (default and Path(following[0]).exists())
+            word = following[0] if following and looks.fullmatch(following[0]) else ""
+            follows = word and not (default and Path(word).exists())
             yield f"{given}={args[next(rest)] if follows else default}"
 
 

@@ -145,8 +145,8 @@ def info(place: Place, config: Config | None = None) -> dict[str, Any]:
         DatasetError: it is damaged.
     """
     found = next(infos([place], config, whole=True))
-    if found.get("recordings", 1) > 1:
-        raise RecordingError(f"{place}: holds {found['recordings']} recordings; name one of them")
+    if (count := found.get("recordings", 1)) > 1:
+        raise RecordingError(f"{place}: holds {count} recordings; name one of them")
     return found
 
 
