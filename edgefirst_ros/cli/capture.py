@@ -40,7 +40,6 @@ from edgefirst_ros.cli.shared import (
 from edgefirst_ros.cli.terminal import (
     make_console,
     print_line,
-    print_places,
     print_report,
     print_row,
     roles_text,
@@ -154,7 +153,7 @@ def capture(**given: Any) -> None:  # noqa: ANN401 - the options
 
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every 600s
     """
-    of, err = SimpleNamespace(**given), make_console(stderr=True)
+    of, err = options.asked(given), make_console(stderr=True)
     output = Path(of.output)
     with guarded(err, instead="use another --name", output=output, as_json=of.as_json):
         chosen, notes = options.chosen(given), list[str]()
@@ -348,7 +347,7 @@ class _Capture:
                 sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
                 sys.stdout.flush()
                 return
-            print_report(self.err, report, details=not quiet, verbose=self.of.verbose)
+            print_report(self.err, report, detail=self.of.detail, paths=paths)
             if ended.startswith(SPLIT):
                 print_row(self.err, "note", f"ended by a {ended}, a new session followed")
             elif ended != STOPPED:
@@ -358,8 +357,6 @@ class _Capture:
                 print_row(self.err, "warning", text)
             if report["silent"] and not quiet:
                 print_row(self.err, "note", f"nothing was received for {roles_text(report['silent'])}")
-            if not quiet:
-                print_places(paths)
 
 
 def _no_pages(_: Sequence[Path]) -> Made:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -76,6 +77,11 @@ def _setting(parameter: str, kind: Any, names: str = "", metavar: str = "", amon
     text = text[:1].upper() + text[1:]
     metavar = metavar or "|".join(said["choices"])
     _offer(parameter, kind | None, names, text, metavar, callback=_known(said["choices"]))
+
+
+def asked(given: Mapping[str, Any]) -> SimpleNamespace:
+    """The options by name, and as ``detail`` how much is to be printed: see ``print_report``."""
+    return SimpleNamespace(**given, detail=0 if given["quiet"] else 1 + given["verbose"])
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,10 +96,8 @@ class ProgressView:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
         self._start_s = self._last_s = time.monotonic()
-        self._left, self._bar = (
-            TimeLeft(),
-            None if quiet or not console.is_terminal else progress_bar(console),
-        )
+        self._left, is_live = TimeLeft(), console.is_terminal and not quiet
+        self._bar = progress_bar(console) if is_live else None
         self.position: Position | None = None
         """The last one."""
 
@@ -120,9 +118,15 @@ class ProgressView:
 
     def update(self, position: Position) -> None:
         """Show a new position; may be called many times a second, from any thread."""
-        now_s, before, self.position = time.monotonic(), self.position, position
-        if self._quiet:
-            return
+        before, self.position = self.position, position
+        try:
+            if not self._quiet:
+                self._update(position, before)
+        except OSError:  # the terminal is gone, and the result is complete all the same
+            self._quiet = True
+
+    def _update(self, position: Position, before: Position | None) -> None:
+        now_s = time.monotonic()
         if before is None and position.whole_s:
             name = escape(Path(position.file).name.partition(".")[0])
             print_line(self._console, f"{name}   {clock(position.whole_s)}   {megabytes(position.size)}")
@@ -175,47 +179,55 @@ def print_report(
     console: Console,
     report: Mapping[str, Any],
     *,
-    details: bool = True,
-    verbose: bool = False,
+    detail: int = 1,
     cost: str = "",
+    paths: Sequence[Path] = (),
 ) -> None:
     """Print what came of a run: what is in it, the verdict, and at most one note.
 
     Args:
         console: standard error.
         report: of the run.
-        details: False for what is wrong only.
-        verbose: also what became of every message, clocks, and all notes.
+        detail: 0 for what is wrong only, 2 for what became of every message, clocks, and all notes, too.
         cost: how large it is, and how long it took.
+        paths: what was written.
     """
     from edgefirst_ros.model.reasons import Code
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 
     verdict = judge(parsed(report))
-    if verbose:
-        _print_account(console, report["topics"])
-        _print_reasons(console, report["topics"])
-        for sequence in report["sequences"]:
-            _print_clocks(console, sequence)
-        _print_formats(console, report["formats"])
-    if details:
+    if detail > 1:
+        _print_details(console, report)
+    if detail:
         labelled = report.get("labelled")
         labels = "" if labelled is None else f", {labelled:,} with labels"
         print_row(console, "done", f"{several(report['samples'], 'samples')}{labels}{cost}")
         if held := "   ".join(_held(report)):
             print_row(console, "", held)
     stopped = next((e.text for e in verdict.findings if e.code is Code.INTERRUPTED), "")
-    if details or verdict.grade != "good":
+    if detail or verdict.grade != "good":
         text = ", ".join((*verdict.short, *_aligned(report["sequences"])))
         label, text = ("stopped", text.removeprefix("stopped ")) if stopped else (verdict.grade, text)
         print_row(console, label, text)
-    warnings = [text for text in report["warnings"] if verbose or text not in verdict.details]
+    if detail:
+        print_places(paths)
+    warnings = [text for text in report["warnings"] if detail > 1 or text not in verdict.details]
     for text in warnings:
         print_row(console, "warning", text)
     notes = [*report["notes"], *report.get("hints", ()), *_advice(report)]
-    for text in notes if verbose else notes[: details and not warnings]:
+    for text in notes if detail > 1 else notes[: detail and not warnings]:
         print_row(console, "note", text)
+
+
+def _print_details(console: Console, report: Mapping[str, Any]) -> None:
+    print_line(console, "What became of every message")
+    for topic, account in report["topics"].items():
+        for text in _account(account):
+            print_line(console, f"  {escape(topic)}: {escape(text)}")
+    for sequence in report["sequences"]:
+        _print_clocks(console, sequence)
+    _print_formats(console, report["formats"])
 
 
 SHORT_NAMES = {"lidar_points": "lidar", "radar_targets": "radar", "radar_cube": "cube", "model": "boxes"}
@@ -262,17 +274,22 @@ def _advice(report: Mapping[str, Any]) -> Iterator[str]:
             return
 
 
-def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print what became of the messages of each topic, and how far off samples they are."""
+def _account(account: Mapping[str, Any]) -> Iterator[str]:
+    """What became of a topic's messages, how far off samples they are, and why some are not used."""
     from edgefirst_ros.pipeline.ledger import COLUMNS
 
-    print_line(console, "What became of every message")
-    for topic, account in topics.items():
-        ends = [f"{account[c]:,} {STAGES.get(c, c)}" for c in COLUMNS if account[c]]
-        ends += [f"{account['lost_upstream']:,} lost upstream"] if account["lost_upstream"] else []
-        if off := account["pairing_error_ms"]:
-            ends.append(f"{off['p50']:.1f} ms off (p95 {off['p95']:.1f}, at most {off['max']:.1f})")
-        print_line(console, f"  {escape(topic)}: {account['received']:,} received, {', '.join(ends)}")
+    ends = [f"{account[c]:,} {STAGES.get(c, c)}" for c in COLUMNS if account[c]]
+    ends += [f"{account['lost_upstream']:,} lost upstream"] if account["lost_upstream"] else []
+    if off := account["pairing_error_ms"]:
+        ends.append(f"{off['p50']:.1f} ms off (p95 {off['p95']:.1f}, at most {off['max']:.1f})")
+    yield f"{account['received']:,} received, {', '.join(ends)}"
+    for column, reasons in account["reasons"].items():
+        yield from (f"{count:,} {STAGES.get(column, column)}: {why}" for why, count in reasons.items())
+    yield from (f"{several(n, 'parts')} rejected: {why}" for why, n in account["refused_parts"].items())
+    for name, reasons in account.get("left_out", {}).items():
+        for why, count in reasons.items():
+            if why not in account["reasons"].get("skipped", {}):  # another format has them
+                yield f"{count:,} left out of {name}: {why}"
 
 
 def _fits(console: Console, table: Table) -> bool:
@@ -294,21 +311,6 @@ def roles_text(roles: Mapping[str, Sequence[str]]) -> str:
 def _count(value: int | None) -> str:
     """A number; ``·`` for 0, ``?`` for one that is not known."""
     return "?" if value is None else f"{value:,}" if value else "·"
-
-
-def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    for topic, account in topics.items():
-        for column, reasons in account["reasons"].items():
-            for reason, count in reasons.items():
-                print_line(
-                    console, f"  {escape(topic)}: {count:,} {STAGES.get(column, column)}: {escape(reason)}"
-                )
-        for reason, count in account["refused_parts"].items():
-            print_line(console, f"  {escape(topic)}: {several(count, 'parts')} rejected: {escape(reason)}")
-        for name, reasons in account.get("left_out", {}).items():
-            for reason, count in reasons.items():
-                if reason not in account["reasons"].get("skipped", {}):  # another format has them
-                    print_line(console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:

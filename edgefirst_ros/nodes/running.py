@@ -27,9 +27,10 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
+from edgefirst_ros.config.files import understood
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.live.signals import finishing
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, sentences, unknown_parameter
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, option_names, sentences, unknown_parameter
 from edgefirst_ros.model.untrusted import visible
 from edgefirst_ros.nodes import parameters as files
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
@@ -262,7 +263,7 @@ class NodeParameters(Generic[Options]):
         others = {n: value for n, value in values.items() if n.partition(".")[0] in Config.model_fields}
         # Checked here, since neither model knows the other's names.
         unknown = sorted(values.keys() - own.keys() - others.keys())
-        faults = [unknown_parameter(name, [*NAMES, *Config.model_fields]) for name in unknown]
+        faults = [unknown_parameter(name, [*NAMES, *option_names(Config)]) for name in unknown]
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:
@@ -271,7 +272,7 @@ class NodeParameters(Generic[Options]):
             nested = nest(others, self._specs)
             for name, value in suggested.items():
                 nested[name] = {**nested[name], **value} if isinstance(value, dict) else value
-            config = build_config(nested)
+            config = build_config(understood(nested, Config, files.folder_of(sys.argv)))
         except ConfigError as error:
             faults += error.faults
         return faults, options, config

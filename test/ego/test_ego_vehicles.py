@@ -31,7 +31,7 @@ SAID = {
 }
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", SAID)
 def test_it_is_no_worse_than_the_fixes(name: str) -> None:
     drive = cars.made(crafts.DRIVES[name], 2 if name == "ferry" else 0, LENGTH_S)
