@@ -52,16 +52,13 @@ Recordings = Annotated[
     ),
 ]
 Start = Annotated[
-    str | None,
-    typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC."),
+    str | None, typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC.")
 ]
 End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this, given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config",
-        metavar="FILE",
-        help="YAML file, or maivin, raivin, generic. none: suggest none.",
+        "--config", metavar="FILE", help="YAML file, or maivin, raivin, generic. none: suggest none."
     ),
 ]
 

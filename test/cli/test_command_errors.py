@@ -102,6 +102,19 @@ def test_a_sheet_replaces_a_sheet_and_nothing_else(drive: Path, tmp_path: Path) 
     assert "is no file" in run("report", dataset, "--picture", make(tmp_path / "folder.png"))[2]
 
 
+def test_info_tells_versions_and_what_datasets_are(drive: Path, tmp_path: Path) -> None:
+    assert {"edgefirst_ros", "python", "numpy", "av", "system"} <= json.loads(run("info", "--json")[1])[
+        "versions"
+    ].keys()
+    convert([drive], tmp_path, build_config({"formats": ["edgefirst", "l5kit"]}), dataset="d")
+    code, said, _ = run("info", tmp_path)
+    assert (code, [line.split()[1] for line in said.splitlines() if line[0] != " "]) == (
+        0,
+        ["edgefirst", "l5kit"],
+    )
+    assert "10 samples   " in said
+
+
 def make(folder: Path) -> Path:
     folder.mkdir()
     return folder

@@ -17,6 +17,7 @@ import edgefirst_ros
 from edgefirst_ros.config.model import build_config
 from edgefirst_ros.formats.edgefirst.finish import labelled
 from edgefirst_ros.formats.edgefirst.prepare.annotations import annotate
+from edgefirst_ros.formats.edgefirst.scenes import EdgeFirstScenes
 from edgefirst_ros.formats.edgefirst.store.journal import Looked
 from edgefirst_ros.model.detection import Box, Detections, Mask
 from edgefirst_ros.model.errors import DatasetError
@@ -71,7 +72,7 @@ def test_boxes_are_none_where_no_model_looked_and_empty_where_it_saw_nothing(sch
         assert len(only) == seen
         assert all(sample["boxes2d"] is not None for sample in only)
         assert len(edgefirst_ros.open(folder, labelled="masks")) == 0
-        assert report["labelled"] == seen
+        assert report["labelled"] == seen == len(EdgeFirstScenes(folder).labelled()), "whom sheets show"
         table = pl.read_parquet(folder / "quality.parquet")
         assert table["box2d_labelled"].sum() == seen
         assert not table["box3d_labelled"].any()
