@@ -428,6 +428,7 @@ class FixKind:
         freezes: in the tunnel it repeats its last fix to the last digit instead of giving none.
         late_s: how much later than its stamp says it was there.
         leap_m: by how much heights leap in the middle of the drive.
+        float_m: by how much it is off to the east during the second third of the drive.
         declares: it tells its standard deviations.
     """
 
@@ -440,6 +441,7 @@ class FixKind:
     freezes: bool = False
     late_s: float = 0.0
     leap_m: float = 0.0
+    float_m: float = 0.0
     declares: bool = False
 
     @property
@@ -604,6 +606,7 @@ def _fixes(kind: FixKind, seed: int, truth: Truth) -> Fixes:
     white = rng.normal(0, kind.white_m, (count, 3)) * scale
     place = truth.places_at(np.maximum(time_s - kind.late_s, 0.0)) + wander + white
     place[time_s > end_s / 2, 2] += kind.leap_m
+    place[np.abs(time_s - end_s / 2) < end_s / 6, 0] += kind.float_m
     for number in np.flatnonzero(rng.random(count) < kind.jump_share):
         angle, far_m = rng.uniform(-np.pi, np.pi), rng.uniform(5.0, 30.0)
         if number and not np.array_equal(place[number - 1], place[number]):

@@ -139,6 +139,8 @@ DRIVES = cars.DRIVES | {
         DriveKind("ahrs-iron", RECEIVER, ahrs=IRON),
         DriveKind("ahrs-jump", RECEIVER, ahrs=AhrsKind(jump_deg=25.0)),
         DriveKind("fixes-late", replace(RECEIVER, rate_hz=10.0, late_s=1.0)),
+        DriveKind("fixes-a-little-late", replace(RECEIVER, late_s=0.3)),
+        DriveKind("rtk-float", FixKind(white_m=0.01, wander_m=0.02, float_m=2.0, declares=True)),
         DriveKind("height-leap", replace(RECEIVER, leap_m=45.0)),
         DriveKind("gyroscope-scale", RECEIVER, imu=replace(MEMS, gyroscope_scale=(1.03, 1.03, 1.03))),
         DriveKind("gyroscope-off", RECEIVER, imu=replace(MEMS, gyroscope_scale=(1.1, 1.1, 1.1))),

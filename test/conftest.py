@@ -43,6 +43,7 @@ FIRST = ("test/test_quality.py", "test/torture/", "test/fuzz/", "test/fleet/", "
 """Files of few and long tests, and of some that wait: at the end they would leave processors idle."""
 
 settings.register_profile("repeatable", max_examples=50, derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=15)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
@@ -213,7 +214,9 @@ def _left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers of xdist share the drives that they simulate."""
+    """Workers of xdist share the drives that they simulate; quick runs try fewer examples of a property."""
+    if config.getoption("quick"):
+        settings.load_profile("quick")
     if not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="edgefirst-drives-")
         os.environ[KEPT] = folder

@@ -210,13 +210,11 @@ class TestSize:
         size = tool("size")
         assert size.code().keys() == size.CEILINGS.keys()
         assert not {room: lines for room, lines in size.code().items() if lines > size.CEILINGS[room]}
-        loose = size.LOOSE_LINES
-        assert not {room: lines for room, lines in size.code().items() if lines < size.CEILINGS[room] - loose}
 
     def test_nothing_else_grows(self) -> None:
         size = tool("size")
         found = size.measured({room: line.split() for room, line in MAY_IMPORT.items()})
-        assert found == size.MOST
+        assert not {each: most for each, most in found.items() if most > size.MOST[each]}
 
     def test_the_page_shows_the_ceilings(self) -> None:
         text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,3 +178,12 @@ def test_messages_have_plain_words_and_no_semicolon(package: str) -> None:
     for path in (PACKAGE / package).rglob("*.py"):
         said = [each for each in texts(path) if " " in each.strip() and not STYLE.search(each)]
         assert not [each for each in said if PLAIN.search(each)], path
+
+
+def test_help_and_descriptions_of_options_have_plain_words() -> None:
+    options = json.loads((PACKAGE / "config" / "options.json").read_text(encoding="utf-8"))
+    said = {name: each["is"] for model in options.values() for name, each in model.items()}
+    assert len(said) > 50
+    helps = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8").split("\n## ")
+    said |= {text.splitlines()[0]: text for text in helps if "ros select" not in text[:30]}
+    assert not {name for name, text in said.items() if PLAIN.search(text.replace(";", ","))}

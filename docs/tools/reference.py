@@ -76,7 +76,7 @@ them. A new entry needs a `role`, unless its name is one. Names are without the 
 ROLES = """\
 ### Roles
 
-A *companion* is paired with camera frames by time. *Calibration* applies until its next message. *Motion*
+A *sensor* is paired with frames by time. *Calibration* applies until its next message. *Motion*
 gives the rig's poses.
 """
 EXPERTS = """\
@@ -255,7 +255,8 @@ def roles() -> Iterator[str]:
     yield "|---|---|---|"
     for role, sensor in SENSORS.items():
         shown = ", ".join(f"`{each.replace('/msg/', '/')}`" for each in sensor.decoders)
-        yield f"| `{role}` | {sensor.kind.value} | {shown} |"
+        kind = sensor.kind.value.replace("companion", "sensor")
+        yield f"| `{role}` | {kind} | {shown} |"
     yield ""
 
 

@@ -3,7 +3,8 @@
     python docs/tools/size.py [--installed]
 
 Code lines are those without docstrings, comments and blank lines. ``test/test_architecture.py`` holds the
-ceilings, which docs/architecture.md shows. Who raises one says why in the commit.
+ceilings, which docs/architecture.md shows. They leave 5 % for what comes, lines and modules and constants
+alike. Who raises one says why in the commit.
 """
 
 from __future__ import annotations
@@ -24,27 +25,25 @@ from edgefirst_ros.config.model import Config
 PACKAGE = Path(__file__).resolve().parents[2] / "edgefirst_ros"
 PLAIN = "plain modules"
 """Those that lie beside the rooms."""
-LOOSE_LINES = 60
-"""A ceiling that is higher than what there is by more than this is to be lowered."""
 CEILINGS: Mapping[str, int] = {
-    "formats": 14700,
-    "pipeline": 5330,
-    "video": 2220,
-    "sources": 3810,
-    "report": 2550,
-    "cli": 2450,
-    "model": 2720,
-    "nodes": 2060,
+    "formats": 15410,
+    "pipeline": 5600,
+    "video": 2330,
+    "sources": 4000,
+    "report": 2670,
+    "cli": 2280,
+    "model": 2850,
+    "nodes": 2030,
     "ego": 2490,
-    "timing": 2190,
-    "simulation": 1490,
-    "live": 1800,
-    "fleet": 900,
-    "offline": 1760,
-    "config": 1500,
+    "timing": 2280,
+    "simulation": 1570,
+    "live": 1880,
+    "fleet": 950,
+    "offline": 1850,
+    "config": 1580,
     PLAIN: 90,
 }
-MOST = {"modules": 260, "rooms": 16, "arrows": 59, "floors": 8, "constants": 961, "options": 50}
+MOST = {"modules": 280, "rooms": 16, "arrows": 59, "floors": 8, "constants": 1010, "options": 50}
 
 
 def code_lines(path: Path) -> int:

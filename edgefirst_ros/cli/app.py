@@ -97,12 +97,12 @@ def _wrong_value(error: Any) -> str:  # noqa: ANN401 - typer's own click
 GROUPS = {
     "Everyday": {
         "convert": "convert",
-        "info": "recordings",
+        "info": "report",
         "check": "datasets",
         "report": "report",
         "export": "datasets",
     },
-    "Live": {"capture": "capture", "play": "play", "recover": "datasets"},
+    "Live": {"capture": "capture", "play": "recordings", "recover": "datasets"},
     "Advanced": {"suggest": "suggest", "select": "datasets", "simulate": "recordings"},
 }
 """The module of each command, in the order of ``--help``."""
@@ -144,9 +144,9 @@ class Commands(Group):
 def _typer(*, add_completion: bool = False, **options: Any) -> typer.Typer:  # noqa: ANN401 - whatever typer takes
     return typer.Typer(
         add_completion=add_completion,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **options,
     )
 

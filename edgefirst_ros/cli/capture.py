@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -36,28 +37,18 @@ from edgefirst_ros.cli.shared import (
     print_error,
     print_interruption,
 )
-from edgefirst_ros.cli.terminal import (
-    make_console,
-    print_line,
-    print_places,
-    print_report,
-    print_row,
-    roles_text,
-)
+from edgefirst_ros.cli.terminal import make_console, print_line, print_report, print_row, roles_text
 from edgefirst_ros.formats.pace import Pace
 from edgefirst_ros.live.signals import pausing
 from edgefirst_ros.model.errors import TransportError
 
 if TYPE_CHECKING:
-    from edgefirst_ros.cli.liveview import LiveView
     from edgefirst_ros.config.model import Config
     from edgefirst_ros.live.capture import LiveCapture
     from edgefirst_ros.live.session import Finished
     from edgefirst_ros.live.status import LiveStatus
     from edgefirst_ros.sources.suggest import Suggestion
     from edgefirst_ros.sources.zenoh import ZenohSource
-
-    Ended = tuple[LiveCapture, "SessionReports", list[Finished]]
 
 
 Made = tuple[Sequence[Path], str]
@@ -156,109 +147,37 @@ def capture(**given: Any) -> None:  # noqa: ANN401 - the options
 
       edgefirst-ros capture --zenoh tcp/maivin:7447 -o out --split-every 600s
     """
-    of, output = SimpleNamespace(**given), Path(given["output"])
-    quiet, as_json = of.quiet, of.as_json
-    err = make_console(stderr=True)
-    with guarded(err, instead="use another --name", output=output, as_json=as_json):
-        from edgefirst_ros.cli.liveview import LiveView
-        from edgefirst_ros.live.capture import LiveCapture
-        from edgefirst_ros.offline.inputs import suggestion_of
-        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
-        from edgefirst_ros.sources.zenohlink import linked
-
+    of, err = options.asked(given), make_console(stderr=True)
+    output = Path(of.output)
+    with guarded(err, instead="use another --name", output=output, as_json=of.as_json):
         chosen, notes = options.chosen(given), list[str]()
         config = make_config(of.config_file, chosen, notes=notes)
-        for note in () if quiet or as_json else notes:
-            _note(err, note)
         # Topics have no prefix here, so a configured one only names the device.
-        namespace, config = of.namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
-        host = namespace if namespace.strip("/") not in {"", "rt"} else _host_of([*(of.connect or ())])
-        stop, view = threading.Event(), LiveView(err, quiet=quiet or as_json)
-        begun_s, there = time.monotonic(), _folders(output, config)
-        page_bytes = PAGE_BYTES * (not of.no_report)
-
-        def once(config: Config, before: LiveCapture | None = None) -> Ended:
-            taking = LiveCapture(config, output, host, beside_bytes=page_bytes, before=before)
-            suggests = before is None and of.config_file is None and not namespace
-            with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
-                source = partial(
-                    ZenohSource,
-                    link,
-                    config,
-                    taking.put,
-                    namespace=namespace,
-                    record=taking.record if config.record else None,
-                )
-                reports = SessionReports(
-                    _no_pages if of.no_report else _pages,
-                    partial(_report_session, err, quiet=quiet, verbose=of.verbose, as_json=as_json),
-                )
-                try:
-                    finished = _run(
-                        taking,
-                        (of.name, of.session),
-                        source,
-                        stop,
-                        view,
-                        reports=reports,
-                        end_s=None if of.duration is None else begun_s + of.duration,
-                        paused=of.start_paused,
-                        discard=partial(_discard, output, there),
-                        complain=partial(print_error, err),
-                        suggest=(lambda: suggestion_of(overhear(link, LISTEN_S), config))
-                        if suggests
-                        else None,
-                    )
-                except BaseException:
-                    taking.abort()
-                    raise
-            return taking, reports, finished
-
-        with interruptible(stop, err, "stopping, what was received is written", output):
+        of.namespace, config = of.namespace or config.prefix or "", config.model_copy(update={"prefix": ""})
+        run = _Capture(of, err, output, _folders(output, config))
+        for note in notes:
+            run.say("note", note)
+        with interruptible(run.stop, err, "stopping, what was received is written", output):
             try:
-                taking, reports, finished = once(config)
+                taking, reports, finished = run.once(config)
             except _OtherNames as other:
                 found = other.suggestion
-                if not (quiet or as_json):
-                    _note(err, found.note)
+                run.say("note", found.note)
                 config = make_config(None, {**chosen, "prefix": ""}, recorded=found.values)
-                taking, reports, finished = once(config, other.before)
+                taking, reports, finished = run.once(config, other.before)
                 if finished:
                     found.keep(output, finished[0].name)
         if not finished:
-            _never_connected(err, output, (*(of.connect or ()), *(of.listen or ())), stop, as_json=as_json)
-        _say_end(err, finished, interrupted=stop.is_set(), quiet=quiet, as_json=as_json)
+            run.refuse_unconnected()
+        if run.stop.is_set():
+            run.say("note", "stopped by you, what was received is written")
+        for done in finished if len(finished) > 1 else ():
+            run.say("session", done.summary)
         code = _code(taking, finished, strict=of.strict)
-    code = EXIT_INTERRUPTED if stop.is_set() and code != EXIT_USAGE else code
+    code = EXIT_INTERRUPTED if run.stop.is_set() and code != EXIT_USAGE else code
     if reports.is_busy:  # a page that nobody waits for; it gets its name only when it is whole
         leave(code)
     raise typer.Exit(code)
-
-
-def _never_connected(
-    err: Console, output: Path, endpoints: Sequence[str], stop: threading.Event, *, as_json: bool
-) -> NoReturn:
-    if stop.is_set():
-        print_interruption(err, f"interrupted: nothing was connected or written to {output}", as_json=as_json)
-        raise typer.Exit(EXIT_INTERRUPTED)
-    places = ", ".join(each.partition("#")[0] for each in endpoints)
-    raise TransportError(
-        f"never connected{places and f' ({places})'}, nothing was written to {output}: is the device on, and "
-        "--zenoh its address?"
-    )
-
-
-def _say_end(
-    err: Console, finished: Sequence[Finished], *, interrupted: bool, quiet: bool, as_json: bool
-) -> None:
-    """Say how it ended, and what came of each of several sessions."""
-    if as_json:
-        return
-    with suppress(OSError):
-        if interrupted:
-            err.print("note: stopped by you, what was received is written", highlight=False)
-        for done in finished if len(finished) > 1 and not quiet else ():
-            print_line(err, done.summary)
 
 
 def _code(taking: LiveCapture, finished: Sequence[Finished], *, strict: bool) -> int:
@@ -273,87 +192,6 @@ def _code(taking: LiveCapture, finished: Sequence[Finished], *, strict: bool) ->
     return max(exit_code(report, strict=strict) for report in judged)
 
 
-def _run(
-    taking: LiveCapture,
-    names: tuple[str, str],
-    connect: Callable[[], ZenohSource],
-    stop: threading.Event,
-    view: LiveView,
-    *,
-    reports: SessionReports,
-    end_s: float | None,
-    paused: bool,
-    discard: Callable[[Finished], None],
-    complain: Callable[[str], None],
-    suggest: Callable[[], Suggestion | None] | None,
-) -> list[Finished]:
-    """Capture from connection to finished output, and report each session that ends.
-
-    ``complain`` is called with what is wrong with outputs, once each; ``suggest`` where no sample could begin
-    with anything that came.
-
-    A session is handed to ``discard`` instead if there was no connection all the time; then none is returned.
-
-    Raises:
-        _OtherNames: what comes has other names, and another configuration would take it.
-    """
-    from edgefirst_ros.live.capture import STOPPED
-
-    said: set[str] = set()
-
-    def say(status: LiveStatus) -> None:
-        for problem in status.problems:
-            if problem not in said:
-                said.add(problem)
-                complain(problem)
-
-    dataset, sequence = names
-    taking.start(dataset, sequence=sequence, paused=paused)
-    reported, connected = 0, False
-    with pausing(taking.pause, taking.resume), connect() as source, view:
-        taking.other_topics = source.other_topics.found
-        while taking.running and not stop.wait(VIEW_EVERY_S):
-            status = taking.status()
-            source.other_topics.watch(status.silent, status.elapsed_s)
-            connected = connected or source.connections > 0
-            say(status)
-            if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
-                _look_for_others(taking, suggest, discard)
-                suggest = None
-            view.update(status, source.connections, source.notes)
-            while reported < len(taking.splits):
-                reports.add(taking.splits[reported].closed)
-                reported += 1
-            if end_s is not None and time.monotonic() >= end_s:
-                break
-        asked_s = time.monotonic()
-        connected = connected or source.connections > 0
-    finished = taking.stop(STOP_S)
-    say(taking.status())
-    totals = finished[0].report["totals"] if len(finished) == 1 else {}
-    if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
-        discard(finished[0])
-        return []
-    for session in finished[reported:]:
-        reports.add(session)
-    left_s = max(0.0, asked_s + END_S - time.monotonic()) if stop.is_set() else None
-    reports.close(left_s)
-    return finished
-
-
-def _look_for_others(
-    taking: LiveCapture, suggest: Callable[[], Suggestion | None], discard: Callable[[Finished], None]
-) -> None:
-    """End the session for another configuration, where ``convert`` of what is heard would make one, too.
-
-    Raises:
-        _OtherNames: there is one.
-    """
-    if "camera" in taking.status().silent and (suggestion := suggest()) is not None:
-        discard(taking.stop(STOP_S)[0])
-        raise _OtherNames(suggestion, taking)
-
-
 def _folders(output: Path, config: Config) -> list[Path]:
     """The folders that a capture makes and that are not there yet, the innermost first."""
     from edgefirst_ros.formats.datasets import RECORDINGS
@@ -362,22 +200,157 @@ def _folders(output: Path, config: Config) -> list[Path]:
     return [folder for folder in (*inner, output, *output.parents) if not folder.exists()]
 
 
-def _discard(output: Path, folders: Sequence[Path], empty: Finished) -> None:
-    """Remove what a session without any sample left, and the folders that were made for it."""
-    own = {path.parent for path in empty.paths if path.parent.parent.parent == output}
-    for path in (*own, *empty.paths):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    for folder in folders:
-        with suppress(OSError):  # it holds something else
-            folder.rmdir()
+@dataclass(slots=True)
+class _Capture:
+    """One run of the command, over all its sessions; ``folders`` are those that are made for it."""
 
+    of: SimpleNamespace
+    err: Console
+    output: Path
+    folders: Sequence[Path]
+    stop: threading.Event = field(default_factory=threading.Event)
+    begun_s: float = field(default_factory=time.monotonic)
+    said: set[str] = field(default_factory=set)
 
-def _note(err: Console, text: str) -> None:
-    with suppress(OSError):
-        print_line(err, f"note: {escape(text)}")
+    def say(self, label: str, text: str) -> None:
+        """Print a line; the terminal may be gone, and the dataset is complete all the same."""
+        with suppress(OSError):
+            if not (self.of.quiet or self.of.as_json):
+                print_line(self.err, f"{label}: {escape(text)}")
+
+    def refuse_unconnected(self) -> NoReturn:
+        """End a run that never had a connection."""
+        nothing = f"nothing was written to {self.output}"
+        if self.stop.is_set():
+            print_interruption(self.err, f"never connected, {nothing}", as_json=self.of.as_json)
+            raise typer.Exit(EXIT_INTERRUPTED)
+        endpoints = *(self.of.connect or ()), *(self.of.listen or ())
+        places = ", ".join(each.partition("#")[0] for each in endpoints)
+        where = f"never connected{places and f' ({places})'}"
+        raise TransportError(f"{where}, {nothing}: is the device on, and --zenoh its address?")
+
+    def once(
+        self, config: Config, before: LiveCapture | None = None
+    ) -> tuple[LiveCapture, SessionReports, list[Finished]]:
+        """Capture with one configuration.
+
+        Raises:
+            _OtherNames: what comes has other names, and another configuration would take it.
+        """
+        from edgefirst_ros.live.capture import LiveCapture
+        from edgefirst_ros.offline.inputs import suggestion_of
+        from edgefirst_ros.sources.zenoh import ZenohSource, overhear
+        from edgefirst_ros.sources.zenohlink import linked
+
+        of = self.of
+        host = of.namespace if of.namespace.strip("/") not in {"", "rt"} else _host_of(of.connect or ())
+        page_bytes = PAGE_BYTES * (not of.no_report)
+        taking = LiveCapture(config, self.output, host, beside_bytes=page_bytes, before=before)
+        reports = SessionReports(_no_pages if of.no_report else _pages, self._tell)
+        with linked(of.connect or [], of.listen or [], of.zenoh_config) as link:
+            record = taking.record if config.record else None
+            source = partial(ZenohSource, link, config, taking.put, namespace=of.namespace, record=record)
+            suggest: Callable[[], Suggestion | None] | None = None
+            if before is None and of.config_file is None and not of.namespace:
+
+                def suggest() -> Suggestion | None:
+                    return suggestion_of(overhear(link, LISTEN_S), config)
+
+            try:
+                return taking, reports, self._run(taking, reports, source, suggest)
+            except BaseException:
+                taking.abort()
+                raise
+
+    def _run(
+        self,
+        taking: LiveCapture,
+        reports: SessionReports,
+        connect: Callable[[], ZenohSource],
+        suggest: Callable[[], Suggestion | None] | None,
+    ) -> list[Finished]:
+        """Capture from connection to finished output; no session if there was no connection all the time."""
+        from edgefirst_ros.cli.liveview import LiveView
+        from edgefirst_ros.live.capture import STOPPED
+
+        of, connected = self.of, False
+        taking.start(of.name, sequence=of.session, paused=of.start_paused)
+        view, reported = LiveView(self.err, quiet=of.quiet or of.as_json), 0
+        with pausing(taking.pause, taking.resume), connect() as source, view:
+            taking.other_topics = source.other_topics.found
+            while taking.running and not self.stop.wait(VIEW_EVERY_S):
+                status = taking.status()
+                source.other_topics.watch(status.silent, status.elapsed_s)
+                connected = connected or source.connections > 0
+                self._complain(status)
+                if suggest is not None and connected and status.elapsed_s > SUGGEST_AFTER_S:
+                    if "camera" in taking.status().silent and (suggestion := suggest()) is not None:
+                        self._discard(taking.stop(STOP_S)[0])
+                        raise _OtherNames(suggestion, taking)
+                    suggest = None
+                view.update(status, source.connections, source.notes)
+                for split in taking.splits[reported:]:
+                    reports.add(split.closed)
+                    reported += 1
+                if of.duration is not None and time.monotonic() >= self.begun_s + of.duration:
+                    break
+            asked_s = time.monotonic()
+            connected = connected or source.connections > 0
+        finished = taking.stop(STOP_S)
+        self._complain(taking.status())
+        totals = finished[0].report["totals"] if len(finished) == 1 else {}
+        if not connected and totals.get("received") == 0 and finished[0].report["ended"] == STOPPED:
+            self._discard(finished[0])
+            return []
+        for session in finished[reported:]:
+            reports.add(session)
+        reports.close(max(0.0, asked_s + END_S - time.monotonic()) if self.stop.is_set() else None)
+        return finished
+
+    def _complain(self, status: LiveStatus) -> None:
+        for problem in status.problems:
+            if problem not in self.said:
+                self.said.add(problem)
+                print_error(self.err, problem)
+
+    def _discard(self, empty: Finished) -> None:
+        """Remove what a session without any sample left, and the folders that were made for it."""
+        own = {path.parent for path in empty.paths if path.parent.parent.parent == self.output}
+        for path in (*own, *empty.paths):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        for folder in self.folders:
+            with suppress(OSError):  # it holds something else
+                folder.rmdir()
+
+    def _tell(self, finished: Finished, made: Made) -> None:
+        """Print what came of a session."""
+        from edgefirst_ros.live.capture import STOPPED
+        from edgefirst_ros.live.split import SPLIT
+
+        (pages, fault), report, quiet = made, finished.report, self.of.quiet
+        paths, ended = [*finished.paths, *pages], str(report["ended"])
+        with suppress(OSError):
+            if fault == LEFT:
+                self.say("note", fault)
+            elif fault:
+                print_line(self.err, f"warning: {escape(fault)}")
+            if self.of.as_json:
+                sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
+                sys.stdout.flush()
+                return
+            print_report(self.err, report, detail=self.of.detail, paths=paths)
+            if ended.startswith(SPLIT):
+                print_row(self.err, "note", f"ended by a {ended}, a new session followed")
+            elif ended != STOPPED:
+                print_row(self.err, "warning", f"ended because {ended}")
+            if not report["topics"]:
+                text = "nothing was received, is the device on, and --zenoh its address?"
+                print_row(self.err, "warning", text)
+            if report["silent"] and not quiet:
+                print_row(self.err, "note", f"nothing was received for {roles_text(report['silent'])}")
 
 
 def _no_pages(_: Sequence[Path]) -> Made:
@@ -388,45 +361,6 @@ def _pages(paths: Sequence[Path]) -> Made:
     from edgefirst_ros.report import make_pages
 
     return make_pages(paths)
-
-
-def _report_session(
-    err: Console, finished: Finished, made: Made, *, quiet: bool, verbose: bool, as_json: bool
-) -> None:
-    pages, fault = made
-    with suppress(OSError):  # the terminal may be gone; the dataset is complete all the same
-        if fault == LEFT and not (quiet or as_json):
-            _note(err, fault)
-        elif fault and fault != LEFT:
-            print_line(err, f"[bold yellow]warning[/]: {escape(fault)}")
-        _print_session(
-            err, finished, [*finished.paths, *pages], quiet=quiet, verbose=verbose, as_json=as_json
-        )
-
-
-def _print_session(
-    err: Console, finished: Finished, paths: Sequence[Path], *, quiet: bool, verbose: bool, as_json: bool
-) -> None:
-    from edgefirst_ros.live.capture import STOPPED
-    from edgefirst_ros.live.split import SPLIT
-
-    report = finished.report
-    if as_json:
-        sys.stdout.write(json.dumps({**report, "paths": [str(p) for p in paths]}) + "\n")
-        sys.stdout.flush()
-        return
-    print_report(err, report, details=not quiet, verbose=verbose)
-    ended = str(report["ended"])
-    if ended.startswith(SPLIT):
-        print_row(err, "note", f"ended by a {ended}, a new session followed")
-    elif ended != STOPPED:
-        print_row(err, "warning", f"ended because {report['ended']}")
-    if not report["topics"]:
-        print_row(err, "warning", "nothing was received, is the device on, and --zenoh its address?")
-    if not quiet:
-        if report["silent"]:
-            print_row(err, "note", f"nothing was received for {roles_text(report['silent'])}")
-        print_places(paths)
 
 
 def _host_of(endpoints: Sequence[str]) -> str:

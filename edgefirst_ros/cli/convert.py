@@ -31,7 +31,6 @@ from edgefirst_ros.cli.terminal import (
     make_console,
     megabytes,
     print_line,
-    print_places,
     print_report,
     print_row,
 )
@@ -55,8 +54,7 @@ def convert(
     recordings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RECORDING]...",
-            help="Files (MCAP, rosbag2, ROS 1), folders, patterns, or URLs.",
+            metavar="RECORDING...", help="Files (MCAP, rosbag2, ROS 1), folders, patterns, or URLs."
         ),
     ] = None,
     **given: Any,  # noqa: ANN401 - the options
@@ -76,7 +74,7 @@ def convert(
 
       edgefirst-ros convert s3://bucket/drive.mcap --format edgefirst,ncore --start 60 --end 90
     """
-    of, err = SimpleNamespace(**given), make_console(stderr=True)
+    of, err = options.asked(given), make_console(stderr=True)
     many = FleetOptions(**{name: given[name] for name in FLEET.split()})
     folder = None if many.wanted(of.output) else Path(of.output)
     with guarded(err, instead="use --overwrite, or another -o", output=folder, as_json=of.as_json):
@@ -162,19 +160,15 @@ def _convert_one(
     else:
         size = 0 if view.position is None else view.position.run.bytes_written
         cost = f", {megabytes(size)} in {view.seconds:.0f} s"
-        print_report(err, done.report, details=not of.quiet, verbose=of.verbose, cost=cost)
+        print_report(err, done.report, detail=of.detail, cost=cost, paths=paths)
         if not of.quiet:
-            print_places(paths)
             again = "the same command, for the whole drive"
             print_row(err, "next", again if done.interrupted else f"edgefirst-ros check {of.output}")
     return EXIT_INTERRUPTED if done.interrupted else exit_code(done.report, strict=of.strict)
 
 
 def configured(
-    recordings: list[str],
-    config_file: Path | None,
-    chosen: dict[str, Any],
-    notes: list[str],
+    recordings: list[str], config_file: Path | None, chosen: dict[str, Any], notes: list[str]
 ) -> tuple[Config, Suggestion | None]:
     """The configuration, and the suggestion that it was made of, if it was."""
     from edgefirst_ros.offline.inputs import suggested

@@ -1,31 +1,26 @@
-"""The text of ``--help``, as wide as the terminal: in two columns, or in one where two have no room."""
+"""The text of ``--help``: options under the titles of their panels; and what commands take of arguments."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import shutil
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
-from rich.console import Console
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-WIDEST, NARROWEST = 100, 20
-"""Columns of text; longer lines are hard to read."""
-LEAST_HELP = 44
-"""Columns that the explanation of an option needs beside it, else it comes below."""
 EXIT_NO_COMMAND = 2
 MOST_NUMBER = 1e10
 """Times and sizes of more overflow; seeds have less."""
-LEFT_OUT = {"--require": "all"}
-"""Options whose value may be left out, and what it is then."""
-_NAMES = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
+LEFT_OUT = {
+    "--require": ("all", re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")),
+    "--picture": ("", re.compile(r"[^-].*\.\w{3,4}", re.DOTALL)),
+}
+"""Options whose value may be left out: what it is then, and how it looks if it follows."""
+_MARKUP = re.compile(r"\[/?(?:bold)?\]")
 LONGEST_NAMES = 34
 """Options with longer names have their explanation below them."""
 
@@ -48,9 +43,18 @@ class Command(TyperCommand):
                     raise typer.BadParameter(f"{expected}, found {shown(value)}", ctx=ctx, param=parameter)
         return rest
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
-        """Write what ``--help`` prints."""
-        formatter.write(help_text(self, ctx))
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's own click
+        """What is typed behind the command's name."""
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(typed(each) if each.required else f"[{typed(each)}]" for each in arguments)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer's own click
+        """Write what the command does."""
+        _write_text(self.help or "", formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write what arguments and options there are."""
+        _write_rows(_rows(self, ctx), formatter)
 
 
 def valued(args: list[str]) -> Iterator[str]:
@@ -63,10 +67,11 @@ def valued(args: list[str]) -> Iterator[str]:
             return
         if given not in LEFT_OUT:
             yield given
-        elif following and _NAMES.fullmatch(following[0]) and not Path(following[0]).exists():
-            yield f"{given}={args[next(rest)]}"
         else:
-            yield f"{given}={LEFT_OUT[given]}"
+            default, looks = LEFT_OUT[given]
+            word = following[0] if following and looks.fullmatch(following[0]) else ""
+            follows = word and not (default and Path(word).exists())
+            yield f"{given}={args[next(rest)] if follows else default}"
 
 
 class Group(TyperGroup):
@@ -78,84 +83,49 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Understand the arguments before the command's name."""
         if not args and not ctx.resilient_parsing:
-            sys.stdout.write(help_text(self, ctx))
+            typer.echo(self.get_help(ctx))
             raise typer.Exit(EXIT_NO_COMMAND)
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
-        """Write what ``--help`` prints."""
-        formatter.write(help_text(self, ctx))
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer's own click
+        """Write what the commands are for."""
+        _write_text(self.help or "", formatter)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
+        """Write the commands with the first paragraphs of their help, and the options."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for title, names in (self.panels or {"Commands": self.list_commands(ctx)}).items():
+            helps = ((name, getattr(self.get_command(ctx, name), "help", "") or "") for name in names)
+            found[title] = [(name, " ".join(text.split("\n\n")[0].split())) for name, text in helps]
+        _write_rows(found | _rows(self, ctx), formatter)
 
 
-def help_text(command: Any, ctx: Any, columns: int | None = None) -> str:  # noqa: ANN401 - typer's own click
-    """What ``--help`` prints.
-
-    Args:
-        command: the command or group.
-        ctx: its context.
-        columns: width of the terminal; None asks for it.
-    """
-    columns = shutil.get_terminal_size().columns if columns is None else columns
-    width = max(NARROWEST, min(WIDEST, columns))
-    out = Console(width=width, highlight=False, emoji=False)
-    with out.capture() as captured:
-        _print(out, command, ctx)
-    return captured.get()
-
-
-def _print(out: Console, command: Any, ctx: Any) -> None:  # noqa: ANN401
-    _print_text(out, Text.assemble(("Usage: ", "bold"), _usage(command, ctx)))
-    was_example = False
-    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        if not (was_example and paragraph.startswith(" ")):
-            out.print()
-        if was_example := paragraph.startswith(" "):
-            # It can be copied, whatever the width.
-            out.print(Text(paragraph), soft_wrap=True)
+def _write_text(text: str, formatter: Any) -> None:  # noqa: ANN401
+    for paragraph in _MARKUP.sub("", inspect.cleandoc(text)).split("\n\n"):
+        if paragraph.startswith(" "):  # an example, which can be copied whatever the width
+            formatter.write(f"{paragraph}\n")
         else:
-            _print_text(out, Text.from_markup(" ".join(paragraph.split())))
-    for title, rows in _sections(command, ctx):
+            formatter.write_paragraph()
+            formatter.write_text(" ".join(paragraph.split()))
+
+
+def _write_rows(panels: Mapping[str, Iterable[tuple[str, str]]], formatter: Any) -> None:  # noqa: ANN401
+    for title, rows in panels.items():
         if rows:
-            out.print()
-            out.print(Text(f"{title}:", "bold"))
-            _print_rows(out, rows)
+            with formatter.section(title):
+                shown = [(typer.style(names, fg="cyan", bold=True), text) for names, text in rows]
+                formatter.write_dl(shown, col_max=LONGEST_NAMES)
 
 
-def _print_text(out: Console, text: Text, indent: int = 0) -> None:
-    """Print wrapped lines without blanks at their ends."""
-    for line in text.wrap(out, out.width - indent) if text else ():
-        line.rstrip()
-        out.print(Text(" " * indent).append_text(line))
-
-
-def _usage(command: Any, ctx: Any) -> str:  # noqa: ANN401
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    named = [each.metavar if each.required else f"[{each.metavar}]" for each in arguments]
-    more = ["COMMAND", "..."] if isinstance(command, TyperGroup) else []
-    return " ".join([ctx.command_path, "[OPTIONS]", *named, *more])
-
-
-def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
-    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
-    yield "Arguments", [_row(each) for each in shown if each.param_type_name == "argument"]
-    if isinstance(command, Group):
-        for title, names in (command.panels or {"Commands": command.list_commands(ctx)}).items():
-            yield title, list(_commands(command, ctx, names))
-    options: dict[str, list[tuple[str, str]]] = {"Options": []}
-    for each in shown:
-        if each.param_type_name == "option":
-            options.setdefault(getattr(each, "rich_help_panel", None) or "Options", []).append(_row(each))
-    yield from options.items()
-
-
-def _commands(group: TyperGroup, ctx: Any, names: Iterable[str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401
-    """Commands with the first paragraph of their help."""
-    for name in names:
-        each = group.get_command(ctx, name)
-        if each is not None and not each.hidden:
-            first = inspect.cleandoc(each.help or "").split("\n\n")[0]
-            yield name, " ".join(first.split())
+def _rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:  # noqa: ANN401
+    """What is typed and what it means, by title."""
+    found: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for each in command.get_params(ctx):
+        if not getattr(each, "hidden", False):
+            title = "Arguments" if each.param_type_name == "argument" else "Options"
+            found.setdefault(getattr(each, "rich_help_panel", None) or title, []).append(_row(each))
+    return found
 
 
 def example_of(command: Any) -> str:  # noqa: ANN401 - typer's own click
@@ -175,31 +145,10 @@ def typed(parameter: Any, *, short: bool = False) -> str:  # noqa: ANN401 - type
 
 def _row(parameter: Any) -> tuple[str, str]:  # noqa: ANN401
     """What is typed, and what it means."""
-    if parameter.param_type_name == "argument":
-        return typed(parameter), parameter.help or ""
-    notes = ["required"] if parameter.required else []
+    notes = ["required"] if parameter.required and parameter.param_type_name != "argument" else []
     default = parameter.default
     is_told = parameter.metavar and default is not None and default != ""
     if is_told and not callable(default) and not parameter.required:
         notes.append(f"default: {default.value if isinstance(default, Enum) else default}")
-    # Brackets would be taken for markup.
-    return typed(parameter), " ".join([parameter.help or "", *(rf"\[{note}]" for note in notes)]).strip()
-
-
-def _print_rows(out: Console, rows: Iterable[tuple[str, str]]) -> None:
-    """Print what is typed on the left and what it means on the right, or below where there is no room."""
-    rows = list(rows)
-    left = 4 + max((len(names) for names, _ in rows if len(names) <= LONGEST_NAMES), default=0)
-    beside = out.width - left >= LEAST_HELP
-    indent = left if beside else 6
-    for names, meaning in rows:
-        head, text = Text("  ").append(names, "bold cyan"), Text.from_markup(meaning)
-        if beside and head.cell_len + 2 <= left:
-            lines = text.wrap(out, out.width - indent)
-            first = lines.pop(0) if lines else Text()
-            first.rstrip()
-            out.print(head.append(" " * (left - head.cell_len)).append_text(first))
-            text = Text(" ").join(lines)
-        else:
-            out.print(head, overflow="fold")
-        _print_text(out, text, indent)
+    text = _MARKUP.sub("", parameter.help or "").replace("\\[", "[")
+    return typed(parameter), " ".join([text, *(f"[{note}]" for note in notes)]).strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from rich.console import Console, Group
@@ -25,15 +26,12 @@ class LiveView:
     """Shows rates, drops, queue, samples and disk of a capture; stops showing if the terminal is gone."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self._console = console
-        self._quiet = quiet
-        self._shown: set[str] = set()
+        self._console, self._quiet = console, quiet
+        self._told: set[str] = set()
+        """What was said: each text, or what a text with changing numbers is about."""
         self._silent: set[str] = set()
-        self._found: set[str] = set()
-        self._told: set[Code] = set()
         self._before: LiveStatus | None = None
-        self._connected = False
-        self._line_s = time.monotonic()
+        self._connected, self._line_s = False, time.monotonic()
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -44,36 +42,31 @@ class LiveView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            try:
+        with suppress(OSError):
+            if self._live is not None:
                 self._live.stop()
-            except OSError:
-                self._live = None
 
     def update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
         """Show a new status; called a few times a second."""
-        if self._quiet:
-            return
         try:
-            self._update(status, connections, notes)
+            if not self._quiet:
+                self._update(status, connections, notes)
         except OSError:
             self._quiet = True
 
     def _update(self, status: LiveStatus, connections: int, notes: Sequence[str]) -> None:
-        texts = [f"note: {note}" for note in (*notes, *status.warnings)]
-        for text in (*texts, *(f"hint: {hint.text}" for hint in status.hints)):
-            if text not in self._shown:
-                self._shown.add(text)
-                self._print(text)
-        for topic in status.findings.keys() - self._found:
-            self._print(f"{topic}: {status.findings[topic].text}")
-        self._found = set(status.findings)
-        said = {each.code: each.text for each in status.findings_since(self._before or status)}
+        said = {text: text for text in (f"note: {note}" for note in (*notes, *status.warnings))}
+        said |= {text: text for text in (f"hint: {hint.text}" for hint in status.hints)}
+        said |= {f"{t} ": f"{t}: {found.text}" for t, found in status.findings.items()}
+        said |= {each.code: each.text for each in status.findings_since(self._before or status)}
+        said |= {each.code: f"disk: {each.text}" for each in status.disk_findings}
         if Code.SHEDDING in said:
             said[Code.SHEDDING] += f", {status.help}"
-        for code, text in (said | {each.code: f"disk: {each.text}" for each in status.disk_findings}).items():
-            if code not in self._told:
-                self._told.add(code)
+        # What a topic is found to be is said again once it was well meanwhile.
+        self._told -= {f"{topic} " for topic in (self._before or status).findings} - said.keys()
+        for key, text in said.items():
+            if key not in self._told:
+                self._told.add(key)
                 self._print(text)
         self._before = status
         if self._live is not None:
@@ -95,33 +88,28 @@ def line(status: LiveStatus, connections: int) -> str:
     rates = ", ".join(
         f"{topic.strip('/')} {row['rate_hz']:g}" for topic, row in status.topics.items() if row["rate_hz"]
     )
+    counts = f"{status.received:,} messages received, {status.dropped:,} dropped"
+    shed = f", shed {status.shed_text} samples" if status.shed else ""
+    lost = f"{status.lost_upstream:,} lost upstream, Hz: {rates or 'nothing is received'}"
+    return f"{clock(status.elapsed_s)}: {_head(status, connections)}, {counts}{shed}, {lost}"
+
+
+def _head(status: LiveStatus, connections: int) -> str:
+    latency = status.commit_latency_ms
+    delay = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
     parts = [
-        f"{clock(status.elapsed_s)}: {'paused, ' if status.paused else ''}{status.samples:,} samples",
-        f"{status.durable:,} durable{_at_risk(status)}",
-        f"{status.bytes_written / 1e6:,.0f} MB",
-        f"{status.received:,} messages received",
-        f"{status.dropped:,} dropped",
-        *([f"shed {status.shed_text} samples"] if status.shed else ()),
-        f"{status.lost_upstream:,} lost upstream",
+        f"{'paused, ' if status.paused else ''}{status.samples:,} samples",
+        f"{status.durable:,} durable{delay}{_at_risk(status)}",
+        f"{status.bytes_written / 1e6:,.0f} MB ({status.bytes_per_s / 1e6:.1f} MB/s)",
         f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind",
         f"disk {_left(status)}",
-        f"Hz: {rates or 'nothing is received'}",
+        f"{connections} connected" if connections else "not connected",
     ]
-    parts.append(f"{connections} connected" if connections else "not connected")
     return ", ".join(parts)
 
 
 def _panel(status: LiveStatus, connections: int) -> Group:
-    connected = f"{connections} connected" if connections else "[bold yellow]not connected[/]"
-    latency = status.commit_latency_ms
-    delay = "" if latency is None else f", {latency / 1000:.1f} s after acquisition"
-    head = Text.from_markup(
-        f"[bold]{escape(status.session)}[/]  {clock(status.elapsed_s)}  {connected}"
-        f"{'  [bold yellow]paused[/]' if status.paused else ''}\n"
-        f"[bold]{status.samples:,}[/] samples, {status.durable:,} durable{delay}{_at_risk(status)}  "
-        f"{status.bytes_written / 1e6:,.1f} MB ({status.bytes_per_s / 1e6:.1f} MB/s)  "
-        f"queue {status.queue_fill:.0%}, {status.lag_s:.1f} s behind  disk {_left(status)}"
-    )
+    head = Text(f"{status.session}  {clock(status.elapsed_s)}\n{_head(status, connections)}")
     foot = Text(f"waiting for {roles_text(status.silent)}" if status.silent else "", style="dim")
     shed = [Text(f"shed: {status.shed_text} samples, {status.help}", style="yellow")] if status.shed else []
     slow = [Text(each.text, style="yellow") for each in status.slow_disk]

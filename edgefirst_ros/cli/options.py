@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -49,6 +50,13 @@ def taking(parameters: str) -> Callable[[Function], Function]:
     return taken
 
 
+def opt(typed: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+    """A parameter by what a user types for it, ``-o --output FOLDER`` or ``PATH``, and what it is."""
+    names = [word for word in typed.split() if word.startswith("-")]
+    takes = " ".join(word for word in typed.split() if not word.startswith("-")) or None
+    return (typer.Option if names else typer.Argument)(*names, metavar=takes, help=text, **more)
+
+
 def _offer(parameter: str, kind: Any, names: str, text: str, metavar: str = "", **more: Any) -> None:  # noqa: ANN401
     """Offer an option of this type to commands, under the title of the newest panel."""
     default = more.pop("default", None)
@@ -76,6 +84,11 @@ def _setting(parameter: str, kind: Any, names: str = "", metavar: str = "", amon
     text = text[:1].upper() + text[1:]
     metavar = metavar or "|".join(said["choices"])
     _offer(parameter, kind | None, names, text, metavar, callback=_known(said["choices"]))
+
+
+def asked(given: Mapping[str, Any]) -> SimpleNamespace:
+    """The options by name, and as ``detail`` how much is to be printed: see ``print_report``."""
+    return SimpleNamespace(**given, detail=0 if given["quiet"] else 1 + given["verbose"])
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:

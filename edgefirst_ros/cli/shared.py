@@ -52,16 +52,13 @@ Recordings = Annotated[
     ),
 ]
 Start = Annotated[
-    str | None,
-    typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC."),
+    str | None, typer.Option("--start", metavar="T", help="Begin here, in seconds or as a time in UTC.")
 ]
 End = Annotated[str | None, typer.Option("--end", metavar="T", help="End before this, given like --start.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config",
-        metavar="FILE",
-        help="YAML file, or maivin, raivin, generic. none: suggest none.",
+        "--config", metavar="FILE", help="YAML file, or maivin, raivin, generic. none: suggest none."
     ),
 ]
 
@@ -137,8 +134,11 @@ def page_beside(paths: Sequence[Path], console: Console) -> list[Path]:
 
 
 def print_error(console: Console, text: str) -> None:
-    """Print one line that says what is wrong and what to do."""
-    print_line(console, f"[bold red]error[/]: {escape(text)}")
+    """Print a line that says what is wrong, and another one for what follows a semicolon: what to do."""
+    what, _, action = text.partition("; ")
+    print_line(console, f"[bold red]error[/]: {escape(what)}")
+    if action:
+        print_line(console, f"hint: {escape(action)}")
 
 
 def print_interruption(console: Console, text: str, *, as_json: bool) -> None:
@@ -310,18 +310,3 @@ def fetched(place: Location, *, whole: bool = False) -> Location:
         if whole:
             raise
         return place
-
-
-def refuse_for_datasets(place: Location, given: Mapping[str, object]) -> None:
-    """Refuse options that only recordings have.
-
-    Args:
-        place: a dataset.
-        given: values by option; None or False if it was not given.
-
-    Raises:
-        ConfigError: one of them was given.
-    """
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        raise ConfigError([f"{', '.join(names)}: only for recordings, and {place} is a dataset"])

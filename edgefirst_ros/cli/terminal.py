@@ -6,7 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,7 +58,7 @@ def print_line(console: Console, text: str) -> None:
 
 def print_row(console: Console, label: str, text: str) -> None:
     """Print one line of a summary; the caller has escaped nothing."""
-    print_line(console, f"[bold]{label:<10}[/] {escape(text)}")
+    print_line(console, f"[bold]{label:<10}[/] {escape(text.replace('; ', ', '))}")
 
 
 def progress_bar(console: Console) -> Progress:
@@ -96,10 +95,8 @@ class ProgressView:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
         self._start_s = self._last_s = time.monotonic()
-        self._left, self._bar = (
-            TimeLeft(),
-            None if quiet or not console.is_terminal else progress_bar(console),
-        )
+        self._left, is_live = TimeLeft(), console.is_terminal and not quiet
+        self._bar = progress_bar(console) if is_live else None
         self.position: Position | None = None
         """The last one."""
 
@@ -120,9 +117,15 @@ class ProgressView:
 
     def update(self, position: Position) -> None:
         """Show a new position; may be called many times a second, from any thread."""
-        now_s, before, self.position = time.monotonic(), self.position, position
-        if self._quiet:
-            return
+        before, self.position = self.position, position
+        try:
+            if not self._quiet:
+                self._update(position, before)
+        except OSError:  # the terminal is gone, and the result is complete all the same
+            self._quiet = True
+
+    def _update(self, position: Position, before: Position | None) -> None:
+        now_s = time.monotonic()
         if before is None and position.whole_s:
             name = escape(Path(position.file).name.partition(".")[0])
             print_line(self._console, f"{name}   {clock(position.whole_s)}   {megabytes(position.size)}")
@@ -175,47 +178,55 @@ def print_report(
     console: Console,
     report: Mapping[str, Any],
     *,
-    details: bool = True,
-    verbose: bool = False,
+    detail: int = 1,
     cost: str = "",
+    paths: Sequence[Path] = (),
 ) -> None:
     """Print what came of a run: what is in it, the verdict, and at most one note.
 
     Args:
         console: standard error.
         report: of the run.
-        details: False for what is wrong only.
-        verbose: also what became of every message, clocks, and all notes.
+        detail: 0 for what is wrong only, 2 for what became of every message, clocks, and all notes, too.
         cost: how large it is, and how long it took.
+        paths: what was written.
     """
     from edgefirst_ros.model.reasons import Code
     from edgefirst_ros.report.judge import judge
     from edgefirst_ros.report.models import parsed
 
     verdict = judge(parsed(report))
-    if verbose:
-        _print_account(console, report["topics"])
-        _print_reasons(console, report["topics"])
-        for sequence in report["sequences"]:
-            _print_clocks(console, sequence)
-        _print_formats(console, report["formats"])
-    if details:
+    if detail > 1:
+        _print_details(console, report)
+    if detail:
         labelled = report.get("labelled")
         labels = "" if labelled is None else f", {labelled:,} with labels"
         print_row(console, "done", f"{several(report['samples'], 'samples')}{labels}{cost}")
         if held := "   ".join(_held(report)):
             print_row(console, "", held)
     stopped = next((e.text for e in verdict.findings if e.code is Code.INTERRUPTED), "")
-    if details or verdict.grade != "good":
+    if detail or verdict.grade != "good":
         text = ", ".join((*verdict.short, *_aligned(report["sequences"])))
         label, text = ("stopped", text.removeprefix("stopped ")) if stopped else (verdict.grade, text)
         print_row(console, label, text)
-    warnings = [text for text in report["warnings"] if verbose or text not in verdict.details]
+    if detail:
+        print_places(paths)
+    warnings = [text for text in report["warnings"] if detail > 1 or text not in verdict.details]
     for text in warnings:
         print_row(console, "warning", text)
     notes = [*report["notes"], *report.get("hints", ()), *_advice(report)]
-    for text in notes if verbose else notes[: details and not warnings]:
+    for text in notes if detail > 1 else notes[: detail and not warnings]:
         print_row(console, "note", text)
+
+
+def _print_details(console: Console, report: Mapping[str, Any]) -> None:
+    print_line(console, "What became of every message")
+    for topic, account in report["topics"].items():
+        for text in _account(account):
+            print_line(console, f"  {escape(topic)}: {escape(text)}")
+    for sequence in report["sequences"]:
+        _print_clocks(console, sequence)
+    _print_formats(console, report["formats"])
 
 
 SHORT_NAMES = {"lidar_points": "lidar", "radar_targets": "radar", "radar_cube": "cube", "model": "boxes"}
@@ -262,53 +273,28 @@ def _advice(report: Mapping[str, Any]) -> Iterator[str]:
             return
 
 
-def _print_account(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a table if it fits without cutting numbers, else one line per topic."""
-    if not topics:
-        return
-    if _fits(console, table := _account(topics)):
-        console.print(table)
-        return
-    print_line(console, "What became of every message")
-    for topic, account in topics.items():
-        ends = [
-            f"{_count(account[c])} {STAGES.get(c, c).replace('_', ' ')}"
-            for c in _columns(topics)[1:]
-            if account[c]
-        ]
-        off = _pairing(account)
-        ends += [f"p50 / p95 / max {off} ms off"] if off else []
-        print_line(console, f"{escape(topic)}: {account['received']:,} received: {', '.join(ends)}")
+def _account(account: Mapping[str, Any]) -> Iterator[str]:
+    """What became of a topic's messages, how far off samples they are, and why some are not used."""
+    from edgefirst_ros.pipeline.ledger import COLUMNS
+
+    ends = [f"{account[c]:,} {STAGES.get(c, c)}" for c in COLUMNS if account[c]]
+    ends += [f"{account['lost_upstream']:,} lost upstream"] if account["lost_upstream"] else []
+    if off := account["pairing_error_ms"]:
+        ends.append(f"{off['p50']:.1f} ms off (p95 {off['p95']:.1f}, at most {off['max']:.1f})")
+    yield f"{account['received']:,} received, {', '.join(ends)}"
+    for column, reasons in account["reasons"].items():
+        yield from (f"{count:,} {STAGES.get(column, column)}: {why}" for why, count in reasons.items())
+    yield from (f"{several(n, 'parts')} rejected: {why}" for why, n in account["refused_parts"].items())
+    for name, reasons in account.get("left_out", {}).items():
+        for why, count in reasons.items():
+            if why not in account["reasons"].get("skipped", {}):  # another format has them
+                yield f"{count:,} left out of {name}: {why}"
 
 
-def _fits(console: Console, table: Table) -> bool:
+def fits(console: Console, table: Table) -> bool:
     """Whether the table fits the console's width without cutting a cell."""
     wide = console.options.update(max_width=10 * PLAIN_WIDTH)
     return Measurement.get(console, wide, table).maximum <= console.width
-
-
-def _pairing(account: Mapping[str, Any]) -> str:
-    found = account["pairing_error_ms"]
-    return " / ".join(f"{found[k]:.1f}" for k in ("p50", "p95", "max")) if found else ""
-
-
-def _columns(topics: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    from edgefirst_ros.pipeline.ledger import COLUMNS
-
-    lossy = any(account["lost_upstream"] for account in topics.values())
-    return ("received", *COLUMNS, *(("lost_upstream",) if lossy else ()))
-
-
-def _account(topics: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(title="What became of every message", title_justify="left")
-    table.add_column("topic", no_wrap=True)
-    names = _columns(topics)
-    for name in names:
-        table.add_column(STAGES.get(name, name).replace("_", "\n"), justify="right", no_wrap=True)
-    table.add_column("pairing error ms\np50 / p95 / max", justify="right", no_wrap=True)
-    for topic, account in topics.items():
-        table.add_row(escape(topic), *(_count(account[name]) for name in names), _pairing(account))
-    return table
 
 
 def several(count: int, things: str) -> str:
@@ -321,24 +307,9 @@ def roles_text(roles: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{role} ({', '.join(topics)})" for role, topics in roles.items())
 
 
-def _count(value: int | None) -> str:
+def count_text(value: int | None) -> str:
     """A number; ``·`` for 0, ``?`` for one that is not known."""
     return "?" if value is None else f"{value:,}" if value else "·"
-
-
-def _print_reasons(console: Console, topics: Mapping[str, Mapping[str, Any]]) -> None:
-    for topic, account in topics.items():
-        for column, reasons in account["reasons"].items():
-            for reason, count in reasons.items():
-                print_line(
-                    console, f"  {escape(topic)}: {count:,} {STAGES.get(column, column)}: {escape(reason)}"
-                )
-        for reason, count in account["refused_parts"].items():
-            print_line(console, f"  {escape(topic)}: {several(count, 'parts')} rejected: {escape(reason)}")
-        for name, reasons in account.get("left_out", {}).items():
-            for reason, count in reasons.items():
-                if reason not in account["reasons"].get("skipped", {}):  # another format has them
-                    print_line(console, f"  {escape(topic)}: {count:,} left out of {name}: {escape(reason)}")
 
 
 def _print_clocks(console: Console, sequence: Mapping[str, Any]) -> None:
@@ -384,63 +355,6 @@ def _print_formats(console: Console, formats: Mapping[str, Mapping[str, Any]]) -
             what = unit if unit == "measurements" else "samples"
             text += f"; {several(samples, what)} left out: {reason}"
         print_line(console, escape(text))
-
-
-def print_info(console: Console, info: Mapping[str, Any]) -> None:
-    """Print what ``info`` found in a recording, topic by topic."""
-    from edgefirst_ros.report.judge import damage_of
-    from edgefirst_ros.report.models import Recording
-
-    head = f"{escape(info['file'])}: {info['bytes'] / 1e6:,.1f} MB, {several(info['messages'], 'messages')}"
-    if info["messages"]:
-        start = datetime.fromtimestamp(info["start_ns"] / 1e9, UTC)
-        prefix = escape(info["prefix"]) or "none"
-        head += f", {clock(info['duration_s'])} from {start:%Y-%m-%d %H:%M:%S} UTC, topic prefix {prefix}"
-    print_line(console, head)
-    if info["topics"]:
-        table = _contents(info["topics"])
-        console.print(table if _fits(console, table) else _contents(info["topics"], narrow=True))
-    for topic, t in info["topics"].items():
-        if t["clock"]:
-            print_line(console, f"  {escape(topic)}: {escape(t['clock'])}")
-    for text in info["clock_breaks"]:
-        print_line(console, f"[yellow]clock break[/]: {escape(text)}")
-    for each in damage_of(Recording.model_validate({"file": "damage", "faults": info["faults"]})):
-        print_line(console, f"[yellow]{escape(each.text)}[/]")
-    for topic, displaced in info.get("displaced", {}).items():
-        lie = "is stored" if displaced["messages"] == 1 else "are stored"
-        behind = (
-            f"{several(displaced['messages'], 'messages')} {lie} up to {displaced['worst_s']:,.1f} s after "
-            "later ones"
-        )
-        print_line(console, f"[yellow]file order[/]: {escape(topic)}: {behind}")
-    bad = [f"{name}: bad: {each['fault']}" for name, each in info["topics"].items() if each.get("fault")]
-    for text in filter(None, (info["note"], info["ambiguous"], *info.get("choices", ()), *bad)):
-        print_line(console, f"[yellow]note[/]: {escape(text)}")
-    for hint in info.get("hints", ()):
-        print_line(console, f"[yellow]hint[/]: {escape(hint)}")
-
-
-def _contents(topics: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> Table:
-    """The table of topics; ``narrow`` has the type below the topic."""
-    table = Table(box=None, pad_edge=False) if narrow else Table()
-    for name in ("topic", *(() if narrow else ("type",)), "used as"):
-        table.add_column(name, overflow="fold")
-    for name in ("messages", "Hz", "MB", "bad", "gaps", "longest s"):
-        table.add_column(name, justify="right")
-    for topic, t in topics.items():
-        names = escape(topic), escape(t["type"].rpartition("/")[2])
-        table.add_row(
-            *(("\n  ".join(names),) if narrow else names),
-            t["use"] or "·",
-            f"{t['messages']:,}",
-            f"{t['rate_hz']:.1f}",
-            "?" if t["bytes"] is None else f"{t['bytes'] / 1e6:,.1f}",
-            _count(t["undecodable"]),
-            _count(t["gaps"]),
-            f"{t['longest_gap_s']:.2f}" if t["gaps"] else "·",
-        )
-    return table
 
 
 NOTHING = "·"

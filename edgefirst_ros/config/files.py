@@ -75,19 +75,19 @@ def load_values(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
     return values
 
 
-def _understood(value: Any, kind: Any, folder: Path, *, is_ros: bool) -> Any:  # noqa: ANN401 - of any option
+def understood(value: Any, kind: Any, folder: Path, *, is_ros: bool = False) -> Any:  # noqa: ANN401 - of any option
     """A value of a file in this folder, from which it names others; ROS has an empty value for "not set"."""
     if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict):
         fields = kind.model_fields
         unset = {name for name in value if is_ros and name in fields and fields[name].default is None}
         return {
-            name: _understood(each, getattr(fields.get(name), "annotation", None), folder, is_ros=is_ros)
+            name: understood(each, getattr(fields.get(name), "annotation", None), folder, is_ros=is_ros)
             for name, each in value.items()
             if name not in unset or (each not in ("", []) and each == each)  # noqa: PLR0124 - nan is not
         }
     if isinstance(value, dict) and get_origin(kind) is dict:
         inner = get_args(kind)[1]
-        return {name: _understood(each, inner, folder, is_ros=is_ros) for name, each in value.items()}
+        return {name: understood(each, inner, folder, is_ros=is_ros) for name, each in value.items()}
     if value and isinstance(value, str) and Path in (kind, *get_args(kind)):
         return str(folder / value)
     return value
@@ -100,7 +100,7 @@ def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
     data = read_yaml(_meant(path))
     blocks = [v["ros__parameters"] for v in data.values() if isinstance(v, dict) and "ros__parameters" in v]
     if not blocks:
-        return dict(_understood(data, Config, path.parent, is_ros=False))
+        return dict(understood(data, Config, path.parent))
     if len(blocks) > 1:
         raise ConfigError([f"{path}: holds parameters of {len(blocks)} nodes, expected one"])
     if not isinstance(blocks[0], dict):
@@ -112,4 +112,4 @@ def _own_values(path: Path, notes: list[str] | None) -> dict[str, Any]:
             if name in _ELSEWHERE
         ]
     own = {name: value for name, value in blocks[0].items() if name not in NODE_PARAMETERS}
-    return dict(_understood(own, Config, path.parent, is_ros=True))
+    return dict(understood(own, Config, path.parent, is_ros=True))

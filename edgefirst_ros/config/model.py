@@ -194,7 +194,7 @@ class TopicRule(OptionsModel):
         50.0,
         ge=0,
         le=1000,
-        description="Largest time difference to the reference frame. Raise it for a slow sensor, to half "
+        description="Largest time difference to the sample's frame. Raise it for a slow sensor, to half "
         "of its period; lower it where a neighbouring message would be wrong.",
     )
     policy: Policy = Field(
@@ -236,7 +236,7 @@ class TopicRule(OptionsModel):
     expected_hz: AtLeast0 = Field(
         0.0,
         description="Live: diagnostics warn when the topic is slower; 0 for its usual rate. Set it to be "
-        "told of a sensor that is slow from the start.",
+        "warned of a sensor that is slow from the start.",
     )
 
     @field_validator("significant_bits")
@@ -552,7 +552,7 @@ class Settings(OptionsModel):
     split_every: str = Field(
         "",
         description="Live: begin another session after a time or size, such as 600s, 10min or 2GB. Set it "
-        "to have parts of a long drive complete while it goes on.",
+        "to have parts of a long drive complete during the drive.",
     )
     record: bool = Field(
         False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 import gtsam
 import numpy as np
@@ -17,9 +16,9 @@ WAY_M, WAY_SIGMAS = 6.0, 8.0
 """A heading is asked for once the rig is this far from where it began, and this many deviations of a fix."""
 NEAR_M, NEAR_SIGMAS = 1.5, 60.0
 """Good fixes show it sooner: after so many deviations, but not before this way."""
-BEFORE_NS, AFTER_NS = 10_000_000_000, 10_000_000_000
-"""What is looked at around that time: a gyroscope turns by less than 5° of its bias during it. Four times the
-second of what moves sideways, whose heading only accelerations show."""
+AROUND_NS = 10_000_000_000
+"""Looked at before and after that time: a gyroscope turns by less than 5° of its bias meanwhile. After it
+four times as long of what moves sideways: only accelerations show its heading."""
 HEADINGS = 3
 """Hypotheses, all around: from 60° off the descent finds the optimum."""
 ROUNDS = 10
@@ -161,7 +160,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     far = long_way(nodes)
     if far is None:
         return None
-    start_ns, end_ns = nodes[far].time_ns - BEFORE_NS, nodes[far].time_ns + AFTER_NS * (1 if rolls else 4)
+    start_ns, end_ns = (nodes[far].time_ns + AROUND_NS * times for times in (-1, 1 if rolls else 4))
     first = next(index for index, node in enumerate(nodes) if node.time_ns >= start_ns)
     several = [replace(node) for node in nodes[first:] if node.time_ns <= end_ns]
     quiet = [node.segment for node in several if node.segment is not None and node.segment.quiet]
@@ -176,9 +175,7 @@ def begin(nodes: Sequence[Node], *, rolls: bool) -> Rolling | None:
     turning = any(node.segment is not None and node.segment.turns for node in several)
     best = _best([_hypothesis(several, turn, rolling) for turn in range(HEADINGS if turning else 1)])
     if not rolls_so(best):
-        free = min(
-            (_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)), key=attrgetter("cost")
-        )
+        free = _best([_hypothesis(several, turn, Rolling(None)) for turn in range(HEADINGS)])
         for snapped in (True, False):
             rolling = Rolling(_travel(free.nodes, snapped=snapped))
             best = _optimum([replace(node) for node in free.nodes], rolling)
@@ -244,11 +241,9 @@ def steered(nodes: Sequence[Node], rolling: Rolling) -> Rolling | None:
 
 def _best(optima: Sequence[Optimum]) -> Optimum:
     """The optimum of least cost; of equal ones, as without an accelerometer, the one that moves forwards."""
-    least = min(each.cost for each in optima)
-    if not math.isfinite(least):
-        return optima[0]
     # Hypotheses whose cost differs by less than this are equal: e³ is no odds.
-    equal = [each for each in optima if each.cost < least + 3.0]
+    most = min(each.cost for each in optima) + 3.0
+    equal = [each for each in optima if each.cost <= most]
     return max(equal, key=lambda each: each.forward_m_s(np.array((1.0, 0.0, 0.0))))
 
 

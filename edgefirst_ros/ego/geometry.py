@@ -97,10 +97,8 @@ def enu_axes(point: GeoPoint) -> Floats:
 
 def from_enu(position_m: Vector, origin: GeoPoint) -> GeoPoint:
     """The position at east, north, up metres from the origin."""
-    latitude, longitude, altitude = pymap3d.enu2geodetic(
-        *position_m, origin.latitude_deg, origin.longitude_deg, origin.altitude_m
-    )
-    return GeoPoint(float(latitude), float(longitude), float(altitude))
+    place = pymap3d.enu2geodetic(*position_m, origin.latitude_deg, origin.longitude_deg, origin.altitude_m)
+    return GeoPoint(*map(float, place))
 
 
 def gravity_m_s2(point: GeoPoint) -> float:

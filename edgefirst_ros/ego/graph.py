@@ -116,6 +116,10 @@ class Prior:
     shown: Node | None = None
     absorbed: bool = False
 
+    def own(self, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Of consecutive nodes those whose measurements are not in it."""
+        return nodes[1:] if self.absorbed else nodes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rolling:
@@ -175,25 +179,25 @@ def rough(
     return Prior(graph)
 
 
-def factors(
-    nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, ends: bool, slow: bool = True
-) -> gtsam.NonlinearFactorGraph:
-    """The graph of consecutive nodes.
-
-    Args:
-        nodes: in order.
-        prior: of the first.
-        rolling: how the vehicle moves.
-        ends: no more will follow them in it.
-        slow: with the process of fixes' slow error.
-    """
+def _lasting(nodes: Sequence[Node], prior: Prior) -> gtsam.NonlinearFactorGraph:
+    """The factors that are the same wherever consecutive nodes are taken to be, but for fixes' slow error."""
     graph = gtsam.NonlinearFactorGraph(prior.factors)
     placed = prior.shown is not None or any(node.place is not None for node in nodes)
     bound = _model(*[(5 if placed else 1) * FAST_M_S] * 3)
     for before, node in pairwise(nodes):
-        _move(graph, before, node, rolling, bound)
-    own = nodes[1:] if prior.absorbed else nodes
-    for node in own:
+        _move(graph, before, node, bound)
+    for node in prior.own(nodes):
+        if node.standing:
+            _stand(graph, node)
+    return graph
+
+
+def _led(
+    lasting: gtsam.NonlinearFactorGraph, nodes: Sequence[Node], prior: Prior, rolling: Rolling
+) -> gtsam.NonlinearFactorGraph:
+    """With fixes, which need the rotations so far, and with rolling, which needs the speeds."""
+    graph = gtsam.NonlinearFactorGraph(lasting)
+    for node in prior.own(nodes):
         if node.place is not None:
             # Its rotation is told by nobody: the present one leaves no residual, and places the antenna.
             turned_here = node.pose.rotation()
@@ -201,16 +205,23 @@ def factors(
             seen = gtsam.Pose3(turned_here, node.place.position_m - arm_m)
             white = _robust(_model(LOOSE, LOOSE, LOOSE, *node.place.white_m.tolist()))
             graph.add(gtsam.BetweenFactorPose3(key("e", node), key("x", node), seen, white))
-        if node.standing:
-            _stand(graph, node)
-    if slow:
-        _wander(graph, own, prior.shown, ends=ends)
+    for before, node in pairwise(nodes if rolling.travel is not None else ()):
+        segment = node.segment
+        # What moves but feels nothing is carried.
+        if segment is None or segment.quiet or node.begins_again:
+            continue
+        dt = max(segment.dt_s, 1e-3)
+        speed = math.hypot(*node.velocity_m_s.tolist())
+        rate = math.hypot(*segment.rate_rad_s.tolist()) if segment.turns else 0.0
+        across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
+        upward = dt * (RISE_M_S + RISE * speed)
+        # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
+        noise = _rolls(rolling, round(20 * math.log(across)), round(20 * math.log(upward)))
+        graph.add(gtsam.BetweenFactorPose3(key("x", before), key("x", node), _NOWHERE, noise))
     return graph
 
 
-def _move(
-    graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, rolling: Rolling, bound: _Model
-) -> None:
+def _move(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, bound: _Model) -> None:
     """What was measured and is known of the way from a node to the next, whose velocity has a bound."""
     segment = node.segment
     if segment is None:
@@ -239,14 +250,6 @@ def _move(
         way, sigma_m = node.moved
         noise = _robust(_model(*[LOOSE] * 3, *[sigma_m] * 3))
         graph.add(gtsam.BetweenFactorPose3(*poses, gtsam.Pose3(segment.measured.deltaRij(), way), noise))
-    if rolling.travel is not None and not segment.quiet:  # what moves but feels nothing is carried
-        speed = math.hypot(*node.velocity_m_s.tolist())
-        rate = math.hypot(*segment.rate_rad_s.tolist()) if segment.turns else 0.0
-        across = dt * (SLIP_M_S + SLIP * speed + SLIP_ARM_M * rate + 0.05 * speed * dt)
-        upward = dt * (RISE_M_S + RISE * speed)
-        # The logarithm of a motion with constant turn and speed points straight ahead: no approximation.
-        noise = _rolls(rolling, round(20 * math.log(across)), round(20 * math.log(upward)))
-        graph.add(gtsam.BetweenFactorPose3(*poses, _NOWHERE, noise))
 
 
 @lru_cache(1000)
@@ -263,17 +266,17 @@ def _rolls(rolling: Rolling, across: int, upward: int) -> _Model:
 def _wander(
     graph: gtsam.NonlinearFactorGraph,
     nodes: Sequence[Node],
-    shown: Node | None,
+    prior: Prior,
     *,
     ends: bool,
     sigma_m: Floats | None = None,
 ) -> int:
     """The slow error of fixes is an Ornstein-Uhlenbeck process; returns at how many times.
 
-    ``sigma_m`` is its standard deviation (3,), if not what the fixes tell.
+    ``ends``: no more nodes will follow. ``sigma_m``: its standard deviation (3,), if not what the fixes tell.
     """
-    count, wander_m = 0, np.ones(3)
-    for node in nodes:
+    count, wander_m, shown = 0, np.ones(3), prior.shown
+    for node in prior.own(nodes):
         if node.place is None or (shown is not None and shown.steady == node.steady):
             continue
         wander_m = node.place.wander_m if sigma_m is None else sigma_m
@@ -281,7 +284,7 @@ def _wander(
             first = _model(*[PINNED] * 3, *wander_m * END)
             graph.add(gtsam.PriorFactorPose3(key("e", node), _NOWHERE, first))
         else:
-            _drift(graph, "e", (shown, node), constant_s=WANDER_S, sigmas=np.concatenate([_ZERO, wander_m]))
+            _drift(graph, shown, node, wander_m)
         shown, count = node, count + 1
     if ends and shown is not None and shown.place is not None:
         last = _model(*[LOOSE] * 3, *(wander_m if count else shown.place.wander_m) * END)
@@ -289,30 +292,19 @@ def _wander(
     return count
 
 
-def _drift(
-    graph: gtsam.NonlinearFactorGraph,
-    kind: str,
-    ends: tuple[Node, Node],
-    *,
-    constant_s: float,
-    sigmas: Floats,
-) -> None:
-    """Ornstein-Uhlenbeck processes from a node to the next.
+def _drift(graph: gtsam.NonlinearFactorGraph, before: Node, node: Node, wander_m: Floats) -> None:
+    """The process from a fix to the next; its rotation is pinned.
 
-    What has a standard deviation of zero is pinned.
-
-    Their information matrix is that of the differences between neighbours, and a diagonal: a little at both
+    Its information matrix is that of the differences between neighbours, and a diagonal: a little at both
     sides of each difference, and at both ends half of the information that one value alone has.
     """
-    apart_s = (ends[1].time_ns - ends[0].time_ns) / 1e9
     # Never quite 0 or 1.
-    kept = math.exp(-min(max(apart_s / constant_s, 1e-5), 10.0))
-    near = np.where(sigmas > 0, sigmas * math.sqrt((1 - kept * kept) / kept), LOOSE)
-    alone = np.where(sigmas > 0, sigmas * math.sqrt(2 * (1 + kept) / (1 - kept)), PINNED)
-    first, second = key(kind, ends[0]), key(kind, ends[1])
-    graph.add(gtsam.BetweenFactorPose3(first, second, _NOWHERE, _model(*near)))
-    for each in (first, second):
-        graph.add(gtsam.PriorFactorPose3(each, _NOWHERE, _model(*alone)))
+    kept = math.exp(-min(max((node.time_ns - before.time_ns) / 1e9 / WANDER_S, 1e-5), 10.0))
+    near = _model(*[LOOSE] * 3, *wander_m * math.sqrt((1 - kept * kept) / kept))
+    alone = _model(*[PINNED] * 3, *wander_m * math.sqrt(2 * (1 + kept) / (1 - kept)))
+    graph.add(gtsam.BetweenFactorPose3(key("e", before), key("e", node), _NOWHERE, near))
+    for each in (before, node):
+        graph.add(gtsam.PriorFactorPose3(key("e", each), _NOWHERE, alone))
 
 
 def _stand(graph: gtsam.NonlinearFactorGraph, node: Node) -> None:
@@ -349,7 +341,7 @@ class Optimum:
         prior: of the first.
         rolling: how the vehicle moves.
         rounds: most iterations.
-        far: attitudes may be far off: each round makes the factors anew with those so far.
+        far: attitudes may be far off: each round makes what depends on them anew with those so far.
 
     Attributes:
         nodes: those.
@@ -365,7 +357,9 @@ class Optimum:
         self, nodes: Sequence[Node], prior: Prior, rolling: Rolling, *, rounds: int, far: bool = False
     ) -> None:
         self.nodes, self._prior, self.rolling = nodes, prior, rolling
-        self._graph = factors(nodes, prior, rolling, ends=True)
+        lasting = _lasting(nodes, prior)
+        _wander(lasting, nodes, prior, ends=True)
+        self._graph = _led(lasting, nodes, prior, rolling)
         self._values, self._order = gtsam.Values(), gtsam.Ordering()
         for kind, node in _variables(nodes, prior):
             self._values.insert(key(kind, node), getattr(node, _FIELDS[kind]))
@@ -380,7 +374,7 @@ class Optimum:
                 # GTSAM's derivatives of a factor between poses hold where its rotation is what was measured,
                 # and that of a fix has none of its own.
                 self._write()
-                self._graph = factors(nodes, prior, rolling, ends=True)
+                self._graph = _led(lasting, nodes, prior, rolling)
             before, self.cost = self.cost, self._error()
             enough = (1e-4 if far else 1e-3) * self.cost
             if self.cost == math.inf or abs(before - self.cost) < max(enough, 0.05):
@@ -479,11 +473,11 @@ class Optimum:
 
         Logarithms, by Laplace's approximation.
         """
-        base = factors(self.nodes, self._prior, self.rolling, ends=True, slow=False).linearize(self._values)
-        places = self.nodes[1:] if self._prior.absorbed else self.nodes
+        lasting = _lasting(self.nodes, self._prior)
+        base = _led(lasting, self.nodes, self._prior, self.rolling).linearize(self._values)
         for sigma in candidates:
             slow = gtsam.NonlinearFactorGraph()
-            count = _wander(slow, places, self._prior.shown, ends=True, sigma_m=sigma)
+            count = _wander(slow, self.nodes, self._prior, ends=True, sigma_m=sigma)
             graph = gtsam.GaussianFactorGraph()
             graph.push_back(base)
             graph.push_back(slow.linearize(self._values))
@@ -509,6 +503,8 @@ class Optimum:
         for kind, node in _variables(past, before):
             if key(kind, node) not in kept:
                 gone.push_back(key(kind, node))
-        linear = factors(past, before, self.rolling, ends=False).linearize(self._values)
+        lasting = _lasting(past, before)
+        _wander(lasting, past, before, ends=False)
+        linear = _led(lasting, past, before, self.rolling).linearize(self._values)
         _, rest = linear.eliminatePartialSequential(gone, gtsam.EliminateQR)
         return Prior(gtsam.LinearContainerFactor.ConvertLinearGraph(rest, self._values), shown, True)

@@ -36,7 +36,7 @@ drive, where those after them are known, too."""
 NORTHS_DEG, SURE_RAD = 5.0, math.radians(2)
 """An AHRS errs by less, where the heading is as sure as the second."""
 LATE_S, SURELY, FEW = (0.0, 0.5, 1.0), 0.95, 400
-"""Fixes may be so late against the IMU, if so many nodes cost less than the second's share then."""
+"""Fixes so late are tried; they are as late as makes so many nodes cost less than the second's share."""
 TEST_NS = 8_000_000_000
 """During a drive it is asked so often whether the vehicle rolls."""
 LEAST_EVIDENCE, MOST_EVIDENCE = 100, 700
@@ -163,8 +163,6 @@ class Motion:
         if self._times and (not self._nodes or self._times[-1] > self._nodes[-1].time_ns + CLOSE_NS):
             self._node(self._times[-1])
         self._settle(final=True)
-        if self._pace.whole and self._nodes:
-            self._publish(len(self._nodes))
         self._receiver.tell()
 
     def _node(self, time_ns: int) -> Node:
@@ -260,6 +258,10 @@ class Motion:
             recent_ns = self._pace.stride_ns + OVERLAP_NS if self._pace.whole else 3_000_000_000
             self._receiver.choose(now_ns, now_ns - recent_ns, final=final)
             self._prepare()
+            if final and self._pace.whole:
+                self._publish(len(self._nodes))
+                self._compare(now_ns)
+                return
             first = 0
             if self._pace.whole and self._solved:
                 first = self._index(self._nodes[self._solved - 1].time_ns - OVERLAP_NS)
@@ -270,7 +272,9 @@ class Motion:
         self._solved = len(self._nodes)
         self._compare(now_ns)
         if not self._pace.whole:
-            self._publish_lag(optimum)
+            # Nobody waits longer for the newest poses than for the others.
+            oldest = self._index(now_ns - self._pace.reach_ns)
+            self._path.replace(*self._rows(optimum, self._nodes[max(0, oldest - 1) :]))
             if final or self._receiver.datum is not None:
                 self._receiver.tell(math.inf if final else now_ns - self._pace.stride_ns + 1)
             self._shorten(optimum)
@@ -349,7 +353,7 @@ class Motion:
                 self._rolling = anew or (Rolling(None) if self._pace.whole else None)
                 optimum = self._agreed(first, ROUNDS)
         # Times that a mounting is corrected at once: each halves what is left.
-        for _ in range(0 if last else 8):
+        for _ in range(0 if last and self._solved else 8):
             turned = None if self._rolling is None else steered(optimum.nodes, self._rolling)
             if turned is None:
                 break
@@ -442,7 +446,8 @@ class Motion:
                 continue
             way = run[-1].pose.translation() - run[0].pose.translation()
             mean_m_s = math.hypot(way[0], way[1]) / (run[-1].time_ns - run[0].time_ns) * 1e9
-            standing = mean_m_s < STANDING_M_S
+            # What floats or flies is as quiet now and then, and drifts.
+            standing = self._rolls and mean_m_s < STANDING_M_S
             sped = standing and optimum.moves(run[-1], run[0])
             if sped and len(run) >= SPLIT_NODES:
                 runs += [run[: len(run) // 2], run[len(run) // 2 :]]  # which come in their turn
@@ -477,11 +482,6 @@ class Motion:
         times, rows = rows_of(nodes, sigmas)
         rows[:, :3] -= self._shift_m
         return times, rows
-
-    def _publish_lag(self, optimum: Optimum) -> None:
-        """Publish the newest nodes: nobody waits longer for a pose than for the others."""
-        first = self._index(self._nodes[-1].time_ns - self._pace.reach_ns)
-        self._path.replace(*self._rows(optimum, self._nodes[max(0, first - 1) :]))
 
     def _shorten(self, optimum: Optimum) -> None:
         """Let a prior stand for what is older than the window."""
@@ -538,12 +538,11 @@ class Motion:
                     node.place = replace(node.place, position_m=ahead_m)
             prior = rough(nodes[0], tilt_rad=0.02, heading_rad=0.1, place_m=20.0, known_bias=True)
             costs.append(Optimum(nodes, prior, self._rolling or Rolling(None), rounds=2).cost)
-            if late_s and costs[-1] > SURELY * costs[0]:
-                break
-        bend, slope, _ = (
-            np.polyfit(LATE_S, costs, 2).tolist() if len(costs) == len(LATE_S) else (1.0, 0.0, 0.0)
-        )
-        return -slope / (2 * bend)
+        if not 0 < sum(costs) < math.inf:
+            return 0.0
+        bend, slope, first = np.polyfit(LATE_S, costs, 2).tolist()
+        best_s: float = -slope / (2 * bend)
+        return best_s if first + slope * best_s / 2 < SURELY * first else 0.0
 
     def _evident(self) -> int:
         """How many nodes show the receiver's slow error; 0 if all do not."""
@@ -582,8 +581,7 @@ def solve(
     # What the drive tells of its IMU is known before anything is estimated.
     while True:
         motion.oriented, motion.odometer = log.oriented and units.oriented, log.odometer
-        oriented = learner is units or motion.oriented
-        for part in log.measured(oriented=oriented, late_ns=units.late_ns):
+        for part in log.measured(oriented=motion.oriented, late_ns=units.late_ns):
             if len(part) == 3:
                 learner.add_fix(*part)
             else:

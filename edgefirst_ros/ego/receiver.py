@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class _Candidate:
     Attributes:
         epoch: all fixes of its epoch, which contradict each other; of them one at most is chosen.
         off_up_m: by how much its height contradicts the motion; it is believed all the same.
+        leapt_m: by how much it is elsewhere than most since a leap (3,), as where a receiver loses the
+            carrier's phase and declares what it did before.
         repeats: it repeats the last position to the last digit, so it may be frozen.
         chosen: nothing but the motion speaks against it.
         refused: the motion does.
@@ -58,6 +60,7 @@ class _Candidate:
     repeats: bool
     chosen: bool
     off_up_m: float = 0.0
+    leapt_m: Floats = field(default_factory=lambda: np.zeros(3))
     believed: bool = False
     refused: bool = False
     told: bool = False
@@ -218,6 +221,7 @@ class Receiver:
             each.node.place = None
             if not (each.repeats and each.node.standing):
                 white_m, wander_m = self._noise(each.fix)
+                wander_m = np.hypot(wander_m, each.leapt_m)
                 white_m = np.hypot(white_m * (REPEATED if each.repeats else 1.0), (0.0, 0.0, each.off_up_m))
                 each.node.place = Place(self._place(each.fix), white_m, wander_m, self._antenna_m)
 
@@ -314,7 +318,7 @@ class Receiver:
         known = [*self._kept, *(each for each in recent if each.believed and not each.repeats)]
         told = [each for each in known if each.fix.sigma_m is not None]
         silent = [each for each in known if each.fix.sigma_m is None]
-        changed = len(told) >= LEAST_FIXES and self._learn_factor(told, least)
+        changed = len(told) >= LEAST_FIXES and (self._learn_factor(told, least) | self._learn_leaps(told))
         if len(silent) >= LEAST_FIXES:
             east, north, up = self._scatter(silent, np.ones((len(silent), 3)))
             level = math.sqrt(0.5 * (east**2 + north**2))
@@ -333,6 +337,18 @@ class Receiver:
             return False
         self._factor = factor
         return True
+
+    def _learn_leaps(self, told: Sequence[_Candidate]) -> bool:
+        """Find where fixes leap by more than they declare: from then on they may be as far off."""
+        off_m = np.array([self._place(each.fix) - each.node.pose.translation() for each in told])
+        steps_m = np.diff(off_m, axis=0, prepend=off_m[:1])
+        noise_m = np.array([np.hypot(*self._noise(each.fix)) for each in told])
+        leapt_m = np.cumsum(np.where(np.abs(steps_m) > SIGMAS * noise_m, steps_m, 0.0), axis=0)
+        leapt_m -= np.median(leapt_m, axis=0)
+        leapt_m[np.abs(leapt_m) < SIGMAS * noise_m] = 0.0
+        for each, leapt in zip(told, leapt_m, strict=True):
+            each.leapt_m = leapt
+        return bool(leapt_m.any())
 
     def _scatter(self, fixes: Sequence[_Candidate], units_m: Floats) -> list[float]:
         """White noise of fixes east, north and up, in their units (n, 3)."""

@@ -141,7 +141,7 @@ class Trajectory:
     @property
     def doubts(self) -> list[str]:
         """Sentences on what makes the poses wrong that are written."""
-        found, faults = self._motion.doubts, self._motion.odometer.faults
+        found, faults = [*self._motion.doubts], self._motion.odometer.faults
         if faults and self._follows:
             found.append(f"the odometry {' and '.join(faults)}: the poses that are written are as wrong")
         return found
@@ -164,9 +164,8 @@ class Trajectory:
     @property
     def final_ns(self) -> float:
         """Poses up to this time are final: no message that can still come, in order of time, changes them."""
-        if self._latest_ns is None:
-            return -math.inf
-        if not self._known and (not self._has_odometry or self._motion.has_begun):
+        is_estimated = not self._known and (not self._has_odometry or self._motion.has_begun)
+        if self._latest_ns is None or is_estimated:
             return -math.inf
         if self._follows:
             return self._motion.odometer.series.final_ns(self._latest_ns, MOST_GAP_NS)

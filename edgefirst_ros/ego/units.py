@@ -55,8 +55,6 @@ class Units:
         self._rows: list[Floats] = []
         self._sizes: list[tuple[float, float]] = []
         """Median force of the first windows, and its relative scatter."""
-        self._first: Floats | None = None
-        """The first orientation; drivers without any always send one."""
         self._last: gtsam.Rot3 | None = None
         self._raised, self._raises = np.zeros(3), 0
         """Sum of forces where the orientations say up is."""
@@ -103,7 +101,7 @@ class Units:
         """Use its orientations, or all of it, no more, as the motion contradicts them."""
         self.contradictions, self.oriented = [*self.contradictions, what], False
         if wholly:
-            self.force = self.rate = math.nan
+            self.force, self.rate, self.late_ns = math.nan, math.nan, 0
 
     def rotation(self, xyzw: Floats) -> Floats:
         """Orientations (..., 4) as REP 103 asks."""
@@ -182,9 +180,6 @@ class Units:
         """Compare an orientation with the rates since the last one, and with where up is."""
         last, self._last = self._last, None
         if not np.isfinite(told).all() or not told.any():
-            return
-        self._first = told.copy() if self._first is None else self._first
-        if (told == self._first).all():
             return
         self._last = rot3(told)
         if LEAST_FORCE_M_S2 <= float(np.linalg.norm(force)) * self.force <= MOST_FORCE_M_S2:

@@ -156,11 +156,10 @@ def overload_of(config: Config, before: Overload | None = None) -> Overload | No
     options = config.overload
     if not options.latency_s:
         return None
-    wait_s = max(config.lookahead_s, config.ego.wait_s)
     overload = Overload(
         config.formats,
         latency_s=options.latency_s,
-        wait_s=wait_s,
+        wait_s=max(config.lookahead_s, config.ego.wait_s),
         hold_s=max(each.hold_s(config.options(each)) for each in config.chosen_formats),
     )
     if before is not None:
@@ -270,9 +269,8 @@ def finish_session(job: Job, config: Config, why: str, recorded: PendingRecordin
         head["recording"] = recording_report(recording)
         warnings += recording.warnings
     paths, report = job.finish(head, warnings=warnings)
-    if recording is not None:
-        paths.append(recording.path)
-    return Finished(job.dataset, tuple(paths), report)
+    more = () if recording is None else (recording.path,)
+    return Finished(job.dataset, (*paths, *more), report)
 
 
 class Pause:

@@ -108,7 +108,7 @@ def _sentence(kind: str, place: tuple[int | str, ...], text: str, root: type[Bas
     name = ".".join(map(str, place))
     parent = ".".join(map(str, place[:-1]))
     if kind == "extra_forbidden":
-        return unknown_parameter(str(place[-1]), _names(_model(root, place[:-1])), parent)
+        return unknown_parameter(str(place[-1]), option_names(_model(root, place[:-1])), parent)
     if kind == "missing" and place[0] == "topics" and len(place) == 3:
         near = _nearest(str(place[1]), root.model_fields["topics"].get_default(call_default_factory=True))
         hint = f"; did you mean topics.{near}?" if near else ""
@@ -178,10 +178,13 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"{by_ending[near[0]]}{dot}{rest}" if near else ""
 
 
-def _names(model: object) -> list[str]:
+def option_names(model: object) -> list[str]:
     """Options of a model, behind those of the models in it, so that of two with one ending its own counts."""
     fields = getattr(model, "model_fields", {})
-    return [*(f"{name}.{each}" for name, info in fields.items() for each in _names(info.annotation)), *fields]
+    return [
+        *(f"{name}.{each}" for name, info in fields.items() for each in option_names(info.annotation)),
+        *fields,
+    ]
 
 
 def _model(root: type[BaseModel], place: Sequence[int | str]) -> object:

@@ -54,7 +54,7 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     SAME_STAMP = "same stamp as the message before", Kind.REPEATED
     SAME_RECEIPT = "same receive time as the message before", Kind.REPEATED
     SAME_MASK = "the same mask twice", Kind.REPEATED
-    SAME_EPOCH = "duplicate epoch", Kind.REPEATED
+    SAME_EPOCH = "repeated fix", Kind.REPEATED
 
     NO_FIX = "no fix (status)", Kind.NO_POSITION
     ZERO_FIX = "0,0", Kind.NO_POSITION
@@ -67,8 +67,8 @@ class Reason(str, Enum):  # noqa: UP042 - a member has a kind besides its text
     OUTSIDE = "outside --start/--end", Kind.UNWANTED
     PAUSED = "paused", Kind.UNWANTED
     NOT_SELECTED = "not selected"
-    FRAME_NOT_SELECTED = "its reference frame was not selected"
-    STANDING = "the rig stands still", Kind.UNWANTED
+    FRAME_NOT_SELECTED = "its frame was not selected"
+    STANDING = "the rig does not move", Kind.UNWANTED
     TOO_NEAR = "the rig has moved less than distance_m", Kind.UNWANTED
     UNUSED = "not used"
 

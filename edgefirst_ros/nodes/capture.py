@@ -24,6 +24,7 @@ from edgefirst_ros.live.session import Finished
 from edgefirst_ros.live.status import LiveStatus
 from edgefirst_ros.model.errors import ConfigError, EdgeFirstError
 from edgefirst_ros.model.sample import Sample
+from edgefirst_ros.nodes import running
 from edgefirst_ros.nodes.diagnostics import (
     UNKNOWN,
     CaptureView,
@@ -39,14 +40,6 @@ from edgefirst_ros.nodes.options import CAPTURE, CaptureOptions, output_faults
 from edgefirst_ros.nodes.preview import Preview
 from edgefirst_ros.nodes.publishing import BOND_TYPE, NO_BOND, Bond, StatusPublisher, latched
 from edgefirst_ros.nodes.receiving import allowed_bytes, granted_bytes, receive_buffer
-from edgefirst_ros.nodes.running import (
-    USAGE,
-    NodeParameters,
-    WithoutEmptyLists,
-    answer_impossible_transitions,
-    reporting_errors,
-    run,
-)
 from edgefirst_ros.nodes.subscriptions import Subscriptions
 
 EVERY_S = 1.0
@@ -62,7 +55,7 @@ DONE = {
 }
 
 
-class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rclpy has no types
+class CaptureNode(running.WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rclpy has no types
     """Parameters, lifecycle, services and diagnostics of a LiveCapture.
 
     Configuring validates the parameters, activating begins a session, deactivating completes it.
@@ -72,7 +65,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         super().__init__("capture", automatically_declare_parameters_from_overrides=True)
         self.done, self.exit_code = False, 0
         self._phase, self._problem = "unconfigured", ""
-        self._settings = NodeParameters(self, CaptureOptions, self._locked)
+        self._settings = running.NodeParameters(self, CaptureOptions, self._locked)
         given = [name.split(".") for name in self._settings.given if name.startswith("topics.")]
         self._explicit = frozenset(entry for _, entry, *_ in given)
         self._rated = frozenset(entry for _, entry, *option in given if option[-1:] == ["expected_hz"])
@@ -98,7 +91,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         """In a row at which another node of this name was there."""
         for name in ("start", "stop", "split", "pause", "resume", "toggle_paused"):
             self.create_service(Trigger, f"~/{name}", partial(self._serve, name))
-        answer_impossible_transitions(self)
+        running.answer_impossible_transitions(self)
         # Not the node's clock, which may stand still in simulated time.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(EVERY_S, self._tick, clock=steady)
@@ -109,7 +102,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
             self.get_logger().info("waiting to be configured and activated; see --help")
 
     # ------------------------------------------------------------------ lifecycle
-    @reporting_errors
+    @running.reporting_errors
     def on_configure(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Validate the parameters and list every fault."""
         try:
@@ -123,7 +116,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._phase, self._problem = "inactive", ""
         return TransitionCallbackReturn.SUCCESS
 
-    @reporting_errors
+    @running.reporting_errors
     def on_activate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Subscribe and begin a session."""
         self._options, self._config = self._settings.build()
@@ -164,20 +157,20 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._update_preview()
         return super().on_activate(state)
 
-    @reporting_errors
+    @running.reporting_errors
     def on_deactivate(self, state: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Complete the session."""
         self._phase = "inactive"
         self._end()
         return super().on_deactivate(state)
 
-    @reporting_errors
+    @running.reporting_errors
     def on_cleanup(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Discard the configuration."""
         self._phase, self._capture, self._problem = "unconfigured", None, ""
         return TransitionCallbackReturn.SUCCESS
 
-    @reporting_errors
+    @running.reporting_errors
     def on_shutdown(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Complete the session, if any, and end the process."""
         self.done = True
@@ -185,7 +178,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         self._end()
         return TransitionCallbackReturn.SUCCESS
 
-    @reporting_errors
+    @running.reporting_errors
     def on_error(self, _: LifecycleState) -> Any:  # noqa: ANN401 - rclpy's enum, untyped
         """Release everything; the node can be configured again."""
         self.exit_code = 1
@@ -304,7 +297,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
         for what, change in (("configured", self.trigger_configure), ("activated", self.trigger_activate)):
             if change() != TransitionCallbackReturn.SUCCESS:
                 self.get_logger().fatal(f"{self.get_name()} could not be {what}")
-                self.done, self.exit_code = True, USAGE
+                self.done, self.exit_code = True, running.USAGE
                 return
         self.get_logger().info(f"{self.get_name()} is active")
 
@@ -384,7 +377,7 @@ class CaptureNode(WithoutEmptyLists, LifecycleNode):  # type: ignore[misc] # rcl
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the executable."""
-    return run(CaptureNode, CAPTURE, arguments)
+    return running.run(CaptureNode, CAPTURE, arguments)
 
 
 if __name__ == "__main__":

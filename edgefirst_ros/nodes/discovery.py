@@ -124,12 +124,12 @@ def explain_choice(entry: str, taken: TopicCandidate, there: Sequence[TopicCandi
     others = [candidate for candidate in there if candidate is not taken]
     if not others:
         return ""
+    reason = "the first by name"
     if taken is not there[0]:
         reason = "which was there before"
-    elif taken.rank[0] != others[0].rank[0]:
-        reason = "which is the reference"
-    else:
-        reason = "which is named first" if taken.rank[1] != others[0].rank[1] else "the first by name"
+    elif taken.rank[:2] != others[0].rank[:2]:
+        is_reference = taken.rank[0] != others[0].rank[0]
+        reason = "which is the reference" if is_reference else "which is named first"
     return choice_note(entry, [candidate.topic for candidate in (taken, *others)], reason)
 
 

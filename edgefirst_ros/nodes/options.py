@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import getdoc
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
@@ -74,9 +75,7 @@ def output_faults(folder: str) -> list[str]:
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.touch()
-        probe.unlink()
+        TemporaryFile(dir=path).close()
     except OSError as error:
         return [f"output: {path}: cannot be written: {error.strerror}"]
     return []

@@ -171,6 +171,12 @@ def _spec(
     )
 
 
+def folder_of(arguments: Sequence[str]) -> Path:
+    """Where a process's first parameter file is, from which it names others; without any where it runs."""
+    files = [value for option, value in pairwise(arguments) if option == "--params-file"]
+    return Path(files[0]).parent if files else Path()
+
+
 def check_parameter_files(arguments: Sequence[str], node: str) -> None:
     """Reject parameter files that hold nothing for this node.
 

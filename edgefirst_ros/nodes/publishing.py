@@ -31,21 +31,23 @@ def latched(node: Node, kind: type, topic: str, depth: int = 1) -> Any:  # noqa:
     return node.create_publisher(kind, topic, qos)
 
 
+@dataclass(eq=False)
 class StatusPublisher:
     """``/diagnostics`` with every diagnostic, and the summary on the latched ``~/status``."""
 
-    def __init__(self, node: Node, hardware_id: str) -> None:
-        self._node = node
-        self._hardware_id = hardware_id
-        self._name = node.get_fully_qualified_name().strip("/")
-        self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._status = latched(node, DiagnosticStatus, "~/status")
+    node: Node
+    hardware_id: str
+
+    def __post_init__(self) -> None:
+        self._name = self.node.get_fully_qualified_name().strip("/")
+        self._diagnostics = self.node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
+        self._status = latched(self.node, DiagnosticStatus, "~/status")
 
     def publish(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Publish all of them; the first is the summary."""
         statuses = [self.message(each) for each in diagnostics]
         array = DiagnosticArray(status=statuses)
-        array.header.stamp = self._node.get_clock().now().to_msg()
+        array.header.stamp = self.node.get_clock().now().to_msg()
         self._diagnostics.publish(array)
         self._status.publish(statuses[0])
 
@@ -55,7 +57,7 @@ class StatusPublisher:
             level=bytes([diagnostic.level]),
             name=visible(f"{self._name}: {diagnostic.name}"),
             message=visible(diagnostic.message),
-            hardware_id=self._hardware_id,
+            hardware_id=self.hardware_id,
             values=[KeyValue(key=visible(k), value=visible(str(v))) for k, v in diagnostic.values.items()],
         )
 

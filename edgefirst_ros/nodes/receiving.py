@@ -159,10 +159,7 @@ SHIPPED = "file://$(ros2 pkg prefix --share edgefirst_ros)/config/cyclonedds.xml
 NAME = "receive buffer"
 _LIMIT = Path("/proc/sys/net/core/rmem_max")
 _OPEN = Path("/proc/self/fd")
-_DATAGRAMS = {"rmw_cyclonedds_cpp": "Cyclone DDS", "rmw_fastrtps_cpp": "Fast DDS"} | {
-    "rmw_fastrtps_dynamic_cpp": "Fast DDS",
-    "rmw_connextdds": "Connext DDS",
-}
+_DATAGRAMS = {"rmw_cyclonedds_cpp": "Cyclone DDS", "rmw_fastrtps_cpp": "Fast DDS"}
 """Middlewares that send messages as UDP packets; the others wait for slow receivers."""
 
 
@@ -231,9 +228,7 @@ def _cure(name: str, uri: str, *, is_short: bool) -> str:
         # It requests no size by itself, so it gets the kernel's default.
         return f"{ALLOW} net.core.rmem_default=16777216, or give its UDP transport a receiveBufferSize"
     steps = [ALLOW] * is_short
-    if name == "Connext DDS":
-        steps.append("set dds.transport.UDPv4.builtin.recv_socket_buffer_size")
-    elif "SocketReceiveBufferSize" not in uri:
+    if "SocketReceiveBufferSize" not in uri:
         steps.append(f"start with CYCLONEDDS_URI={'$CYCLONEDDS_URI,' if uri else ''}{SHIPPED}")
     return ", then ".join(steps) or "increase SocketReceiveBufferSize in CYCLONEDDS_URI"
 

@@ -27,20 +27,14 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
+from edgefirst_ros.config.files import understood
 from edgefirst_ros.config.model import Config, build_config
 from edgefirst_ros.live.signals import finishing
-from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, sentences, unknown_parameter
+from edgefirst_ros.model.errors import ConfigError, EdgeFirstError, option_names, sentences, unknown_parameter
 from edgefirst_ros.model.untrusted import visible
+from edgefirst_ros.nodes import parameters as files
 from edgefirst_ros.nodes.options import LIVE, NAMES, OTHERS, READ_ONLY, Usage
-from edgefirst_ros.nodes.parameters import (
-    QOS_OVERRIDE,
-    ParameterSpec,
-    check_parameter_files,
-    converted,
-    nest,
-    qos_faults,
-    specify,
-)
+from edgefirst_ros.nodes.parameters import QOS_OVERRIDE, ParameterSpec, converted, nest, specify
 from edgefirst_ros.nodes.receiving import allowed_bytes, start_failure_help
 from edgefirst_ros.pipeline.processes import keep_freed_memory
 
@@ -65,7 +59,7 @@ def run(make: Callable[[], Any], usage: Usage, arguments: Sequence[str] | None) 
     given = sys.argv if arguments is None else arguments
     try:
         # First, because rcl's own message about a broken file names a line of its source code.
-        check_parameter_files(given, usage.executable)
+        files.check_parameter_files(given, usage.executable)
         usage.check(remove_ros_args(given)[1:])
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except ConfigError as error:
@@ -228,7 +222,7 @@ class NodeParameters(Generic[Options]):
             ConfigError: lists every fault.
         """
         faults, options, config = self._validate(self._values(), suggested or {})
-        faults += qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
+        faults += files.qos_faults({name: self._node.get_parameter(name).value for name in self._qos})
         if faults or options is None or config is None:
             raise ConfigError(faults)
         return options, config
@@ -269,7 +263,7 @@ class NodeParameters(Generic[Options]):
         others = {n: value for n, value in values.items() if n.partition(".")[0] in Config.model_fields}
         # Checked here, since neither model knows the other's names.
         unknown = sorted(values.keys() - own.keys() - others.keys())
-        faults = [unknown_parameter(name, [*NAMES, *Config.model_fields]) for name in unknown]
+        faults = [unknown_parameter(name, [*NAMES, *option_names(Config)]) for name in unknown]
         try:
             options = self._options.model_validate(nest(own, self._specs))
         except ValidationError as error:
@@ -278,7 +272,7 @@ class NodeParameters(Generic[Options]):
             nested = nest(others, self._specs)
             for name, value in suggested.items():
                 nested[name] = {**nested[name], **value} if isinstance(value, dict) else value
-            config = build_config(nested)
+            config = build_config(understood(nested, Config, files.folder_of(sys.argv)))
         except ConfigError as error:
             faults += error.faults
         return faults, options, config

@@ -19,17 +19,9 @@ from edgefirst_ros.config.model import Config
 from edgefirst_ros.config.names import is_pattern
 from edgefirst_ros.config.topics import CONTEXT_ROLES, TF
 from edgefirst_ros.model.sample import RawMessage
+from edgefirst_ros.nodes import discovery
 from edgefirst_ros.nodes.diagnostics import Level, log
-from edgefirst_ros.nodes.discovery import (
-    DEPTH_SMALL,
-    NO_PLAN,
-    SubscriptionPlan,
-    WantedSubscription,
-    bare_names,
-    choose_prefix,
-    plan_subscriptions,
-    unused_subscriptions,
-)
+from edgefirst_ros.nodes.discovery import NO_PLAN, SubscriptionPlan, WantedSubscription
 from edgefirst_ros.nodes.graph import RosGraph, definition_of, receiving_qos
 from edgefirst_ros.nodes.receiving import Arrivals, Inlet, ReceiveClock, Taken
 from edgefirst_ros.sources.session import is_usable
@@ -123,11 +115,11 @@ class Subscriptions:
         node, graph, rules = self.node, self._graph, self.config.topics.values()
         resolve, space = node.resolve_topic_name, node.get_namespace()
         plain = {name for rule in rules for name in rule.plain_names}
-        plain |= bare_names(self.config, space, resolve)
+        plain |= discovery.bare_names(self.config, space, resolve)
         has_patterns = any(is_pattern(name) for rule in rules for name in rule.names)
         published = graph.published(plain, patterns=has_patterns)
-        prefix, unclear = choose_prefix(self.config, published, space, resolve)
-        plan = plan_subscriptions(
+        prefix, unclear = discovery.choose_prefix(self.config, published, space, resolve)
+        plan = discovery.plan_subscriptions(
             self.config,
             prefix,
             space,
@@ -246,7 +238,7 @@ class Subscriptions:
         """Subscribe to topics that only the recording takes, and look up the QoS of all recorded topics."""
         graph, used = self._graph, {each.topic for each in self.plan.subscriptions}
         free = [(t, kinds) for t, kinds in graph.topics() if t not in used and not graph.is_own(t)]
-        wanted = unused_subscriptions(
+        wanted = discovery.unused_subscriptions(
             free, root, lambda name, kind: is_usable(name, kind) and graph.is_installed(kind), graph.offers
         )
         # A topic whose publisher is gone stays subscribed, since it may return; one that is used now, or
@@ -311,7 +303,7 @@ class Subscriptions:
         if what in lately or not sent_ns:
             return bool(sent_ns)
         lately[what] = None
-        if len(lately) > DEPTH_SMALL:
+        if len(lately) > discovery.DEPTH_SMALL:
             del lately[next(iter(lately))]
         return False
 

@@ -78,10 +78,7 @@ def calibration_before(
 
 Sources = Sequence[tuple[RecordedDrive, Sequence[TopicInfo]]]
 PROGRESS_EVERY_S = 0.2
-SURVEYED_ONLY = (
-    "not converted: interrupted in the first of two passes, which estimates the rig's motion; run it again, "
-    "or set ego.smoothing: lag to convert in a single pass"
-)
+SURVEYED_ONLY = "not converted: stopped while the motion was read, run it again"
 NOT_READ = "not read: the conversion was interrupted before"
 
 
@@ -355,7 +352,7 @@ def _notes(drive: RecordedDrive) -> Iterator[str]:
         if part.note:
             yield f"{name}: {part.note}"
         if part.displaced and part.is_sorted:
-            yield f"{name}: {_displaced(part)}; read in order of receipt"
+            yield f"{name}: {_displaced(part)}, read in order of receipt"
 
 
 def _replay(reading: Reading, sources: Sources) -> bool | None:

@@ -147,7 +147,7 @@ class Delivery(Generic[Item]):
         if isinstance(result, Written):
             return _end_of_written(envelope, result)
         if damage and envelope is not self.envelopes[0]:
-            return Stage.UNPAIRED, f"its reference frame was not usable: {damage}"
+            return Stage.UNPAIRED, f"its frame was not usable: {damage}"
         return Stage.DROPPED, damage or _reason(result)
 
 

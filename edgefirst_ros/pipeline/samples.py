@@ -202,12 +202,12 @@ class Samples:
             theirs = (Stage.SKIPPED, Reason.FRAME_NOT_SELECTED)
         elif frame.kind == "unusable":
             own = (Stage.DROPPED, frame.reason)
-            theirs = (Stage.UNPAIRED, f"its reference frame was not usable: {frame.reason}")
+            theirs = (Stage.UNPAIRED, f"its frame was not usable: {frame.reason}")
         else:
             self._lacking.update(frame.reason.split())
             lacked = ", ".join(self._topics[name].topic for name in frame.reason.split())
             own = (Stage.UNPAIRED, f"no {lacked} close enough")
-            theirs = (Stage.UNPAIRED, f"its reference frame lacked {lacked}")
+            theirs = (Stage.UNPAIRED, f"its frame lacked {lacked}")
         for companion in frame.companions.values():
             for part in companion.all_parts:
                 self._ledger.note(part.ticket, *theirs)

@@ -509,7 +509,7 @@ class SequenceRun:
     def _expire(self, name: str, envelope: Envelope) -> None:
         """Release a companion that no frame can take any more, of this configured topic."""
         rule = self._config.topics[name]
-        reason = f"not paired with a reference frame within {rule.tolerance_ms:g} ms"
+        reason = f"no frame within {rule.tolerance_ms:g} ms"
         if rule.policy == "once":
             reason = f"no sample within {rule.tolerance_ms:g} ms, or another one is nearer to it"
         # A picture of another camera is no companion: it was only to be selected with a frame.

@@ -59,7 +59,7 @@ class MoreSensor:
         at_m: place in base_link.
         rpy_deg: roll, pitch, yaw in base_link, applied about z, then y, then x; of a camera those of its
             body, which looks along x.
-        hz: messages per second, of a GPS epochs.
+        hz: messages per second, of a GPS fixes.
         first_ms: when the first one is taken.
         width: of a camera's picture in pixels; height likewise.
         codec: of a camera: jpeg, h264, h265, or raw for sensor_msgs/Image.
@@ -96,7 +96,7 @@ class DriveOptions:
     Attributes:
         seconds: length of the drive.
         seed: seed of the random numbers.
-        stops: when the rig stands still; it brakes for 4 s before and accelerates for 4 s after.
+        stops: when the rig does not move. It brakes for 4 s before and accelerates for 4 s after.
         fps: camera frames per second.
         width: width of the camera's picture in pixels; height likewise.
         codec: video codec.
@@ -105,12 +105,12 @@ class DriveOptions:
         jpeg: camera/jpeg instead of video.
         prefix: generation of the topic names: "", "rt" or the host's name.
         clock: "mixed" stamps radar, lidar and imu with CLOCK_MONOTONIC as the device does.
-        lidar_hz: messages per second; imu_hz likewise, and gps_hz epochs.
+        lidar_hz: messages per second. imu_hz likewise, and gps_hz fixes.
         lidar_points: rays of a sweep; those that hit nothing return no point.
         radar_hz: rate of radar/targets; cube_hz selects some of its scans, all if it is higher.
         cube_shape: sequences, range bins, receivers, complex doppler bins.
         model_hz: selects some of the camera's frames, all if it is higher.
-        gps_no_fix: epochs at the start that are 0, 0.
+        gps_no_fix: fixes at the start that are 0, 0.
         boxes3d: also send fusion/boxes3d, one message for each model message.
         compression: compression of the recording's chunks.
         host: name of the device, in names of files and topics.

@@ -114,17 +114,9 @@ class Suggestion:
         return replace(self, values={"/**": {"ros__parameters": dict(self.values)}}).text
 
     @property
-    def summary(self) -> str:
-        """What was taken, in one line."""
-        by_role: dict[Role, list[str]] = defaultdict(list)
-        for topic, role in self.used.items():
-            by_role[role].append(visible(topic))
-        return "; ".join(f"{role.value} {', '.join(sorted(topics))}" for role, topics in by_role.items())
-
-    @property
     def note(self) -> str:
         """That it was made because none was given, in one line."""
-        return f"no configuration was given, and the names are not those of one device; used: {self.summary}"
+        return f"no --config, and topics are not named as a Maivin's: {len(self.used)} topics are guessed"
 
     def keep(self, folder: Path, dataset: str) -> Path:
         """Write it beside a dataset; where it is."""

@@ -479,7 +479,7 @@ def _useless(found: Evidence, about: str) -> str:
     if not any(t.stamp_ns for t in found.times):
         return "it has no stamp"
     if found.is_frozen:
-        return f"the stamp stands still ({len(found.times)} messages, {about})"
+        return f"the stamp never changes ({len(found.times)} messages, {about})"
     if len(found.times) == 1:
         return f"a single message whose stamp is far off ({about})"
     return f"the stamp is erratic ({about}, spread {seconds(int(np.ptp(found.late_ns)))})"

@@ -10,7 +10,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from edgefirst_ros.cli.app import COMMANDS, app
-from edgefirst_ros.cli.help import help_text
 
 
 def contexts() -> Iterator[tuple[str, Any, Any]]:
@@ -33,7 +32,7 @@ ALL = {words: (command, ctx) for words, command, ctx in contexts()}
 @pytest.mark.parametrize("words", ALL)
 def test_every_option_says_what_it_takes_and_what_it_does(words: str) -> None:
     command, ctx = ALL[words]
-    text = " ".join(help_text(command, ctx, columns=200).split())
+    text = " ".join(command.get_help(ctx).split())
     for parameter in command.get_params(ctx):
         if getattr(parameter, "hidden", False):
             continue
@@ -54,8 +53,7 @@ def test_the_short_option_helps_everywhere(words: str) -> None:
     assert "-h, --help" in short.stdout
 
 
-@pytest.mark.parametrize("words", ["", "export"])
-def test_without_a_command_the_commands_are_shown(words: str) -> None:
-    done = CliRunner().invoke(app, words.split())
+def test_without_a_command_the_commands_are_shown() -> None:
+    done = CliRunner().invoke(app, [])
     assert done.exit_code == 2
-    assert ("Commands:\n" if words else "Everyday:\n") in done.stdout
+    assert "Everyday:\n" in done.stdout

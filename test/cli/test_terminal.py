@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
 def shown(width: int, *, report: dict[str, Any] | None = None, info: dict[str, Any] | None = None) -> str:
     console = Console(file=io.StringIO(), width=width)
     if report is not None:
-        print_report(console, report, verbose=True)
+        print_report(console, report, detail=2)
     if info is not None:
         print_info(console, info)
     assert isinstance(console.file, io.StringIO)
@@ -94,7 +94,7 @@ def test_names_cannot_steer_the_terminal(made: tuple[dict[str, Any], dict[str, A
     }
     for width in (60, 200):
         console = PlainConsole(file=io.StringIO(), width=width)
-        print_report(console, report, verbose=True)
+        print_report(console, report, detail=2)
         print_info(console, info)
         print_error(console, hostile)
         assert isinstance(console.file, io.StringIO)

@@ -53,7 +53,7 @@ NOT_HERE = {
 ELSEWHERE = (
     *("://", "--engine", "--official", "/mnt/", "OUTPUT/recordings", "out/recordings"),
     # Processes of their own, see test/fleet; and what the recipe for CI does.
-    *("--jobs", "--name nightly"),
+    *("--jobs", "--name nightly", "--zenoh"),
 )
 """Stores, clusters, other Pythons, cards, and recordings of live sessions: their own tests have them."""
 OTHER_PROGRAMS = {

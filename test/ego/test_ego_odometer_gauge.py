@@ -76,7 +76,7 @@ KINDS: dict[str, tuple[Sent, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_not_used_where_fixes_show_better_poses(kind: str) -> None:
     sent, why = KINDS[kind]
@@ -128,6 +128,7 @@ def test_velocities_that_contradict_its_poses_are_not_used(factor: float, spoile
     assert math.dist(last, place) < 1.0
 
 
+@pytest.mark.long
 def test_live_it_is_followed_all_the_same_and_doubted() -> None:
     case = Wheels(sent=KINDS["begins again"][0], seconds=80.0)
     trajectory = Trajectory(odometry=True)

@@ -18,25 +18,29 @@ import ego_ours
 LENGTH_S = 70.0
 SAID = {
     "boat": "moves sideways",
+    "ferry": "moves sideways",
     "drone": "moves sideways",
     "ahrs-jump": "orientations err by",
     "height-leap": "leap by 4",
     "fixes-late": "s late against the IMU",
+    "fixes-a-little-late": "0.3 s late against the IMU",
+    "rtk-float": "",
     "gyroscope-z-dead": "the IMU contradicts fixes",
     "gyroscope-off": "",
     "motorway": "",
 }
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("name", SAID)
 def test_it_is_no_worse_than_the_fixes(name: str) -> None:
-    drive = cars.made(crafts.DRIVES[name], 0, LENGTH_S)
+    drive = cars.made(crafts.DRIVES[name], 2 if name == "ferry" else 0, LENGTH_S)
     found = ego_ours.estimated(drive, np.arange(0.5, LENGTH_S - 0.5, 0.2))
     judged = ego_judged.judged(drive, "whole", found, None)
     assert judged.failed == ()
     up_m = found.position_m[:, 2] - drive.truth.places_at(found.time_s)[:, 2]
     assert np.sqrt(np.mean(up_m**2)) < (22.5 if name == "height-leap" else 3.0)
     assert judged.heading_deg < (15.0 if name == "gyroscope-z-dead" else 4.0) or name == "boat"
+    assert judged.rms_m < (0.4 if name == "rtk-float" else 1.4)
     assert (len(found.notes) > 0) == bool(SAID[name]), found.notes
     assert all(SAID[name] in note for note in found.notes)

@@ -10,7 +10,7 @@ from fuzzing import UnexpectedError, case, outcome
 
 from edgefirst_ros.pipeline.ledger import TopicAccount
 
-CASES = {"payloads": range(300), "mcap": range(60), "recordings": range(10, 16)}
+CASES = {"payloads": range(150), "mcap": range(30), "recordings": range(10, 16)}
 """Of the recordings the last is one that comes to nothing."""
 
 

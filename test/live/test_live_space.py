@@ -109,7 +109,7 @@ def capture(output: Path, **config: Any) -> LiveCapture:  # noqa: ANN401 - any v
     return LiveCapture(build_config(usual | config), output, HOST, now_ns=lambda: NOON_NS)
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     "config",
     [

@@ -137,6 +137,7 @@ def _all_came(capture: Process, count: str, number: signal.Signals) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_a_killed_capture_keeps_what_was_committed(tmp_path: Path) -> None:
     endpoint, config = free_endpoint(), write_config(tmp_path, **PROMPT)
     folder = tmp_path / "live" / "edgefirst" / NAME

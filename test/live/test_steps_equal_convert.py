@@ -66,7 +66,7 @@ def stepped(messages: Sequence[RawMessage], case: Case) -> list[RawMessage]:
     return found
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_step_is_converted_as_it_was_captured(
     tmp_path: Path, drive: Sequence[RawMessage], case: Case

@@ -1,4 +1,4 @@
-"""A sensor is one module and one line: a copy of the package gets what examples/adding-a-sensor.md says."""
+"""A sensor is a module and a line, and one to store it: examples/adding-a-sensor.md, done to a copy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from drives import simulate
 from mcap_ros2._dynamic import serialize_dynamic
-from places import REPOSITORY
+from places import REPOSITORY, tool
 from recorded import record
+from test_architecture import MAY_IMPORT
 
 from edgefirst_ros.formats.registry import FORMATS
 from edgefirst_ros.model.definitions import definition
@@ -24,21 +25,24 @@ from edgefirst_ros.simulation import DriveOptions
 from edgefirst_ros.sources.mcap import McapRecording
 
 TEXT = (REPOSITORY / "examples" / "adding-a-sensor.md").read_text(encoding="utf-8")
-MODULE, LINE = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+MODULE, LINE, STORED = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 SCHEMA = "nav_msgs/msg/Path"
 SMALL: dict[str, Any] = {"fps": 5, "width": 160, "height": 96, "lidar_points": 64, "cube_hz": 0}
 
 
 @pytest.fixture
 def extended(tmp_path: Path) -> Path:
-    """The folder of a copy of the package that has the module and the line."""
+    """The folder of a copy of the package that has the module and the lines."""
     package = tmp_path / "extended" / "edgefirst_ros"
     shutil.copytree(REPOSITORY / "edgefirst_ros", package)
     (package / "model" / "path.py").write_text(MODULE, encoding="utf-8")
-    table = package / "model" / "sensors.py"
-    last = '    FUSION_LIDAR = "fusion_lidar", COMPANION, _CLOUD\n'
-    assert table.read_text().count(last) == LINE.count("\n") == 1
-    table.write_text(table.read_text().replace(last, last + LINE))
+    for place, last, line in (
+        ("model/sensors.py", '    FUSION_LIDAR = "fusion_lidar", COMPANION, _CLOUD\n', LINE),
+        ("formats/edgefirst/store/journal.py", '"depth", "depth.png", RawImage),\n', STORED),
+    ):
+        text = (package / place).read_text()
+        assert text.count(last) == line.count("\n") == 1
+        (package / place).write_text(text.replace(last, last + line))
     return package.parent
 
 
@@ -77,18 +81,25 @@ def recording(folder: Path) -> Path:
     return record(folder / "maivin-1_2026_05_01_09_00_00.mcap", content)
 
 
-def test_one_module_and_one_line_add_a_sensor(tmp_path: Path, extended: Path) -> None:
-    mcap, config = recording(tmp_path), tmp_path / "config.yaml"
+def test_a_module_and_two_lines_add_a_sensor(tmp_path: Path, extended: Path) -> None:
+    mcap, config, out = recording(tmp_path), tmp_path / "config.yaml", tmp_path / "out"
     config.write_text(json.dumps({"topics": {"path": {"topic": "/plan"}}}))
     main = "from edgefirst_ros.__main__ import main; main()"
-    options = ["--config", f"{config}", "--json"]
-    for name in FORMATS:
-        words = ["convert", f"{mcap}", "-o", f"{tmp_path / name}", "--format", name, *options]
-        account = json.loads(run(extended, main, *words))["topics"]["/plan"]
-        assert account["received"] == account["decoded"] == 5, account["reasons"]
-        (reason,) = account["reasons"]["decoded"]
-        assert "has no file for" in reason
-        assert account["written_to"] == {}
+    options = ["-o", f"{out}", "--format", ",".join(FORMATS), "--config", f"{config}", "--json"]
+    account = json.loads(run(extended, main, "convert", f"{mcap}", *options))["topics"]["/plan"]
+    assert account["received"] == account["written"] == 5, account["reasons"]
+    assert account["written_to"].keys() == {"edgefirst"}
+    assert "ERROR" not in run(extended, main, "check", f"{out}")
+    read = "import edgefirst_ros; print([len(s['path']) for s in edgefirst_ros.open(sys.argv[1])])"
+    assert run(extended, read, f"{out / 'edgefirst'}") == "[3, 3, 3, 3, 3]\n"
+
+
+def test_it_breaks_no_ceiling(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = tool("size")
+    monkeypatch.setattr(size, "PACKAGE", extended / "edgefirst_ros")
+    assert {room: lines for room, lines in size.code().items() if lines > size.CEILINGS[room]} == {}
+    arrows = {room: line.split() for room, line in MAY_IMPORT.items()}
+    assert {each: most for each, most in size.measured(arrows).items() if most > size.MOST[each]} == {}
 
 
 @pytest.mark.parametrize("role", Role)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from places import REPOSITORY
 
+from edgefirst_ros.config.files import understood
+from edgefirst_ros.config.model import Config
 from edgefirst_ros.model.errors import ConfigError
-from edgefirst_ros.nodes.parameters import check_parameter_files
+from edgefirst_ros.nodes.parameters import check_parameter_files, folder_of
 
 
 def check(file: Path, *more: str) -> None:
@@ -94,3 +96,16 @@ def test_every_file_is_looked_into_and_every_fault_told(tmp_path: Path) -> None:
             ["capture", "--ros-args", *files, "--", "--params-file", "not for ROS"], "capture"
         )
     assert [fault.split(":")[0] for fault in error.value.faults] == [str(other), str(tmp_path / "none.yaml")]
+
+
+def test_a_file_names_others_from_its_own_folder() -> None:
+    """As for ``convert``; what launch gives beside it comes after it."""
+    given = ["capture", "--ros-args", "--params-file", "/robot/c.yaml", "--params-file", "/tmp/launch"]
+    values = {
+        "topics": {"left": {"info_file": "cal/left.yaml"}},
+        "ncore": {"ego_masks": {"a": {"b": "/m.png"}}},
+    }
+    found = understood(values, Config, folder_of(given))
+    assert found["topics"]["left"]["info_file"] == "/robot/cal/left.yaml"
+    assert found["ncore"] == values["ncore"]
+    assert folder_of(["capture"]) == Path()

@@ -50,7 +50,6 @@ def test_enough_is_well() -> None:
         (CYCLONE, 32 * MIB, "file:///a.xml", ["CYCLONEDDS_URI=$CYCLONEDDS_URI,file://$("], ["sysctl"]),
         (CYCLONE, 4 * MIB, "<SocketReceiveBufferSize max='16MB'/>", ["sysctl"], ["CYCLONEDDS_URI"]),
         (FAST, 212_992, "", ["rmem_max=33554432 net.core.rmem_default=16777216"], ["CYCLONEDDS"]),
-        ("rmw_connextdds", 212_992, "", ["rmem_max=33554432, then", "recv_socket_buffer_size"], ["CYCLONE"]),
     ],
 )
 def test_too_little_is_a_warning_with_what_to_do(

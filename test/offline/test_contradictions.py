@@ -43,6 +43,7 @@ def wrong(message: RawMessage) -> RawMessage:
     return message
 
 
+@pytest.mark.long
 def test_what_cannot_be_is_found_live_as_in_its_recording(tmp_path: Path) -> None:
     values = {"formats": ["edgefirst", "ncore"], "topics": {"camera": {"topic": "camera/image_rect"}}}
     live, again, report = live_and_converted(tmp_path, map(wrong, driven()), values, HOST)

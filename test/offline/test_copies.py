@@ -40,6 +40,7 @@ def gets(s3: S3Server) -> list[str]:
     return [request.path for request in s3.log.of("GET") if "list-type" not in request.path]
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("container", ["zip", "folder"])
 def test_samples_are_those_of_the_same_files_here(bucket: str, container: str, s3: S3Server) -> None:
     upload(dataset("2026.10", container), f"{bucket}/sets/{NAME}")

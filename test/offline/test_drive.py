@@ -145,7 +145,7 @@ def test_the_clock_offset_is_the_true_one_within_what_is_said(driven: tuple[Writ
     assert "± 2.0 ms" in clocks["/imu"]["finding"]
 
 
-@pytest.mark.long(cases=2)
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -31,7 +31,7 @@ def l5kit(recording: Path, out: Path) -> Path:
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
     folder = tmp_path_factory.mktemp("drive")
     options = FaultyOptions(
-        seconds=8.0, width=640, height=360, fps=15, lidar_points=500, gps_no_fix=0, boxes3d=False
+        seconds=8.0, width=320, height=180, fps=15, lidar_points=500, gps_no_fix=0, boxes3d=False
     )
     made = simulate(folder, options)
     return l5kit(made.mcap, folder), Truth.read(made.truth)

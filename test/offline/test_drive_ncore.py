@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ STORES = [("itar", "separate-sensors"), ("itar", "single"), ("directory", "singl
 needs_official = pytest.mark.skipif(
     not NCORE_PYTHON.is_file(), reason="needs nvidia-ncore in .venv-ncore (make oracles)"
 )
+Stored = Callable[[str, str], tuple[Path, dict[str, Any]]]
 Places = tuple[dict[str, npt.NDArray[Any]], Truth]
 
 
@@ -45,24 +48,24 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
 
 
 @pytest.fixture(scope="module")
-def stored(
-    drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str], tuple[Path, dict[str, Any]]]:
-    """The drive in every kind of store."""
-    return {
-        (store, profile): ncore(tmp_path_factory.mktemp("stored"), drive[0], store=store, profile=profile)
-        for store, profile in STORES
-    }
+def stored(drive: tuple[Path, Truth], tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """The drive in a kind of store, made when it is first asked for."""
+
+    @cache
+    def made(store: str, profile: str) -> tuple[Path, dict[str, Any]]:
+        return ncore(tmp_path_factory.mktemp("stored"), drive[0], store=store, profile=profile)
+
+    return made
 
 
 @pytest.fixture(scope="module")
 def places(
     drive: tuple[Path, Truth],
-    stored: dict[tuple[str, str], tuple[Path, dict[str, Any]]],
+    stored: Stored,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Places:
     """Everything as the official reader places it."""
-    return official_places(stored[STORES[0]][0], tmp_path_factory.mktemp("places")), drive[1]
+    return official_places(stored(*STORES[0])[0], tmp_path_factory.mktemp("places")), drive[1]
 
 
 def to_truth(found: Places, points_m: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -230,13 +233,14 @@ def test_boxes_are_as_near_to_their_picture_as_the_models_topic_has_it(
     assert [f"within {within_ms:g} ms" in text for text in told] == ([] if within_ms is None else [True])
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("variant", STORES, ids="-".join)
 def test_every_store_and_profile_is_sound(
     drive: tuple[Path, Truth],
-    stored: dict[tuple[str, str], tuple[Path, dict[str, Any]]],
+    stored: Stored,
     variant: tuple[str, str],
 ) -> None:
-    meta, report = stored[variant]
+    meta, report = stored(*variant)
     (result,) = check(meta)
     assert result.ok, result.text
     counts, sent = result.counts, drive[1].data["counts"]
@@ -247,11 +251,10 @@ def test_every_store_and_profile_is_sound(
         assert account["received"] == sum(account[c] for c in COLUMNS)
 
 
+@pytest.mark.long(cases=1)
 @pytest.mark.parametrize("variant", STORES, ids="-".join)
-def test_what_nvidias_reader_opens_is_sound(
-    stored: dict[tuple[str, str], tuple[Path, dict[str, Any]]], variant: tuple[str, str]
-) -> None:
-    assert_sound("ncore", stored[variant][0])
+def test_what_nvidias_reader_opens_is_sound(stored: Stored, variant: tuple[str, str]) -> None:
+    assert_sound("ncore", stored(*variant)[0])
 
 
 def test_what_nvidias_reader_opens_of_a_recording_is_sound(recording: Path, tmp_path: Path) -> None:

@@ -362,7 +362,7 @@ def test_of_a_selection_all_cameras_have_the_pictures_of_the_same_moments(
         assert account["reasons"]["skipped"] == {"not selected": account["received"] - len(taken)}
 
 
-@pytest.mark.long(cases=1)
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", [{}, {"rate_hz": 3.0}], ids=["all", "rate"])
 def test_live_equals_convert(tmp_path: Path, chosen: dict[str, Any]) -> None:
     """Of each session, where they follow one another without a gap."""

@@ -81,7 +81,7 @@ def test_nothing_is_lost_and_all_formats_are_sound(converted: Any, name: str, se
     assert all(each.ok for each in check(output))
     for topic, account in report["topics"].items():
         assert account["dropped"] == account["unpaired"] == 0, topic
-        assert {*account["reasons"].get("refused", {})} <= {"duplicate epoch"}, topic
+        assert {*account["reasons"].get("refused", {})} <= {"repeated fix"}, topic
         if any(kind in topic for kind in ("image", "h264", "points", "targets")):
             assert account["written"] == account["written_to"]["ncore"] == account["received"], topic
     assert not [note for note in report["notes"] if "transforms" in note]

@@ -91,6 +91,7 @@ def test_every_file_is_the_same_for_any_workers(
     assert found == expected
 
 
+@pytest.mark.long
 def test_pictures_are_decoded_in_other_processes_where_there_are_several_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

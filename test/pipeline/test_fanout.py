@@ -121,9 +121,7 @@ def test_a_picture_that_cannot_be_decoded_drops_its_frame_and_unpairs_its_compan
     image.set_exception(DecodeError(Reason.AFTER_LOSS))
     run.end()
     assert reasons(run, camera.topic) == {"dropped": {Reason.AFTER_LOSS: 1}}
-    assert reasons(run, lidar.topic) == {
-        "unpaired": {f"its reference frame was not usable: {Reason.AFTER_LOSS}": 1}
-    }
+    assert reasons(run, lidar.topic) == {"unpaired": {f"its frame was not usable: {Reason.AFTER_LOSS}": 1}}
     assert run.outcomes == [Outcome("unusable", Reason.AFTER_LOSS)]
 
 

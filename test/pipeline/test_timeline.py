@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from edgefirst_ros.model.reasons import Reason
 from edgefirst_ros.pipeline.ledger import FINEST_NS, MOST_BINS, Ledger, Stage, Timeline
 
 KINDS = ("good", "bad")
@@ -69,3 +70,19 @@ def test_the_worst_pair_is_of_samples() -> None:
     found = ledger.pairings()["/lidar"]
     assert found["worst"] == {"error_ms": -41.0, "sequence": "s", "frame": 1, "time_ns": NOON_NS + 1}
     assert ledger.snapshot()["/lidar"]["pairing_error_ms"] == {"p50": 20.0, "p95": 60.0, "max": 60.0}
+
+
+def test_what_is_normal_for_a_receiver_is_skipped_and_what_it_loses_later_refused() -> None:
+    ledger = Ledger()
+    for stage, reason in (
+        (Stage.REFUSED, Reason.ZERO_FIX),
+        (Stage.DECODED, ""),
+        (Stage.REFUSED, Reason.SAME_EPOCH),
+        (Stage.REFUSED, Reason.ZERO_FIX),
+    ):
+        ledger.release(ledger.receive("/gps", "T", 1, NOON_NS), stage, reason)
+    reasons = ledger.snapshot()["/gps"]["reasons"]
+    assert reasons == {
+        "refused": {Reason.ZERO_FIX: 1},
+        "skipped": {Reason.SAME_EPOCH: 1, Reason.ZERO_FIX: 1},
+    }

@@ -52,7 +52,7 @@ def test_a_frozen_stamp_gives_way_to_the_receive_time() -> None:
     )
     finding = next(f for f in findings if f.topic == "info")
     assert finding.source == "receive"
-    assert "stands still" in finding.text
+    assert "never changes" in finding.text
     assert all(25 * MS <= e <= 30 * MS for e in errors(events, "info"))
 
 

@@ -13,13 +13,14 @@ SCENARIOS = ("edgefirst-zip-overwrites-zip", "ncore-itar-overwrites-itar", "l5ki
 """What has a complete dataset to lose."""
 
 
-@pytest.mark.timeout(900)  # it takes half a minute on a machine that has nothing else to do
-def test_what_was_written_survives_kills_and_errors() -> None:
-    chosen = f"--parts a,c --no-strace --scenarios {','.join(SCENARIOS)} --most 1 --jobs 1".split()
+@pytest.mark.long(cases=1)
+@pytest.mark.timeout(900)  # it takes ten seconds on a machine that has nothing else to do
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_was_written_survives_kills_and_errors(scenario: str) -> None:
+    chosen = f"--parts a,c --no-strace --scenarios {scenario} --most 1 --jobs 1".split()
     command = [sys.executable, str(Path(__file__).parent), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == LACKING:
         pytest.skip(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    for scenario in SCENARIOS:
-        assert f"kill/{scenario}" in done.stdout, "nothing was tried"
+    assert f"kill/{scenario}" in done.stdout, "nothing was tried"

@@ -49,6 +49,7 @@ class DatasetWriter(ABC, Generic[Grown]):
         self._advice = f"what is committed stays as .part: edgefirst-ros recover {place}"
         self._store: Grown | None = None
         self._warnings: list[str] = []
+        self._notes: list[str] = []
         self._failed = self._is_complete = False
         refuse_links(root, place, *finished, *unfinished)
         self._refuse_others()
@@ -60,8 +61,8 @@ class DatasetWriter(ABC, Generic[Grown]):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes for the user about what was done to the data: none."""
-        return ()
+        """Notes for the user about what was done to the data."""
+        return tuple(self._notes)
 
     def complete(self) -> list[Path]:
         """Finish the dataset under its ``.part`` names, synced; without anything in it, leave what was there.

@@ -213,13 +213,14 @@ class _Summary:
 
 
 class TableFile(NamedTuple):
-    """What was written: number of rows, bytes, the CRC-32 of these, ``Looked`` of all samples, and labels."""
+    """What was written: rows, bytes, their CRC-32, and of all samples ``Looked``, labels and groups."""
 
     rows: int
     size: int
     crc: int
     looked: frozenset[str] = frozenset()
     labels: Sequence[str] = ()
+    groups: frozenset[str] = frozenset()
 
 
 def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -> TableFile:
@@ -237,14 +238,20 @@ def write_table(journal: SampleJournal, path: Path, options: EdgeFirstOptions) -
     if options.schema_version != "2025.01":
         used = summary.used | ALWAYS
         schema_columns = {name: column for name, column in schema_columns.items() if name in used}
-    group = _split(summary, options)
+    of, groups = _split(summary, options), set[str]()
+
+    def group(record: SampleRecord) -> str:
+        groups.add(found := of(record))
+        return found
+
     fields = [column.field(name) for name, column in schema_columns.items()]
     notes: dict[str, str] = {"schema_version": options.schema_version}
     if options.schema_version != "2025.01":
         notes["labels"] = json.dumps(labels, ensure_ascii=False)
     schema = pa.schema(fields, notes)
     batches = (_to_arrow(batch, schema_columns, schema) for batch in _batches(journal, group))
-    return write_arrow(path, schema, batches)._replace(looked=frozenset(summary.looked), labels=labels)
+    written = write_arrow(path, schema, batches)
+    return written._replace(looked=frozenset(summary.looked), labels=labels, groups=frozenset(groups))
 
 
 PARQUET = partial(pq.ParquetWriter, compression="zstd")
@@ -486,8 +493,8 @@ MADE_BY = "edgefirst"
 
 def complete_dataset(
     paths: DatasetPaths, archive: Archive | None, journal: SampleJournal, options: EdgeFirstOptions
-) -> int:
-    """Complete container, tables and manifest under ``.part`` names, synced; returns the table's rows.
+) -> TableFile:
+    """Complete container, tables and manifest under ``.part`` names, synced; returns the table.
 
     The manifest has the sensor files as the journal has them, in the order in which they were written, which
     is that of a ZIP's directory, and then the tables.
@@ -512,7 +519,7 @@ def complete_dataset(
         replace_file(paths.listing, yaml.safe_dump(listing, sort_keys=False, allow_unicode=True).encode())
     journal.sync()
     sync_path(paths.folder)
-    return table.rows
+    return table
 
 
 def _entries(journal: SampleJournal, table: TableFile, quality: TableFile) -> Iterator[Entry]:

@@ -135,7 +135,7 @@ def _with_journal(
         if not kept.samples:
             return _nothing_committed(paths, kept.lost, dropped, beside)
         journal.cut(kept.end)
-        rows = complete_dataset(paths, archive if growing else None, journal, options)
+        rows = complete_dataset(paths, archive if growing else None, journal, options).rows
         if not (beside or has_report):  # they are of an earlier dataset: a run writes its own at its end
             forget(*(paths.folder / name for name in (PAGE, REPORT)))
         publish_dataset(paths, journal, options)

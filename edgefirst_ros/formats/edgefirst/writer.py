@@ -160,7 +160,10 @@ class EdgeFirstWriter(DatasetWriter[tuple[SampleJournal, Archive]]):
         self._judge_motion()
         journal, archive = store
         if self._has_samples:
-            complete_dataset(self.paths, archive, journal, self.options)
+            groups = complete_dataset(self.paths, archive, journal, self.options).groups
+            if self.options.split != "time" and len(groups) == 1:
+                advice = "use --split time, or convert several drives"
+                self._notes.append(f"all samples are in {''.join(groups)}: {advice}")
             return True
         self._release(store)
         *others, journal_path = self.paths.unfinished()

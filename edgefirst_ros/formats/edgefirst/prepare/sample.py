@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,8 +23,6 @@ from edgefirst_ros.formats.edgefirst.prepare.annotations import (
     annotate,
 )
 from edgefirst_ros.formats.edgefirst.prepare.clouds import (
-    EncodedCloud,
-    RangeFiles,
     RangeGrid,
     encode_gray_jpeg,
     encode_lidar,
@@ -34,7 +33,7 @@ from edgefirst_ros.formats.edgefirst.prepare.clouds import (
 from edgefirst_ros.formats.edgefirst.prepare.cube import encode_cube
 from edgefirst_ros.formats.edgefirst.prepare.exif import CaptureInfo, build_exif, camera_maker, insert_exif
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord, file_path, sample_name
-from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, MEASURES, SampleRecord
+from edgefirst_ros.formats.edgefirst.store.journal import COMPANIONS, FILES, MEASURES, SampleRecord
 from edgefirst_ros.formats.format import EMPTY, NO_FILE, Call, NoPlace, call_here
 from edgefirst_ros.model.camera import RawImage, depth_mm
 from edgefirst_ros.model.detection import is_optical
@@ -112,10 +111,9 @@ class EncodedOnce:
             self._bytes -= oldest_size
 
 
-_Datum = TypeVar("_Datum")
-
 _STORED = frozenset({Role.CAMERA, *COMPANIONS})
 """Roles that EdgeFirst datasets have files or rows for."""
+_IMAGES = frozenset({Role.LIDAR_DEPTH, Role.LIDAR_REFLECT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +196,7 @@ def prepare_sample(
     sequence = safe_name(sample.sequence.name)
     out = _Files(sequence, sample.frame)
     _camera(sample, options, out)
-    _radar(sample, once, out)
-    _lidar(sample, options, once, out)
-    _depth(sample, out)
+    _sensors(sample, options, once, out)
     for role, measurement in sample.companions.items():
         if role not in _STORED:
             out.refused.append((measurement.topic, NoPlace(f"EdgeFirst has no file for {role}")))
@@ -312,77 +308,50 @@ def _camera(sample: Sample, options: EdgeFirstOptions, out: _Files) -> None:
     out.add(topic, f"camera.{image.format}", lambda: insert_exif(image, build_exif(info)))
 
 
-def _radar(sample: Sample, once: EncodedOnce, out: _Files) -> None:
-    if targets := _datum(sample, Role.RADAR_TARGETS, PointCloud, out):
-        _cloud(targets, "radar.pcd", encode_radar, once, out)
-    if cube := _datum(sample, Role.RADAR_CUBE, RadarCube, out):
-        measurement, datum = cube
-        size = datum.cube.nbytes
-        out.add(measurement.topic, "radar.png", lambda: once.of(datum, size, encode_cube, costly=True))
-
-
-def _lidar(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
-    points = _datum(sample, Role.LIDAR_POINTS, PointCloud, out)
-    if points:
-        _cloud(points, "lidar.pcd", encode_lidar, once, out)
-    depth = _datum(sample, Role.LIDAR_DEPTH, RawImage, out)
-    reflect = _datum(sample, Role.LIDAR_REFLECT, RawImage, out)
-    has_images = all(options.lidar_image_size)
+def _sensors(sample: Sample, options: EdgeFirstOptions, once: EncodedOnce, out: _Files) -> None:
+    """The files of all sensors beside the camera; images of the lidar that were not sent are projected."""
+    found = {role: each for role, file in FILES.items() if (each := _datum(sample, role, file.datum, out))}
+    has_images, why = all(options.lidar_image_size), ""
     if options.schema_version != "2025.01" or not has_images:
         why = "schema 2026.10 has no lidar images" if has_images else "lidar_image_size is 0, 0"
-        out.refused += [(m.topic, NoPlace(why)) for m, _ in filter(None, (depth, reflect))]
-        return
-    projected = _project(points, options, once) if points and not (depth and reflect) else None
-    if depth:
-        _depth_png(depth, "lidar.png", out)
-    elif points and projected:
-        out.add(points[0].topic, "lidar.png", lambda: projected.png, projected.size)
-    if reflect:
-        measurement, image = reflect
-        size = (image.pixels.shape[1], image.pixels.shape[0])
-        out.add(
-            measurement.topic, "lidar.jpeg", lambda: encode_gray_jpeg(reflectivity(image), JPEG_QUALITY), size
-        )
-    elif points and projected and (jpeg := projected.jpeg) is not None:
-        out.add(points[0].topic, "lidar.jpeg", lambda: jpeg, projected.size)
+    points = found.get(Role.LIDAR_POINTS)
+    projected = _project(points, options, once) if points and not why and not found.keys() >= _IMAGES else {}
+    for role, file in FILES.items():
+        if role in found and role in _IMAGES and why:
+            out.refused.append((found[role][0].topic, NoPlace(why)))
+        elif role in found:
+            measurement, datum = found[role]
+            size = (datum.pixels.shape[1], datum.pixels.shape[0]) if isinstance(datum, RawImage) else None
+            out.add(measurement.topic, file.kind, partial(_encoded, role, datum, once), size)
+        elif points and (data := projected.get(role)) is not None:
+            out.add(points[0].topic, file.kind, partial(bytes, data), options.lidar_image_size[::-1])
 
 
-def _depth(sample: Sample, out: _Files) -> None:
-    if depth := _datum(sample, Role.DEPTH, RawImage, out):
-        _depth_png(depth, "depth.png", out)
-
-
-def _depth_png(depth: tuple[Measurement, RawImage], kind: str, out: _Files) -> None:
-    measurement, image = depth
-    size = (image.pixels.shape[1], image.pixels.shape[0])
-    out.add(measurement.topic, kind, lambda: encode_gray(depth_mm(image)), size)
+def _encoded(role: Role, datum: PointCloud | RadarCube | RawImage, once: EncodedOnce) -> bytes:
+    if isinstance(datum, PointCloud):
+        encode = encode_radar if role is Role.RADAR_TARGETS else encode_lidar
+        return once.of(datum, datum.points.nbytes, encode).data
+    if isinstance(datum, RawImage) and role is Role.LIDAR_REFLECT:
+        return encode_gray_jpeg(reflectivity(datum), JPEG_QUALITY)
+    if isinstance(datum, RawImage):
+        return encode_gray(depth_mm(datum))
+    return once.of(datum, datum.cube.nbytes, encode_cube, costly=True)
 
 
 def _project(
     points: tuple[Measurement, PointCloud], options: EdgeFirstOptions, once: EncodedOnce
-) -> RangeFiles | None:
+) -> Mapping[Role, bytes | None]:
+    """Range and reflectivity as seen from the lidar."""
     grid = RangeGrid(*options.lidar_image_size)
     size = points[1].points.nbytes
     try:
-        return once.of(points[1], size, range_files, grid, JPEG_QUALITY, costly=True)
+        made = once.of(points[1], size, range_files, grid, JPEG_QUALITY, costly=True)
     except DecodeError:  # encoding lidar.pcd has already refused the cloud for the same reason
-        return None
+        return {}
+    return {Role.LIDAR_DEPTH: made.png, Role.LIDAR_REFLECT: made.jpeg}
 
 
-def _cloud(
-    cloud: tuple[Measurement, PointCloud],
-    kind: str,
-    encode: Callable[[PointCloud], EncodedCloud],
-    once: EncodedOnce,
-    out: _Files,
-) -> None:
-    measurement, datum = cloud
-    out.add(measurement.topic, kind, lambda: once.of(datum, datum.points.nbytes, encode).data)
-
-
-def _datum(
-    sample: Sample, role: Role, datum_type: type[_Datum], out: _Files
-) -> tuple[Measurement, _Datum] | None:
+def _datum(sample: Sample, role: Role, datum_type: type, out: _Files) -> tuple[Measurement, Any] | None:
     measurement = sample.companions.get(role)
     if measurement is None:
         return None

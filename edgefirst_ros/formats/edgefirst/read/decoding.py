@@ -21,8 +21,11 @@ from PIL.ExifTags import IFD, Base
 
 from edgefirst_ros.formats.edgefirst.prepare.cube import read_cube
 from edgefirst_ros.formats.edgefirst.read.local import ForkLock
+from edgefirst_ros.formats.edgefirst.store.journal import FILES
+from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.pictures import JPEG, check_header, open_picture
-from edgefirst_ros.model.radar import Axis
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import Axis, RadarCube
 
 _KINDS = {"F": "f", "U": "u", "I": "i"}
 _DATA = re.compile(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", re.MULTILINE)
@@ -216,16 +219,12 @@ def decode_cube(data: bytes) -> tuple[npt.NDArray[np.complex64] | npt.NDArray[np
     return array, axes
 
 
+_DECODED = {PointCloud: read_pcd, RadarCube: decode_cube, RawImage: decode_gray}
 CAMERA = ("camera.jpeg", "camera.png", "camera.jpg", "jpeg", "jpg", "png")
 """The files of which a sample has one for its picture."""
 DECODERS: Mapping[str, tuple[tuple[str, ...], Callable[[bytes], Any]]] = {
     "time_ns": (CAMERA, taken_ns),
     "image": (CAMERA, decode_picture),
-    "lidar": (("lidar.pcd",), read_pcd),
-    "radar": (("radar.pcd",), read_pcd),
-    "cube": (("radar.png",), decode_cube),
-    "depth": (("depth.png",), decode_gray),
-    "lidar_depth": (("lidar.png",), decode_gray),
-    "lidar_reflect": (("lidar.jpeg",), decode_gray),
+    **{file.key: ((file.kind,), _DECODED[file.datum]) for file in FILES.values()},
 }
 """By key, the files that it is in and what decodes them."""

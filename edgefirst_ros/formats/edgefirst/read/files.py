@@ -18,15 +18,15 @@ from edgefirst_ros.formats.crashsafe.names import refuse_links_in
 from edgefirst_ros.formats.edgefirst.read.local import SharedFile, TablePath
 from edgefirst_ros.formats.edgefirst.store.archive import QUALITY, sample_name
 from edgefirst_ros.formats.edgefirst.store.arrowfile import Quality
+from edgefirst_ros.formats.edgefirst.store.journal import FILES
 from edgefirst_ros.formats.edgefirst.store.zipreading import MOST_BYTES, ZipEntry, read_directory, read_entry
 from edgefirst_ros.model.errors import DatasetError, DatasetNotFound
 from edgefirst_ros.model.untrusted import open_regular, read_regular, refusing, stored_bytes
 
 Key = tuple[str, int | None]
 """Sequence and frame of a sample; for a picture of no sequence its name and None."""
-_FILE = re.compile(
-    r"([^\x00-\x1f]+?)\.((?:camera|radar|lidar|depth)\.(?:jpe?g|png|pcd)|jpe?g|png)", re.IGNORECASE
-)
+_SENSORS = "|".join({file.kind.partition(".")[0] for file in FILES.values()})
+_FILE = re.compile(rf"([^\x00-\x1f]+?)\.((?:camera|{_SENSORS})\.(?:jpe?g|png|pcd)|jpe?g|png)", re.IGNORECASE)
 _SENSOR_FILE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.([a-z0-9_-]+\.[a-z0-9]+)", re.IGNORECASE)
 """One of any sensor, of which the format has more than this package knows."""
 _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
@@ -134,7 +134,7 @@ def _is_odd(stem: str, key: Key) -> bool:
 
 
 _SAMPLE = re.compile(r"([^\x00-\x1f]+_[0-9]{1,9})\.[a-z.]+")
-_LONGEST_KIND = len("camera.jpeg")
+_LONGEST_KIND = max(map(len, ("camera.jpeg", *(file.kind for file in FILES.values()))))
 
 
 class _Container(Protocol):

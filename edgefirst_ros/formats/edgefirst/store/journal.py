@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from edgefirst_ros.formats.crashsafe.journal import Journal
 from edgefirst_ros.formats.edgefirst.options import EdgeFirstOptions
 from edgefirst_ros.formats.edgefirst.store.archive import FileRecord
+from edgefirst_ros.model.camera import RawImage
 from edgefirst_ros.model.errors import DatasetError
+from edgefirst_ros.model.pointcloud import PointCloud
+from edgefirst_ros.model.radar import RadarCube
 from edgefirst_ros.model.sample import Role
 
 Unsigned32 = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -66,10 +69,30 @@ class Looked(StrEnum):
     BOXES_3D = "boxes3d"
 
 
-COMPANIONS = (
-    *(Role.RADAR_TARGETS, Role.RADAR_CUBE, Role.LIDAR_POINTS, Role.LIDAR_DEPTH, Role.LIDAR_REFLECT),
-    *(Role.DEPTH, Role.MODEL, Role.MASK, Role.BOXES_3D),
-)
+class SensorFile(NamedTuple):
+    """How the measurements of a role are stored.
+
+    Attributes:
+        key: of samples that are read.
+        kind: of its files, ``SENSOR.EXT``.
+        datum: what it is made of, which decides how it is written and read.
+    """
+
+    key: str
+    kind: str
+    datum: type
+
+
+FILES: Mapping[Role, SensorFile] = {
+    Role.RADAR_TARGETS: SensorFile("radar", "radar.pcd", PointCloud),
+    Role.RADAR_CUBE: SensorFile("cube", "radar.png", RadarCube),
+    Role.LIDAR_POINTS: SensorFile("lidar", "lidar.pcd", PointCloud),
+    Role.LIDAR_DEPTH: SensorFile("lidar_depth", "lidar.png", RawImage),
+    Role.LIDAR_REFLECT: SensorFile("lidar_reflect", "lidar.jpeg", RawImage),
+    Role.DEPTH: SensorFile("depth", "depth.png", RawImage),
+}
+"""Every kind of file beside the camera's: writer, reader and check have this table."""
+COMPANIONS = (*FILES, Role.MODEL, Role.MASK, Role.BOXES_3D)
 """Roles that EdgeFirst datasets have files or rows for, beside the camera's."""
 MEASURES = (
     *("camera_luminance", "camera_contrast", "camera_sharpness", "camera_clipped", "camera_fingerprint"),

@@ -215,9 +215,7 @@ class NCoreWriter:
         if files.exists():
             refuse_busy(files.journal)
             if not self._overwrite:
-                raise OutputExists(
-                    f"{files.folder} exists; overwrite it, write elsewhere, or recover it if it is unfinished"
-                )
+                raise OutputExists(f"dataset {files.folder} already exists")
             _make_room(files)
         sequence = SequenceWriter(
             files,

@@ -53,7 +53,8 @@ def test_convert_gives_a_drive_one_group_or_each_place_its_own(tmp_path: Path, s
     made = simulate(tmp_path / "r", options)
     for ratio in (0.1, 0.3, 0.5, 0.7, 0.9):
         config = build_config({"edgefirst": {"split": split, "val_ratio": ratio}})
-        convert([made.mcap], tmp_path / f"{split}{ratio}", config, dataset="d")
+        done = convert([made.mcap], tmp_path / f"{split}{ratio}", config, dataset="d")
+        assert any("use --split time" in note for note in done.report["notes"])
         for sample in edgefirst_ros.open(tmp_path / f"{split}{ratio}", keys=[]):
             place = place_group(*sample["location"], ratio)
             assert sample["group"] == (place if split == "place" else drive_group(sample["sequence"], ratio))
